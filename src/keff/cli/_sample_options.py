@@ -94,7 +94,7 @@ Concurrency = Annotated[
 ]
 Shard = Annotated[
     str | None,
-    run_option("--shard", metavar="I/M", help="Draw the I-th of M parts (analyze --pool joins them)."),
+    run_option("--shard", metavar="I/M", help="Draw the I-th of M parts; with --on, M: all of them."),
 ]
 On = Annotated[
     str | None, run_option("--on", metavar="ray[://HOST:PORT]", help="Draw on the workers of a Ray cluster.")

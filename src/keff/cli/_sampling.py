@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import importlib
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
+from importlib import import_module
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -190,7 +190,9 @@ class Wishes:
         )
         shard = parse_shard(self.shard)
         # Once, and only when somebody asks: an engine that cannot be made is refused before data are read.
-        items = cache(lambda: choose(task, self.n, self.seed, shard, self.run))
+        if not shard[0] and self.on is None:
+            raise UsageError(f"--shard {self.shard}: write i/m, or add --on ray, which draws all parts")
+        items = cache(lambda: choose(task, self.n, self.seed, shard if shard[0] else (1, 1), self.run))
         engine = self._engine(task, order, items)
         verifier = verifier_of(self.verifier, self.verifier_url)
         return Job(task, engine, self.run, order, self.n, shard, options, items(), verifier)
@@ -242,7 +244,7 @@ def made_engine(engine: str, given: Mapping[str, object], on: str | None, worker
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:
     """Join a Ray cluster and make the engine of its workers; raises PluginError without the extra."""
     try:
-        cluster = importlib.import_module("keff.engines._ray")
+        cluster = import_module("keff.engines._ray")
     except ImportError as error:
         raise plugins.missing_extra(error, "--on ray") from error
     cluster.connect(on)
@@ -327,7 +329,10 @@ def check_whole(job: Job, drawn: orders.Progress) -> None:
 async def _draw(job: Job, together: Together | None) -> orders.Progress:
     with _bar(transient=together is not None) as bar:
         watch = _watcher(bar, job.folder, together or Together())
-        work = asyncio.ensure_future(execute(job, watch))
+        if job.shard[0]:
+            work = asyncio.ensure_future(execute(job, watch))
+        else:
+            work = asyncio.ensure_future(import_module("keff.sampling.nodes").draw_on_nodes(job, watch))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, work.cancel)

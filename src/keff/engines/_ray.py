@@ -118,7 +118,7 @@ class Cluster:
         self.local = declares("engine", name, "local")
         self.needs_gpu = declares("engine", name, "needs_gpu")
         self.capabilities = Capabilities()
-        self._options, self._workers = dict(options), workers
+        self.options, self._workers = dict(options), workers
         self._identity: dict[str, object] = {}
         self._seats: list[_Seat] = []
         self._hiring: set[asyncio.Task[None]] = set()
@@ -129,7 +129,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Start the workers; goes on when the first is ready. Raises what its engine raises."""
-        gpus = self._gpus_each()
+        gpus = self.gpus_each()
         self._identity, self._refusal = {}, None
         for _ in range(self._workers or _default_workers(gpus)):
             self._hire(gpus)
@@ -185,10 +185,11 @@ class Cluster:
         self._abandoned.add(answer)
         answer.add_done_callback(self._abandoned.discard)
 
-    def _gpus_each(self) -> int:
+    def gpus_each(self) -> int:
+        """Return the accelerators of a worker."""
         if not self.needs_gpu or not ray.cluster_resources().get("GPU", 0):
             return 0
-        return int(str(self._options.get("tensor_parallel_size", 1)))
+        return int(str(self.options.get("tensor_parallel_size", 1)))
 
     def _hire(self, gpus: int) -> None:
         task = asyncio.ensure_future(self._new_seat(gpus))
@@ -203,7 +204,7 @@ class Cluster:
     async def _new_seat(self, gpus: int) -> None:
         """Start one worker and seat it; a refusal is kept for the time when nobody is left."""
         options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
-        actor = ray.remote(EngineActor).options(**options).remote(self.name, self._options)
+        actor = ray.remote(EngineActor).options(**options).remote(self.name, self.options)
         try:
             answer = await _answer_of(actor.start.remote())
         except asyncio.CancelledError:
@@ -235,7 +236,7 @@ class Cluster:
     def _lose(self, seat: _Seat) -> None:
         if seat in self._seats:
             self._seats.remove(seat)
-            self._hire(self._gpus_each())
+            self._hire(self.gpus_each())
 
     async def _free_seat(self, cost: int) -> _Seat:
         """Wait, first come first served, for a worker with room; raises when none is left or comes."""

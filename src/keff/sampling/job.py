@@ -34,7 +34,8 @@ class Job:
 
     ``options`` are the task's options as given, kept in the manifest so that the run can be scored again.
     ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items, of
-    which a ``shard`` (i, m) takes every m-th, from the i-th: the m shards of a run hold each item once.
+    which a ``shard`` (i, m) takes every m-th, from the i-th: the m shards of a run hold each item once;
+    (0, m) are all of them, each drawn on a node of a cluster.
     ``chosen`` are the items themselves, where somebody has chosen them already. ``verifier`` rates every
     path.
     """
@@ -83,9 +84,11 @@ def parse_templates(text: str, task: Task) -> tuple[int, ...]:
 
 
 def parse_shard(text: str | None) -> tuple[int, int]:
-    """Turn ``i/m`` into (i, m); raises UsageError unless 1 <= i <= m."""
+    """Turn ``i/m`` into (i, m), and ``m`` into (0, m); raises UsageError unless 1 <= i <= m."""
     if text is None:
         return 1, 1
+    if text.isdigit() and int(text):
+        return 0, int(text)
     first, slash, second = text.partition("/")
     if slash and first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second):
         return int(first), int(second)
@@ -100,8 +103,13 @@ def configuration(job: Job, first: Item) -> Config:
         task={"name": task.name, "version": task.version, "space": first.space},
         sampling=sampling_config(job.sampling),
         templates=job.order.slots,
-        prompt=stable_hash([[dict(m) for m in task.messages(first, slot)] for slot in job.order.slots]),
+        prompt=prompt_of(job, first),
     )
+
+
+def prompt_of(job: Job, first: Item) -> str:
+    """Return a hash of what is asked about the first item."""
+    return stable_hash([[dict(m) for m in job.task.messages(first, slot)] for slot in job.order.slots])
 
 
 def _check(order: Order) -> None:

@@ -120,6 +120,11 @@ BLOCK = 8192
 AMONG = "in (select value from json_each(?))"
 
 
+# All that a run holds beside its items: rows by table.
+Tables = dict[str, list[tuple[object, ...]]]
+MERGED = ("paths", "scores", "embeddings", "confidences")
+
+
 class Reads:
     """The questions that are asked of a run."""
 
@@ -132,6 +137,10 @@ class Reads:
         """Yield the items as they are kept, in the order in which they were put."""
         # In the order of rowid, which is that of position, and needs no sorting.
         return (tuple(row) for row in self._rows(f"select {ITEM} from items order by rowid", ()))
+
+    def tables(self) -> Tables:
+        """Return all rows but the items, as ``Run.merge`` takes them."""
+        return {name: [tuple(row) for row in self._rows(f"select * from {name}", ())] for name in MERGED}
 
     def items(self) -> Iterator[Item]:
         """Yield the items in the order in which they were put."""

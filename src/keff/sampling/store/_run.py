@@ -22,7 +22,7 @@ from keff.records import Item, Path
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
-from keff.sampling.store._reads import Reads
+from keff.sampling.store._reads import Reads, Tables
 from keff.sampling.store.rows import item_row, path_row, storable
 from keff.task import ScoredText
 from keff.usercode import UNSAFE, VERIFIER, Stamp, stamps, without_code
@@ -183,6 +183,16 @@ class Run(Reads):
                 ],
             )
         self._disk.committed(len(paths))
+
+    def merge(self, tables: Tables) -> None:
+        """Keep what another run of the same configuration holds of items of this one; nothing is doubled."""
+        with clear_errors(self.folder), self._database:
+            for name, rows in tables.items():
+                if rows:
+                    marks = ", ".join("?" * len(rows[0]))
+                    sql = f"insert into {name} values ({marks}) on conflict do nothing"
+                    self._database.executemany(sql, rows)
+        self._disk.committed(len(tables["paths"]))
 
     def add_ratings(self, ratings: Sequence[tuple[Path, float, float]], version: str) -> None:
         """Keep the verifier's confidence in paths, and the seconds that each took, under its version."""

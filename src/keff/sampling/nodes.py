@@ -1,0 +1,106 @@
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+"""A run drawn on nodes of a Ray cluster (extra ``ray``): each part into a store of its node, then merged."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from keff.engines._ray import Cluster
+from keff.errors import EngineError, KeffError
+from keff.plugins import load
+from keff.records import stable_hash
+from keff.sampling import RUN_FILE
+from keff.sampling.job import Job, execute, prompt_of
+from keff.sampling.manifest import Config
+from keff.sampling.orders import Progress, Watch, wanted
+from keff.sampling.sampler import TOGETHER
+from keff.sampling.selection import Selection, remember
+from keff.sampling.store import Run, Tables
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPart:
+    """A part of a run as its node has drawn it: the rows of its store, under which configuration."""
+
+    config: Config
+    progress: Progress
+    tables: Tables
+
+
+async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
+    """Draw what a job owes in ``job.shard[1]`` parts, each with the engine and the store of its node.
+
+    ``job.engine`` is the ``Cluster``. Ray chooses the nodes, and begins the part of a lost node anew on
+    another. A part that ends is merged, by item, slot, path and attempt: the run is the one that a single
+    process draws, whatever was drawn twice. Limits are looked at when a part ends. Raises what a part raises.
+    """
+    cluster, parts = cast("Cluster", job.engine), job.shard[1]
+    items, k, policy = job.items(), job.order.k, job.order.policy
+    whole = set[str]()
+    if (job.folder / RUN_FILE).exists() and policy is None:
+        shares = wanted(k, job.order.slots)
+        with Run.open(job.folder) as run:
+            whole = {item for rows in items.parts(TOGETHER) for item in run.whole(rows, shares)}
+    total = Progress(None if policy else k * len(items), len(whole), k * len(whole))
+    place = {"num_cpus": 1, "num_gpus": cluster.gpus_each(), "scheduling_strategy": "SPREAD"}
+    draw = ray.remote(draw_part).options(max_retries=-1, **place)
+    plain = replace(job, engine=None, order=replace(job.order, halt=None))
+
+    async def part(own: Selection) -> None:
+        nonlocal total
+        task = draw.remote(replace(plain, chosen=own), cluster.name, cluster.options)
+        try:
+            drawn: DrawnPart = await task
+        except asyncio.CancelledError:
+            ray.cancel(task)
+            raise
+        except RayError as error:
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            raise cause if isinstance(cause, KeffError) else EngineError(f"a node failed: {cause}") from None
+        # A part has a first item of its own.
+        config = drawn.config.model_copy(update={"prompt": prompt_of(job, items[0])})
+        spec = policy.spec if policy else None
+        with Run.write(job.folder, config, n=len(items), k=k, policy=spec, options=job.options) as run:
+            run.put_items(items)
+            run.merge(drawn.tables)
+            remember(run, items)
+        new = drawn.progress
+        kept, seen = total.kept + new.kept, total.items + new.items
+        total = replace(new.after(total), total=total.total, kept=kept, items=seen)
+        total.stopped = job.order.halt(total) if job.order.halt else None
+        watch(total)
+
+    owed = Selection.of(item for item in items if item.id not in whole)
+    running = [asyncio.ensure_future(part(own)) for number in range(parts) if (own := owed[number::parts])]
+    try:
+        for ended in asyncio.as_completed(running):
+            await ended
+            if total.stopped:
+                break
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    return total
+
+
+def draw_part(job: Job, name: str, options: Mapping[str, object]) -> DrawnPart:
+    """Draw a part of a job on this node; its store goes on where a task on this node was killed."""
+    node, ids = ray.get_runtime_context().get_node_id(), [item.id for item in job.items()]
+    folder = Path(tempfile.gettempdir()) / f"keff-{stable_hash(node, str(job.folder), ids)}"
+    engine = load("engine", name, **options)
+    progress = asyncio.run(execute(replace(job, engine=engine, folder=folder)))
+    with Run.open(folder) as run:
+        drawn = DrawnPart(run.manifest.config, progress, run.tables())
+    shutil.rmtree(folder, ignore_errors=True)
+    return drawn

@@ -1,0 +1,123 @@
+"""A run drawn in parts on two nodes, each with a store of its own: merged it is the plain run."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keff import plugins
+from keff.cli._sampling import Wishes, on_cluster
+from keff.engine import Engine
+from keff.errors import EngineError, UsageError
+from keff.records import Sampling
+from keff.sampling.job import Job, execute, parse_shard
+from keff.sampling.manifest import Manifest
+from keff.sampling.sampler import Order, Progress
+from keff.sampling.store import DATABASE, Run
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes of one processor each on this machine."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: pip install 'keff[ray]', or make test-integration")
+    os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    import ray
+    from ray.cluster_utils import Cluster
+
+    size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args=size)
+    cluster.second = cluster.add_node(**size)
+    ray.init(cluster.address, log_to_driver=False, logging_level="error")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def job(folder: Path, engine: Engine, run: str, parts: int | None = None, **order: Any) -> Job:
+    data = folder / "questions.jsonl"
+    rows = ({"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(40))
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = plugins.load("task", "jsonl", data=str(data))
+    shard = (1, 1) if parts is None else (0, parts)
+    drawn = Order(Sampling(seed=3), 4, backoff=0.01, **order)
+    whole = Job(task, engine, folder / run, drawn, 40)
+    return Job(task, engine, folder / run, drawn, 40, shard, chosen=whole.items())
+
+
+def held(run: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of a run, in the order of their keys."""
+    with sqlite3.connect(run / DATABASE) as database:
+        return {
+            name: database.execute(f"select * from {name} order by 1, 2, 3, 4").fetchall()
+            for name in ("items", "paths", "scores")
+        }
+
+
+@pytest.mark.integration
+def test_a_run_in_parts_on_two_nodes_is_the_plain_run_though_one_is_killed(
+    tmp_path: Path, nodes: Any
+) -> None:
+    from keff.sampling.nodes import draw_on_nodes
+
+    asyncio.run(execute(job(tmp_path, plugins.load("engine", "fake", max_n=2), "plain")))
+    seen: list[int] = []
+
+    def kill_once(progress: Progress) -> None:
+        if not seen:
+            nodes.remove_node(nodes.second, allow_graceful=False)
+        seen.append(progress.done)
+
+    engine = on_cluster("ray", None, "fake", {"max_n": 2, "latency": 0.05})
+    drawn = asyncio.run(draw_on_nodes(job(tmp_path, engine, "nodes", 4, concurrency=1), kill_once))
+    assert (drawn.total, drawn.items, drawn.kept, drawn.done) == (160, 40, 0, 160)
+    assert seen == [40, 80, 120, 160]
+    plain, merged = held(tmp_path / "plain"), held(tmp_path / "nodes")
+    seconds = 15  # the place of the wall time of a path
+    for name, rows in plain.items():
+        cut = slice(0, seconds) if name == "paths" else slice(None)
+        assert [row[cut] for row in merged[name]] == [row[cut] for row in rows], name
+    assert Manifest.read(tmp_path / "nodes").fingerprint == Manifest.read(tmp_path / "plain").fingerprint
+
+    resumed = asyncio.run(draw_on_nodes(job(tmp_path, engine, "nodes", 3), lambda _: None))
+    assert (resumed.items, resumed.kept, resumed.done) == (40, 160, 0)
+    limited = job(tmp_path, engine, "limited", 8, halt=lambda progress: "enough" if progress.done else None)
+    stopped = asyncio.run(draw_on_nodes(limited, lambda _: None))
+    assert stopped.stopped == "enough" and stopped.done == 20
+    with pytest.raises(EngineError, match="requests failed in a row"):
+        asyncio.run(
+            draw_on_nodes(job(tmp_path, on_cluster("ray", None, "fake", {"fail": 1.0}), "bad", 2), print)
+        )
+
+
+def test_stores_of_parts_merge_into_the_run_that_one_process_draws(tmp_path: Path) -> None:
+    """Parts that overlap, are merged twice, and in any order."""
+    engine = plugins.load("engine", "fake")
+    plain = job(tmp_path, engine, "plain")
+    asyncio.run(execute(plain))
+    items = plain.items()
+    for number, part in enumerate((items[25:], items[:15], items[10:30])):
+        asyncio.run(execute(Job(plain.task, engine, tmp_path / str(number), plain.order, chosen=part)))
+    config = Manifest.read(tmp_path / "plain").config
+    with Run.write(tmp_path / "merged", config, n=40, k=4) as run:
+        run.put_items(items)
+        for number in (0, 2, 2, 1):
+            with Run.open(tmp_path / str(number)) as other:
+                run.merge(other.tables())
+    assert held(tmp_path / "merged") == held(tmp_path / "plain")
+
+
+def test_all_parts_need_a_cluster(tmp_path: Path) -> None:
+    assert parse_shard("4") == (0, 4)
+    wishes = Wishes(task=str(tmp_path / "x.jsonl"), run=tmp_path / "run", engine="fake", shard="4")
+    (tmp_path / "x.jsonl").write_text('{"id": "q", "question": "1 + 1?", "answer": "2"}\n')
+    with pytest.raises(UsageError, match="--shard 4: write i/m, or add --on ray"):
+        wishes.job()
