@@ -41,7 +41,10 @@ RULES, REFERENCE = chain(PATHS), parse_policy(f"fixed:{PATHS}")
 
 @dataclass(frozen=True)
 class Delivered:
-    """What one pilot's decision did on the other questions; ``covered``: points, kept and paths."""
+    """What one pilot's decision did on the other questions; ``covered``: points, kept and paths.
+
+    ``gain`` is the true gain of voting over one path, ``allowed`` the loss that the aim allows.
+    """
 
     name: str
     kept: float
@@ -49,6 +52,7 @@ class Delivered:
     paths: float
     verdict: str
     gain: float
+    allowed: float
     covered: tuple[bool, bool, bool]
 
 
@@ -117,6 +121,7 @@ def judge(
             float(paths[rule]),
             choice.verdict,
             float(truth.loss.mean(axis=0)[0]),
+            (1 - asked) * level,
             (covered[0], covered[1], covered[2]),
         )
     return out
@@ -130,7 +135,8 @@ def posterior(pilot: Votes, paths: int, price: FlipPrice) -> JointPosterior:
 
 
 HEADER = (
-    "| asked | kept | stated | paths | worst 10% | open | wrong vote, once | covers points, kept, paths |"
+    "| asked | kept | stated | paths | worst 10% | open | wrong vote, once (beyond the aim) "
+    "| covers points, kept, paths |"
 )
 
 
@@ -143,13 +149,14 @@ def table(found: dict[float, list[Delivered]]) -> None:
             by_name[row.name].append(row.kept)
         kept = np.array([np.mean(values) for values in by_name.values()])
         vote = np.mean([row.verdict == "vote" and row.gain < -WRONG for row in rows])
-        once = np.mean([row.verdict == "ask once" and row.gain > WRONG for row in rows])
+        over = np.array([row.gain if row.verdict == "ask once" else 0.0 for row in rows])
+        once, beyond = np.mean(over > WRONG), np.mean(over > WRONG + np.array([r.allowed for r in rows]))
         cover = [100 * float(np.mean([row.covered[place] for row in rows])) for place in range(3)]
         print(
             f"| {asked:g} | {100 * kept.mean():.2f}% | {100 * np.mean([row.stated for row in rows]):.2f}% | "
             f"{np.mean([row.paths for row in rows]):.2f} | {100 * np.quantile(kept, 0.1):.1f}% | "
-            f"{np.mean([row.verdict == 'open' for row in rows]):.0%} | {vote:.1%}, {once:.1%} | "
-            f"{cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f}% |"
+            f"{np.mean([row.verdict == 'open' for row in rows]):.0%} | {vote:.1%}, {once:.1%} "
+            f"({beyond:.1%}) | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f}% |"
         )
 
 
