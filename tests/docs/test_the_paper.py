@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "the-paper.md"
-ROWS = re.findall(r"^\| (.+?) \| `(keff\.[\w.]+)` \| (.+) \|$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+ROW = r"^\| (.+?) \| `((?:keff|scipy)\.[\w.]+)` \| (.+) \|$"
+ROWS = re.findall(ROW, PAGE.read_text("utf-8"), flags=re.MULTILINE)
 PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper" / "diversity_combining.tex"
 
 
