@@ -2,10 +2,12 @@
 
     python -m benchmarks.live_gateway [--questions 24] [--tokens 120]
 
-Every question is asked once by 8 requests at the same time, which is what clients do without keff, and once
-under each rule through ``keff serve``; which comes first goes round. Tokens of cancelled paths are counted as
-the gateway counts them. With the same seeds both sides would draw the same texts; they draw their own, as
-clients do. Other work on the machine falls on all sides alike.
+The paths of 8 in parallel on the first half of the questions are a pilot: from their answers, seconds and
+tokens replay states, with limits, what each rule does on as many new questions, and the other half judges
+that. Every question is asked once by 8 requests at the same time, which is what clients do without keff,
+and once under each rule through ``keff serve``; which comes first goes round. Tokens of cancelled paths are
+counted as the gateway counts them. With the same seeds both sides would draw the same texts; they draw their
+own, as clients do. Other work on the machine falls on all sides alike.
 """
 
 from __future__ import annotations
@@ -17,15 +19,22 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
 
 import numpy as np
 import openai
 from benchmarks.gateway import listening
 
 from keff import plugins
+from keff.analysis.decision.outcomes import timed
+from keff.answers import read, space
 from keff.engines._local import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
+from keff.policy import parse_policy
+from keff.records import Interval
+from keff.stats.votes import Votes
 from keff.task import select
 
 TODAY = "8 in parallel"
@@ -33,14 +42,62 @@ RULES = ("curtailed:cap=8,in_flight=8,order=arrival", "lead_k:3,cap=8,in_flight=
 TEMPERATURE = 0.7
 
 
-async def asked(client: openai.AsyncOpenAI, messages: list[object], rule: str, tokens: int) -> int:
-    """Ask one question, and return the tokens of all its paths."""
+@dataclass(frozen=True)
+class Path:
+    """One path of 8 in parallel: its answer, tokens and seconds."""
+
+    key: str | None
+    tokens: int
+    seconds: float
+
+
+async def path(client: openai.AsyncOpenAI, how: dict[str, object]) -> Path:
+    """Draw one path."""
+    begun = time.perf_counter()
+    reply = await client.chat.completions.create(**how)  # type: ignore[call-overload]
+    found = read(space("numeric"), reply.choices[0].message.content or "")
+    return Path(found.key, reply.usage.completion_tokens, time.perf_counter() - begun)
+
+
+async def asked(
+    client: openai.AsyncOpenAI, messages: list[object], rule: str, tokens: int
+) -> tuple[int, list[Path]]:
+    """Ask one question; return the tokens of all its paths, cancelled ones too, and the paths of today."""
     how = {"model": "keff", "messages": messages, "temperature": TEMPERATURE, "max_tokens": tokens}
     if rule == TODAY:
-        replies = await asyncio.gather(*(client.chat.completions.create(**how) for _ in range(8)))  # type: ignore[call-overload]
-        return sum(reply.usage.completion_tokens for reply in replies)
+        paths = await asyncio.gather(*(path(client, how) for _ in range(8)))
+        return sum(each.tokens for each in paths), list(paths)
     reply = await client.chat.completions.create(**how, extra_body={"keff": {"policy": rule}})  # type: ignore[call-overload]
-    return reply.usage.completion_tokens
+    told = reply.model_extra["keff"]
+    cost, cancelled = told["cost"], told["cancelled"]
+    if not cancelled:
+        return cost["completion_tokens"], []
+    prompts = cancelled * (cost["prompt_tokens"] // (8 - cancelled))
+    return cost["completion_tokens"] + max(cost["cancelled"]["tokens"] - prompts, 0), []
+
+
+def stated(pilot: list[list[Path]], rules: Sequence[str]) -> dict[str, tuple[Interval, ...]]:
+    """Return what replay of a pilot says of tokens, median and 95th percentile, as parts of today's."""
+    codes: dict[str, int] = {}
+    answers = [[-1 if p.key is None else codes.setdefault(p.key, len(codes)) for p in row] for row in pilot]
+    tokens, seconds = (
+        np.array([[getattr(p, name) for p in row] for row in pilot], float) for name in ("tokens", "seconds")
+    )
+    votes = Votes(np.array(answers), None, tokens=tokens, seconds=seconds)
+    policies = [parse_policy(rule) for rule in rules]
+    rng = np.random.default_rng(0)
+    seen, timing = timed(votes, [], policies, parse_policy("fixed:8"), None, rng)
+    assert seen.tokens is not None
+    resampled = rng.multinomial(votes.n, np.full(votes.n, 1 / votes.n), 1000) @ seen.tokens
+    drawn = np.log(resampled[:, :-1] / resampled[:, -1:])
+    middle = np.log(seen.tokens[:, :-1].mean(axis=0) / seen.tokens[:, -1].mean())
+    # For as many new questions: the pilot's error, and theirs.
+    lo, hi = np.exp(np.quantile(middle + 2**0.5 * (drawn - middle), [0.025, 0.975], axis=0))
+    share = np.exp(middle)
+    return {
+        rule: (Interval(share[place], lo[place], hi[place], "cluster_bootstrap"), *timing.ratio(place))
+        for place, rule in enumerate(rules)
+    }
 
 
 async def compare(upstream: str, gateway: str, options: argparse.Namespace) -> None:
@@ -51,19 +108,38 @@ async def compare(upstream: str, gateway: str, options: argparse.Namespace) -> N
     direct = openai.AsyncOpenAI(base_url=upstream, api_key="none", default_headers=close)
     voted = openai.AsyncOpenAI(base_url=gateway, api_key="none")
     tokens, seconds = defaultdict[str, list[int]](list), defaultdict[str, list[float]](list)
-    sides = (TODAY, *RULES)
+    sides, drawn = (TODAY, *RULES), list[list[Path]]()
     for place, item in enumerate(items):
         for turn in range(len(sides)):
             rule = sides[(place + turn) % len(sides)]
             begun = time.perf_counter()
             client = direct if rule == TODAY else voted
-            spent = await asked(client, list(task.messages(item, 0)), rule, options.tokens)
+            spent, paths = await asked(client, list(task.messages(item, 0)), rule, options.tokens)
             seconds[rule].append(time.perf_counter() - begun)
             tokens[rule].append(spent)
+            if paths:
+                drawn.append(paths)
     print(f"{len(items)} questions, at most {options.tokens} tokens a path")
     for rule in sides:
         p50, p95 = np.quantile(seconds[rule], (0.5, 0.95))
         print(f"{rule:45} {np.mean(tokens[rule]):7.1f} tokens  p50 {p50:6.2f} s  p95 {p95:6.2f} s")
+    half = len(items) // 2
+
+    def figures(rule: str) -> tuple[float, ...]:
+        p50, p95 = np.quantile(seconds[rule][half:], (0.5, 0.95)).tolist()
+        return float(np.mean(tokens[rule][half:])), p50, p95
+
+    for rule, limits in stated(drawn[:half], RULES).items():
+        for name, said, mine, today in zip(
+            ("tokens", "p50", "p95"), limits, figures(rule), figures(TODAY), strict=True
+        ):
+            assert said.limits is not None
+            low, high = said.limits
+            inside = low <= mine / today <= high
+            print(
+                f"{rule:45} {name:6} stated {said.value:.2f} [{low:.2f}, {high:.2f}], "
+                f"found {mine / today:.2f}: {'inside' if inside else 'outside'}"
+            )
 
 
 def main() -> None:
@@ -81,7 +157,7 @@ def main() -> None:
         subprocess.Popen(program, stderr=log) as served,
     ):
         try:
-            asyncio.run(compare(upstream, listening(served, Path(log.name)), options))
+            asyncio.run(compare(upstream, listening(served, File(log.name)), options))
         finally:
             served.terminate()
 
