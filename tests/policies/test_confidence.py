@@ -134,3 +134,63 @@ def test_a_replay_without_the_confidence_is_refused(spec: str, says: str) -> Non
     votes, _ = scored()
     with pytest.raises(PolicyError, match=says):
         replay(votes, [spec], np.random.default_rng(0))
+
+
+# Sequences of votes; then for thresholds .8 and .95 where the authors' ``BetaStoppingCriteria`` stops (None:
+# not within 16), the answer and its probability there: github.com/Pranjal2041/AdaptiveConsistency at 899ab56,
+# run with SciPy 1.17 (arXiv 2305.11860).
+ADAPTIVE_CONSISTENCY = [
+    ("aaaaaaaaaaaaaaaa", (2, "a", 0.875), (4, "a", 0.96875)),
+    ("ccaaaaaaaaabcaaa", (2, "c", 0.875), (10, "a", 0.967285156)),
+    ("baccacaaaacaaaaa", (10, "a", 0.828125), (16, "a", 0.961593628)),
+    ("aabbabaabcbabaab", (2, "a", 0.875), (None, "a", 0.598190308)),
+    ("cacccacccbaccbbb", (4, "c", 0.8125), (13, "c", 0.953857422)),
+    ("cacabbcbbbcbabcb", (14, "b", 0.806152344), (None, "b", 0.788024902)),
+    ("bcabbcaacacacaaa", (5, "b", 0.8125), (None, "a", 0.788024902)),
+]
+
+
+@pytest.mark.parametrize("weight", ["", ",weight=log_odds"])
+@pytest.mark.parametrize(("votes", "early", "late"), ADAPTIVE_CONSISTENCY)
+def test_adaptive_consistency_is_the_case_of_equal_weights(
+    votes: str, early: tuple[int | None, str, float], late: tuple[int | None, str, float], weight: str
+) -> None:
+    for threshold, (n, answer, sure) in ((0.8, early), (0.95, late)):
+        policy = parse_policy(f"adaptive_consistency:{threshold},cap=16{weight}", {"confidence": flat(0.6)})
+        before = [policy.decide(View(votes[:k], [0.5] * k)) for k in range(n or 16)]
+        assert all(isinstance(decision, Sample) for decision in before)
+        stop = policy.decide(View(votes[: n or 16], [0.5] * 16))
+        assert isinstance(stop, Stop)
+        assert (stop.answer, stop.weight) == (answer, pytest.approx(sure, abs=1e-9))
+
+
+nan = float("nan")
+# Answers, confidences, temperature; then the answer and its share by ``majority_with_conf`` with a softmax:
+# github.com/google-research/google-research, cisc/src/post_processing/aggregators.py at 4c42994 (arXiv
+# 2502.06233).
+CISC = [
+    ("cbcbc", [-1.384, 0.117, -1.661, -0.644, -0.623], 0.2, "b", 0.975744659719),
+    ("cbcbc", [-1.384, 0.117, -1.661, -0.644, -0.623], 1.0, "b", 0.628029117476),
+    ("cbcba", [-1.285, 0.152, -0.53, -0.67, 0.486], 0.2, "a", 0.83493476836),
+    ("cbcba", [-1.285, 0.152, -0.53, -0.67, 0.486], 1.0, "b", 0.402183641441),
+    ("bccaabbb", [-0.786, nan, -1.276, -0.783, 0.327, -0.419, 0.886, -0.972], 0.2, "b", 0.942273653099),
+    ("bcaccca", [-0.837, -1.021, 1.34, -0.546, -1.71, -0.889, -0.093], 1.0, "a", 0.706567215836),
+]
+
+
+@pytest.mark.parametrize(("votes", "given", "temperature", "answer", "share"), CISC)
+def test_cisc_is_the_vote_by_softmax_and_a_case_of_weights(
+    votes: str, given: list[float], temperature: float, answer: str, share: float
+) -> None:
+    n = len(votes)
+    stop = parse_policy(f"fixed:{n},weight=confidence,temperature={temperature}").decide(View(votes, given))
+    assert isinstance(stop, Stop)
+    assert (stop.answer, stop.weight) == (answer, pytest.approx(share, rel=1e-10))
+    if any(value != value for value in given):
+        return  # without a confidence a path abstains there, and is an ordinary vote here
+    at = np.sort(given)
+    weights = np.exp((at - at[0]) / temperature)
+    held = {"confidence": Calibration(tuple(at), (0.5,) * n, tuple(weights), 0.5)}
+    weighed = parse_policy(f"fixed:{n},weight=log_odds", held).decide(View(votes, given))
+    assert isinstance(weighed, Stop)
+    assert (weighed.answer, weighed.weight) == (answer, pytest.approx(share, abs=1e-3))
