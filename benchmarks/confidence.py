@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.confidence`` prints the tables of docs/confidence.md: the recorded reward-model scores,
 cross-fitted with standard errors; simulated scores of given within-question AUC, with what the recommended
-rules need of the paths of the best rule without them at the accuracy of a vote of 4; noise. ``--speed`` times
-calibration and replay of 500 x 32 with three scores, in processor time.
+rules need of the paths of the best rule without them at the accuracy of a vote of 4; noise. ``--bound`` says
+what any rule could save that knows the law. ``--speed`` times calibration and replay of 500 x 32 with three
+scores, in processor time.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.chain import chain
@@ -28,6 +29,7 @@ from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.calibrate import cross_fitted, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.draws import permuted
+from keff.stats.voting.plurality import plurality_at_k
 
 RECORD = Path(__file__).parents[2] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
 ORDERS = 200
@@ -43,10 +45,12 @@ def recorded() -> Votes | None:
     return replace(open_record(RECORD).ballot.votes, confidences=np.array(scores, np.float64))
 
 
-def outcomes(votes: Votes, rules: list[Policy], seed: int) -> tuple[FloatArray, FloatArray]:
+def outcomes(
+    votes: Votes, rules: list[Policy], seed: int, orders: int = ORDERS
+) -> tuple[FloatArray, FloatArray]:
     """Return accuracy and paths of each question under each rule [n, C], cross-fitted."""
     ready = rated(votes, rules)
-    draws = permuted(ready, max(rule.cap for rule in rules), ORDERS, np.random.default_rng(seed))
+    draws = permuted(ready, max(rule.cap for rule in rules), orders, np.random.default_rng(seed))
     each = [expectations(run(rule, draws), draws, draws.cap) for rule in rules]
     right = np.stack([one.accuracy for one in each if one.accuracy is not None], axis=1)
     return right, np.stack([one.paths for one in each], axis=1)
@@ -76,19 +80,50 @@ def on_record(votes: Votes) -> None:
         print(f"K_eff of {k} by deflection: plain {plain.text()}, weighted {found.text()}")
 
 
-def simulated(seed: int, auc: float | None, n: int, k: int = 8) -> Votes:
+@dataclass(frozen=True)
+class Law:
+    """Levels of questions are normal; ``frequent`` is the share of one wrong answer, six share the rest."""
+
+    name: str
+    mean: float = 0.7
+    sd: float = 1.6
+    frequent: float = 0.5
+
+    @property
+    def wrong(self) -> FloatArray:
+        """The chances of the seven wrong answers."""
+        return np.array([self.frequent] + [(1 - self.frequent) / 6] * 6)
+
+
+# One wrong answer is more frequent than the others, as in recorded generations.
+USUAL = Law("usual")
+LAWS = (
+    USUAL,
+    Law("diffuse", frequent=0.2),
+    Law("easier", 1.7, 1.8),
+    Law("easier, diffuse", 1.7, 1.8, 0.2),
+)
+# Of a score that tells easy questions from hard ones too, logits by logit of the level.
+BETWEEN = 0.5
+
+
+def simulated(seed: int, auc: float | None, n: int, k: int = 8, law: Law = USUAL) -> Votes:
     """Return votes of questions of unlike difficulty, with a normal score of this AUC within questions.
 
     None: scores that differ between questions only, permuted within.
     """
     rng = np.random.default_rng(seed)
-    level = rng.normal(0.7, 1.6, (n, 1))
+    level = rng.normal(law.mean, law.sd, (n, 1))
     right = (rng.random((n, k)) < 1 / (1 + np.exp(-level))).astype(int)
-    # One wrong answer is more frequent than the others, as in recorded generations.
-    wrong = np.where(rng.random((n, k)) < 0.5, 1, rng.integers(2, 8, (n, k)))
-    lift = 0.0 if auc is None else 2**0.5 * float(ndtri(auc))
-    score = lift * right + rng.normal(size=(n, k)) + 0.5 * level
+    wrong = rng.choice(np.arange(1, 8), (n, k), p=law.wrong)
+    lift = 0.0 if auc is None else lift_of(auc)
+    score = lift * right + rng.normal(size=(n, k)) + BETWEEN * level
     return Votes(np.where(right, 0, wrong), right, confidences=score)
+
+
+def lift_of(auc: float) -> float:
+    """Return by how many standard deviations the score of a right path is higher."""
+    return 2**0.5 * float(ndtri(auc))
 
 
 def paths_at(accuracy: FloatArray, paths: FloatArray, wanted: float) -> float:
@@ -136,6 +171,82 @@ def _judged(pilot: Votes, auc: float | None, seed: int) -> tuple[float, float, b
     return at_four, own, confidence_of(rule) is not None, covered
 
 
+def bound(questions: int = 3_000) -> None:
+    """Print the paths at the accuracy of a vote of 4 of whoever knows the law, with and without scores.
+
+    And of the candidates of keff, calibrated on these questions, against those that read no score.
+    """
+    for law in LAWS:
+        for auc in (0.6, 0.68, 0.76):
+            votes = simulated(7, auc, questions, law=law)
+            wanted = float(plurality_at_k(votes)[3])
+            blind, seeing = (
+                paths_at(right, paths, wanted)
+                for scored in (False, True)
+                for right, paths in [_informed(votes, law, auc if scored else None)]
+            )
+            plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
+            right, cost = outcomes(votes, [*plain, *rated_paths(votes, 8).rules], 0, 40)
+            means, paths = right.mean(axis=0), cost.mean(axis=0)
+            own = paths_at(means, paths, float(means[len(plain) - 2]))
+            without = slice(0, len(plain))
+            theirs = paths_at(means[without], paths[without], float(means[len(plain) - 2]))
+            print(
+                f"{law.name}, AUC {auc}: who knows the law takes {seeing:.2f} paths with scores, {blind:.2f} "
+                f"without ({seeing / blind:.2f}); keff's {own:.2f} and {theirs:.2f} ({own / theirs:.2f})"
+            )
+
+
+def _informed(votes: Votes, law: Law, auc: float | None) -> tuple[FloatArray, FloatArray]:
+    """Return accuracies and mean paths [m] of who knows the law, for m prices of a path.
+
+    It holds the exact posterior of each answer, levels and frequent wrong answers integrated out, and stops
+    where another path is not worth its price (backward induction on the chances of the two best answers).
+    """
+    assert votes.answers is not None and votes.confidences is not None
+    orders, grid = 4, np.linspace(-7, 9, 65)
+    prior = -0.5 * np.square((grid - law.mean) / law.sd)
+    order = np.argsort(np.random.default_rng(1).random((votes.n * orders, votes.k)), axis=1)
+    codes = np.take_along_axis(np.repeat(votes.answers, orders, 0), order, 1)
+    score = np.take_along_axis(np.repeat(votes.confidences, orders, 0), order, 1)
+    rows, every = np.arange(len(codes)), range(8)
+    wrongs = np.tile(prior, (rows.size, 1))
+    lifts, counts = np.zeros((8, rows.size, grid.size)), np.zeros((rows.size, 8))
+    frequent, rare = np.log(law.wrong[:2])
+    best, second, right = np.empty(codes.shape), np.empty(codes.shape), np.empty(codes.shape, bool)
+    for k in range(votes.k):
+        if_right, if_wrong = -np.log1p(np.exp(-grid)), -np.log1p(np.exp(grid))
+        if auc is not None:
+            apart = score[:, k, None] - BETWEEN * grid
+            if_right = if_right - 0.5 * np.square(apart - lift_of(auc))
+            if_wrong = if_wrong - 0.5 * np.square(apart)
+        wrongs = wrongs + if_wrong
+        lifts[codes[:, k], rows] += if_right - if_wrong
+        counts[rows, codes[:, k]] += 1
+        logs = np.empty((rows.size, 8))
+        for a in every:
+            others = k + 1 - counts[:, a]
+            held = [counts[:, d] * frequent + (others - counts[:, d]) * rare for d in every if d != a]
+            logs[:, a] = logsumexp(held, axis=0) + logsumexp(wrongs + lifts[a], axis=1)
+        chance = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        chance[counts == 0] = 0.0
+        ordered = np.sort(chance, axis=1)
+        best[:, k], second[:, k] = ordered[:, -1], ordered[:, -2]
+        right[:, k] = chance.argmax(axis=1) == 0
+    found: list[tuple[float, float]] = []
+    for price in np.geomspace(1e-4, 0.3, 90):
+        stop, value = np.ones(codes.shape, bool), best[:, -1].copy()
+        for k in range(votes.k - 2, -1, -1):
+            cell = np.minimum((best[:, k] * 30).astype(int), 29) * 12 + (second[:, k] * 23.9).astype(int)
+            on = np.bincount(cell, value, 360) / np.maximum(np.bincount(cell, minlength=360), 1)
+            stop[:, k] = best[:, k] >= on[cell] - price
+            value = np.where(stop[:, k], best[:, k], value - price)
+        at = stop.argmax(axis=1)
+        found.append((float(right[rows, at].mean()), float(at.mean()) + 1))
+    accuracy, paths = np.array(found).T
+    return accuracy, paths
+
+
 def speed() -> None:
     """Print the processor time of calibration and replay of 500 x 32 with three scores."""
     votes = simulated(0, 0.7, 500, 32)
@@ -156,7 +267,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pilots", type=int, default=8)
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--bound", action="store_true")
     asked = parser.parse_args()
+    if asked.bound:
+        bound()
+        return
     if asked.speed:
         speed()
         return

@@ -13,6 +13,9 @@ import pytest
 from command_line import keff
 from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.confidences import rated_paths
+from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.posterior import posterior_of
+from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Tariff, rates
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.outcomes import expectations, run
@@ -23,6 +26,7 @@ from keff.reading.open import open_record
 from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 from keff.stats.votes import Votes
+from keff.stats.voting.calibrate import calibrate
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import permuted
 
@@ -268,3 +272,32 @@ def test_seconds_of_ratings_are_read_where_a_log_has_them(tmp_path: Path) -> Non
         rates(bare, None, Tariff(read_prices(prices)))
     assert bare.confidences is not None
     assert rates(replace(bare, confidences=-bare.confidences), "m", TARIFF).rating is None
+
+
+def test_the_posterior_knows_how_much_a_calibration_hangs_on_its_questions() -> None:
+    """The stated spread of mean paths by the calibration is that over calibrations of other pilots."""
+    rule, reference = parse_policy("switch:0.8,cap=8,else=log_odds"), parse_policy("fixed:8")
+    few, many = (
+        replayed(scored(11, n=n), [parse_policy("fixed:1"), rule], reference, None, np.random.default_rng(0))
+        for n in (40, 640)
+    )
+    assert few.calibration_error is not None and many.calibration_error is not None
+    assert not few.calibration_error[:, [0, 2]].any()  # rules that read none
+    # Sixteen times the questions leave about a quarter of the error.
+    assert np.all(many.calibration_error[:, 1] < 0.6 * few.calibration_error[:, 1])
+    judge = scored(12, n=1500)
+    assert judge.confidences is not None
+    draws = permuted(judge, 8, 4, np.random.default_rng(0))
+    paths = []
+    for seed in range(20, 50):
+        pilot = scored(seed, n=40)
+        assert pilot.confidences is not None
+        held = {"confidence": calibrate(pilot, pilot.confidences)}
+        paths.append(run(parse_policy(rule.spec, held), draws).stop.mean())
+    assert 0.5 < few.calibration_error[1, 1] / np.std(paths) < 2
+    wide = posterior_of(few, generic_ratios([parse_policy("fixed:1"), rule, reference]), 8)
+    narrow = posterior_of(
+        replace(few, calibration_error=None), generic_ratios([parse_policy("fixed:1"), rule, reference]), 8
+    )
+    assert wide.population.paths[:, 1].std() > narrow.population.paths[:, 1].std()
+    assert wide.population.paths[:, 1].mean() == pytest.approx(narrow.population.paths[:, 1].mean())

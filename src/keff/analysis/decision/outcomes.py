@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.replay.outcomes import PolicyOutcome, Walks, changed, expectations, rated, run
-from keff.policy import Policy
+from keff.policy import Policy, calibrated
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike, one_of_each
@@ -34,6 +34,10 @@ TIMED_PATHS = 80_000
 """Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
 tenth of what the questions leave unknown of a quantile, at a quarter of the work."""
 
+RESAMPLES = 8
+"""Resamples of the clusters on which confidences are calibrated anew: the standard error that they give is
+known to a quarter."""
+
 COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise", "apart")
 """What is averaged over questions, where it is known."""
 
@@ -50,6 +54,8 @@ class RuleOutcomes:
     fair coins. ``apart`` [rows] are the dollars that the prompts of the reference add where each of its
     paths is a request of its own. ``orders_error`` [C] is the standard error of the mean loss that comes from
     the orders, where rows are patterns: those of one question are part of what differs between questions.
+    ``calibration_error`` [2, C] are the standard errors of the mean loss and of the mean paths that come from
+    the questions on which confidences are calibrated; 0 for rules that read none.
     """
 
     specs: tuple[str, ...]
@@ -64,6 +70,7 @@ class RuleOutcomes:
     counts: IntArray | None = None
     apart: FloatArray | None = None
     orders_error: FloatArray | None = None
+    calibration_error: FloatArray | None = None
 
     @property
     def questions(self) -> int:
@@ -91,7 +98,8 @@ class RuleOutcomes:
         if error is not None:  # the others follow questions, each in orders of its own
             error = np.concatenate([error[:-1], np.zeros(added), error[-1:]])
         specs = (*self.specs[:-1], *others.specs)
-        return replace(self, specs=specs, orders_error=error, **joined)  # type: ignore[arg-type]
+        calibration = join("calibration_error")
+        return replace(self, specs=specs, orders_error=error, calibration_error=calibration, **joined)  # type: ignore[arg-type]
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Return the mean over questions of values by row [rows, ...]."""
@@ -114,7 +122,7 @@ def replayed(
     recorded K. Losses are differences along one order; the reference's own accuracy is corrected by the exact
     subset average at its cap, and that of one path is exact. ``votes`` must hold answers.
     """
-    rules = (*rules, reference)
+    rules, given = (*rules, reference), votes
     votes = rated(votes, rules)
     many = votes.n > BY_PATTERN and not any("confidence" in rule.needs for rule in rules)
     cap = max(policy.cap for policy in rules)
@@ -129,6 +137,7 @@ def replayed(
     draws = permuted(some, cap, int(np.clip(in_all / some.n, FEWEST_ORDERS, MOST_ORDERS)), rng)
     exact = None if votes.correct is None else plurality_at_k_patterns(votes)[rows]
     found = played(votes, draws, rules, rates, exact, rows if many else None)
+    found = replace(found, calibration_error=_calibration_error(given, rules, cap, draws.codes.shape[1]))
     return found.expanded(same.back, votes.cluster_ids) if by_question else found
 
 
@@ -147,7 +156,7 @@ def timed(
     reference.
     """
     everything = (*chain, *flights, reference)
-    votes = rated(votes, everything)
+    given, votes = votes, rated(votes, everything)
     clocked = votes if votes.seconds is not None else replace(votes, seconds=votes.tokens)
     longest = max(policy.cap for policy in everything)
     draws = permuted(clocked, longest, max(TIMED_PATHS // (longest * votes.n), 1), rng)
@@ -155,6 +164,9 @@ def timed(
     walks = [run(rule, draws, whole=whole) for rule in everything]
     exact = None if votes.correct is None else plurality_at_k_patterns(votes)[alike(votes).back]
     seen = played(votes, draws, everything[len(chain) :], rates, exact, walks=walks[len(chain) :])
+    timed_too = given if given.seconds is not None else replace(given, seconds=given.tokens)
+    error = _calibration_error(timed_too, everything[len(chain) :], longest, draws.codes.shape[1])
+    seen = replace(seen, calibration_error=error)
     waits = tuple(np.asarray(walk.wait, np.float64) for walk in walks if walk.wait is not None)
     return seen, Timing(waits, votes.cluster_ids, votes.seconds is not None)
 
@@ -213,6 +225,24 @@ def played(
         None if rates is None else rates.prompts_apart(paths[:, -1], requests[:, -1]),
         orders_error,
     )
+
+
+def _calibration_error(votes: Votes, rules: Sequence[Policy], cap: int, orders: int) -> FloatArray:
+    """Return the standard errors [2, C] of mean loss and paths from calibrating on these questions.
+
+    Rules are replayed on the same orders, each time calibrated on another resample of the clusters. Of many
+    questions nothing is left unknown.
+    """
+    reading = [place for place, rule in enumerate(rules) if calibrated(rule) is not None]
+    found = np.zeros((RESAMPLES, 2, len(rules)))
+    for resample in range(RESAMPLES if reading and votes.n <= BY_PATTERN else 0):
+        fitted = rated(votes, [rules[place] for place in reading], resample + 1)
+        draws = permuted(fitted, cap, max(orders // RESAMPLES, 1), np.random.default_rng(0))
+        for place in reading:
+            outcome = expectations(run(rules[place], draws), draws, draws.cap)
+            assert outcome.accuracy is not None
+            found[resample, :, place] = outcome.accuracy.mean(), outcome.paths.mean()
+    return found.std(axis=0, ddof=1)
 
 
 def _by_pattern(values: FloatArray, patterns: IntArray) -> FloatArray:

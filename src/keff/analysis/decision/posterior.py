@@ -134,6 +134,8 @@ def posterior_of(
     rng = np.random.default_rng(seed)
     groups = seen.questions if seen.counts is not None else grouped(seen.clusters)[1].size
     first, other = _resampled(seen, rng), _resampled(seen, rng)
+    if seen.calibration_error is not None and seen.calibration_error.any():
+        first["paths"] = first["paths"] + seen.calibration_error[1] * _centred(rng)
     flips = _flips(seen, first["flips"], ratios, rng)
     law = _PriceLaw.of(seen, ratios, cap, price, level)
     lost = _losses(seen, first, other, flips, law, groups, ratios, rng)
@@ -205,6 +207,7 @@ def _losses(
         return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[:2])
     measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
     orders = 0.0 if seen.orders_error is None else np.square(seen.orders_error)
+    orders = orders + (0.0 if seen.calibration_error is None else np.square(seen.calibration_error[0]))
     least = LEAST_VARIANCE * mean_flips / groups
     # A rule that reads a confidence may change answers as freely as one path does.
     spread = (SPREAD_DEEP + SPREAD_ONE * np.nan_to_num(ratios, nan=1.0)) * mean_flips / groups

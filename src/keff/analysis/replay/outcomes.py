@@ -64,11 +64,12 @@ def reference_of(now: str | None, k: int) -> Policy:
     return policy
 
 
-def rated(votes: Votes, rules: Sequence[Policy]) -> Votes:
+def rated(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
     """Return votes with the confidences that the rules read, and no others.
 
-    Chances and weights of calibrated ones are cross-fitted by clusters, whatever a plan holds. Raises
-    PolicyError where a confidence is not recorded, or cannot be calibrated without gold answers.
+    Chances and weights of calibrated ones are cross-fitted by clusters, whatever a plan holds: on all of the
+    other folds, or (from 1 on) on a ``resample`` of their clusters by its number. Raises PolicyError where a
+    confidence is not recorded, or cannot be calibrated without gold answers.
     """
     named: dict[str, FloatArray] = {}
     for rule in rules:
@@ -88,7 +89,7 @@ def rated(votes: Votes, rules: Sequence[Policy]) -> Votes:
         if calibrated(rule) is not None and name + CHANCE not in named:
             if votes.correct is None:
                 raise PolicyError(f"{rule.spec} is calibrated on gold answers, and these records have none")
-            named[name + CHANCE], named[name + WEIGHT] = _cross_fitted(votes, name)
+            named[name + CHANCE], named[name + WEIGHT] = _cross_fitted(votes, name, resample)
     if not named and not votes.named:
         return votes
     return replace(votes, named=named)
@@ -96,13 +97,13 @@ def rated(votes: Votes, rules: Sequence[Policy]) -> Votes:
 
 def chances_of(votes: Votes, name: str) -> FloatArray:
     """Return P(right) of each path [n, K] by a confidence, calibrated on the other questions."""
-    return _cross_fitted(votes, name)[0]
+    return _cross_fitted(votes, name, 0)[0]
 
 
-@lru_cache(maxsize=8)
-def _cross_fitted(votes: Votes, name: str) -> tuple[FloatArray, FloatArray]:
+@lru_cache(maxsize=32)
+def _cross_fitted(votes: Votes, name: str, resample: int) -> tuple[FloatArray, FloatArray]:
     # The same folds for every rule and every command, so that they are judged alike.
-    return cross_fitted(votes, votes.rated[name], np.random.default_rng(0))
+    return cross_fitted(votes, votes.rated[name], np.random.default_rng(resample), resampled=resample > 0)
 
 
 @dataclass(frozen=True)

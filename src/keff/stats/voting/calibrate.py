@@ -148,21 +148,28 @@ def _chances(
 
 
 def cross_fitted(
-    votes: Votes, confidences: FloatArray, rng: np.random.Generator, folds: int = FOLDS
+    votes: Votes, confidences: FloatArray, rng: np.random.Generator, *, resampled: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Return chances and weights [n, K], each from the questions of the other folds of clusters.
 
+    ``resampled``: from a resample of the clusters, drawn with replacement.
     With fewer clusters than folds, as many folds as clusters; with one nothing is known of any path.
     """
-    folds = min(folds, votes.n_clusters)
+    folds = min(FOLDS, votes.n_clusters)
     if folds < 2:
         nothing = flat(0.5)
         return nothing.chance(confidences), nothing.weight(confidences)
-    fold = cluster_folds(votes, folds, rng)
+    fold, groups, times = cluster_folds(votes, folds, rng), votes.n_clusters, None
+    if resampled:
+        # One resample for all folds: apart, their errors would cancel in a mean over questions.
+        times = np.bincount(rng.integers(groups, size=groups), minlength=groups)
     chances, weights = np.empty(confidences.shape), np.empty(confidences.shape)
     for part in range(folds):
         held = fold == part
-        found = calibrate(votes.take(~held), confidences[~held])
+        rows = np.flatnonzero(~held)
+        if times is not None:
+            rows = np.repeat(rows, times[votes.cluster_ids[rows]])
+        found = calibrate(votes.take(rows), confidences[rows])
         chances[held], weights[held] = found.chance(confidences[held]), found.weight(confidences[held])
     return chances, weights
 
