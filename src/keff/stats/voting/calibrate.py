@@ -148,14 +148,19 @@ def _chances(
 
 
 def cross_fitted(
-    votes: Votes, confidences: FloatArray, rng: np.random.Generator, *, resampled: bool = False
+    votes: Votes,
+    confidences: FloatArray,
+    rng: np.random.Generator,
+    folds: int = FOLDS,
+    *,
+    resampled: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Return chances and weights [n, K], each from the questions of the other folds of clusters.
 
     ``resampled``: from a resample of the clusters, drawn with replacement.
     With fewer clusters than folds, as many folds as clusters; with one nothing is known of any path.
     """
-    folds = min(FOLDS, votes.n_clusters)
+    folds = min(folds, votes.n_clusters)
     if folds < 2:
         nothing = flat(0.5)
         return nothing.chance(confidences), nothing.weight(confidences)
