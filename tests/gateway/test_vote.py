@@ -203,7 +203,7 @@ async def test_cut_paths_are_not_taken_for_free_text() -> None:
     server = Server([None] * 4 + ["7"] * 28)
 
     async def judge(answer: Answer) -> list[Drawn]:
-        return [replace(path, truncated=True) for path in await server.judge(answer)]
+        return [path._replace(truncated=True) for path in await server.judge(answer)]
 
     vote = replace(server.vote("lead_k:4", free_text="pass"), judge=judge)
     assert (await vote.run()).cause == "policy"

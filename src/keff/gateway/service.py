@@ -231,13 +231,12 @@ class Service:
         dollars = self.billing.prices.rating(len(rated), seconds)
         job.dollars += dollars
         self.metrics.count("keff_dollars_total", dollars)
-        return [replace(path, confidence=value) for path, value in zip(paths, rated, strict=True)]
+        return [path._replace(confidence=value) for path, value in zip(paths, rated, strict=True)]
 
     async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:
         """Make one call; a server that refuses log-probabilities is not asked for them again."""
         try:
-            with job.launched(n, streamed):
-                return await called(job, self.upstream, job.body(start, n), job.headers, streamed)
+            return await called(job, self.upstream, job.body(start, n), job.headers, n, streamed)
         except UpstreamError as error:
             asked = job.reads_logprobs and not job.ask.logprobs
             if not asked or error.status not in (400, 422) or "logprobs" not in str(error):
@@ -245,8 +244,7 @@ class Service:
         if self.gives_logprobs:
             log.warning("the upstream refuses log-probabilities: every path is an ordinary vote")
         self.gives_logprobs, job.head = False, job.ask.head(False)
-        with job.launched(n, streamed):
-            return await called(job, self.upstream, job.body(start, n), job.headers, streamed)
+        return await called(job, self.upstream, job.body(start, n), job.headers, n, streamed)
 
     def deadline(self, job: RequestJob) -> float:
         """Return within how many seconds a job is answered.
@@ -260,8 +258,7 @@ class Service:
         """Make one call to a branch of the plan."""
         body, begun = job.body(start, n, tab.head(branch)), time.perf_counter()
         try:
-            with job.launched(n):
-                answer = await called(job, branch.upstream, body, tab.headers(branch))
+            answer = await called(job, branch.upstream, body, tab.headers(branch), n)
         except UpstreamError as error:
             self.charge(job, error.usage, branch=branch)
             self.metrics.count("keff_branch_failures_total", branch=branch.name)
@@ -316,7 +313,7 @@ class Service:
         """Return a path whose vote is known only once the kind of the request's answer is."""
         assert job.asked is not None, "a job without a reader says what its prompt asks for"
         read, readings = self.kinds.read(choice, job.asked)
-        return replace(self._path(job, choice, body, read), readings=readings)
+        return self._path(job, choice, body, read)._replace(readings=readings)
 
     def _reply(self, job: RequestJob, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":

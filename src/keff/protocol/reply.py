@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from keff.errors import EngineError
 from keff.narrow import entries, fields, items
@@ -26,8 +25,7 @@ from keff.records import Completion, FinishReason, Logprobs
 Choice = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """The tokens of one response; ``output`` is None where the server gives no number that can be right.
 
     ``odd`` says that it gave something else than a number of tokens.

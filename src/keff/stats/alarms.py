@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -184,8 +183,7 @@ _BETS: list[float] = BETS.tolist()
 LARGEST_LOG = 700.0
 
 
-@dataclass(frozen=True, slots=True)
-class StreamState:
+class StreamState(NamedTuple):
     """After ``seen`` scores: the last conformal p-value ``u``, the statistic, and the alarm (which stays on).
 
     ``first_alarm`` is the number of scores after which it was raised.
@@ -203,6 +201,7 @@ class _Stream:
 
     def __init__(self, pilot: Iterable[float], rng: np.random.Generator, threshold: float) -> None:
         self._bag: dict[float, int] = {}
+        self._size = 0
         for score in pilot:
             self._add(_finite(score))
         if not self._bag:
@@ -223,9 +222,10 @@ class _Stream:
         u = self._conformal_p(_finite(score))
         self._add(float(score))
         self._seen += 1
-        self._log = [
-            self._bet(old, math.log1p(bet * (u - 0.5))) for old, bet in zip(self._log, _BETS, strict=True)
-        ]
+        away = u - 0.5
+        self._log = self._after(
+            [log + math.log1p(bet * away) for log, bet in zip(self._log, _BETS, strict=True)]
+        )
         statistic = self._statistic()
         if not self.alarm and statistic >= self._threshold:
             self._first_alarm = self._seen
@@ -247,6 +247,7 @@ class _Stream:
         """Return a stream that goes on exactly where ``state`` was taken."""
         stream = cls.__new__(cls)
         stream._bag = {float(score): int(count) for score, count in state["bag"]}
+        stream._size = sum(stream._bag.values())
         stream._rng, stream._threshold = load_rng(state["rng"]), float(state["threshold"])
         stream._log = [float(value) for value in state["log"]]
         stream._seen, stream._first_alarm = state["seen"], state["first_alarm"]
@@ -254,14 +255,15 @@ class _Stream:
 
     def _conformal_p(self, score: float) -> float:
         """Return (#above + U (#equal + 1)) / (size + 1): uniform and independent while nothing changes."""
-        above = sum(count for other, count in self._bag.items() if other > score)
+        above = sum([count for other, count in self._bag.items() if other > score])
         equal = self._bag.get(score, 0) + 1
-        return (above + float(self._rng.random()) * equal) / (sum(self._bag.values()) + 1)
+        return (above + float(self._rng.random()) * equal) / (self._size + 1)
 
     def _add(self, score: float) -> None:
         self._bag[score] = self._bag.get(score, 0) + 1
+        self._size += 1
 
-    def _bet(self, log: float, log_gain: float) -> float:
+    def _after(self, logs: list[float]) -> list[float]:
         raise NotImplementedError
 
     def _statistic(self) -> float:
@@ -283,11 +285,11 @@ class ConformalMartingale(_Stream):
             raise ValueError("alpha must lie between 0 and 1")
         super().__init__(pilot, rng, 1.0 / alpha)
 
-    def _bet(self, log: float, log_gain: float) -> float:
-        return log + log_gain
+    def _after(self, logs: list[float]) -> list[float]:
+        return logs
 
     def _statistic(self) -> float:
-        return math.fsum(math.exp(min(log, LARGEST_LOG)) for log in self._log) / len(_BETS)
+        return math.fsum([math.exp(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
 
 
 class ShiryaevRoberts(_Stream):
@@ -303,13 +305,12 @@ class ShiryaevRoberts(_Stream):
             raise ValueError("the mean run length to a false alarm must be at least 1")
         super().__init__(pilot, rng, float(run_length))
 
-    def _bet(self, log: float, log_gain: float) -> float:
+    def _after(self, logs: list[float]) -> list[float]:
         # Kept as log(1 + R), which starts at zero and never overflows.
-        new = log + log_gain
-        return max(new, 0.0) + math.log1p(math.exp(-abs(new)))
+        return [max(log, 0.0) + math.log1p(math.exp(-abs(log))) for log in logs]
 
     def _statistic(self) -> float:
-        return math.fsum(math.expm1(min(log, LARGEST_LOG)) for log in self._log) / len(_BETS)
+        return math.fsum([math.expm1(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
 
 
 def _finite(score: float) -> float:

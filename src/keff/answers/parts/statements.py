@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _FRACTION = re.compile(
     r"\\[dtc]?frac\s*(?:\{\s*([^{}]{1,60}?)\s*\}|(\d))\s*(?:\{\s*([^{}]{1,60}?)\s*\}|(\d))"
@@ -93,8 +93,7 @@ _PLACEHOLDER = re.compile(r"\W*(?:boxed\W{1,2})?<[a-zA-Z ]{1,30}>\W*")
 _FORMAT = "*_`#> \t\r"
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A place in the text that says what the answer is.
 
     ``at`` is where it stands, ``payload`` what it says (one line, or a box's content), ``rule`` which form it

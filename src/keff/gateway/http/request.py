@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, TypedDict, TypeVar, cast
+from typing import NamedTuple, NoReturn, TypedDict, TypeVar, cast
 
 import jiter
 
@@ -54,8 +54,7 @@ def _no_constant(name: str) -> NoReturn:
 DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """What one request asks of the gateway; None where it leaves that to the plan and the options."""
 
     policy: str | None = None
@@ -155,7 +154,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     if n > 1:
         if wish.k is not None or wish.policy is not None or wish.cap is not None:
             raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
-        wish = replace(wish, k=n)
+        wish = wish._replace(k=n)
     options = cast("Object | None", _typed(body, "stream_options", dict))
     seed = _typed(body, "seed", int)
     if seed is not None and not -(2**63) <= seed < 2**63:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from keff.gateway.traffic.monitor import stops_at
 from keff.narrow import fields, text
@@ -84,8 +84,7 @@ class Baseline:
         return cls(policy.spec, policy.cap if fixed else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(NamedTuple):
     """What one reply took: seconds, dollars (None without prices), and the paths that were drawn for it.
 
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.

@@ -57,6 +57,10 @@ class History:
         self._seen += 1
         # By dollars where there are prices, else by tokens.
         cost = float(spent.tokens) if spent.dollars is None else spent.dollars
+        if len(self.dearest) == DEAREST:
+            if cost <= self.dearest[0][0]:
+                return
+            heapq.heappop(self.dearest)
         told: Object = {
             "id": spent.id,
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
@@ -65,11 +69,7 @@ class History:
             "seconds": spent.seconds,
             **took,
         }
-        entry = (cost, -self._seen, told)
-        if len(self.dearest) < DEAREST:
-            heapq.heappush(self.dearest, entry)
-        elif entry > self.dearest[0]:
-            heapq.heapreplace(self.dearest, entry)
+        heapq.heappush(self.dearest, (cost, -self._seen, told))
 
     def _named(self, name: tuple[str, str]) -> Counter[str]:
         known = name in self.named or len(self.named) < MOST_NAMES

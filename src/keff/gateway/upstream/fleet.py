@@ -175,7 +175,8 @@ class Fleet:
     ) -> T:
         """Ask one server, and where it cannot answer another; ``every``: whatever went wrong."""
         refused: UpstreamError | None = None
-        for server in await self._ways(headers, home):
+        alone = len(self._all) == 1 and not self.servers[0].health.down
+        for server in self.servers if alone else await self._ways(headers, home):
             try:
                 return await ask(server, server.own(headers) if server is self.fallback else headers)
             except UpstreamError as error:
@@ -193,8 +194,6 @@ class Fleet:
 
     async def _ways(self, headers: Headers, home: Upstream | None) -> list[Upstream]:
         """Return the server to ask and the one to ask next; raises UpstreamError where all are down."""
-        if len(self._all) == 1 and not self.servers[0].health.down:
-            return [self.servers[0]]
         alone = all(server.health.down for server in self._all)
         for server in self._all:
             if server.health.down:

@@ -75,14 +75,16 @@ async def _relayed(
     body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
     headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
     async with contextlib.AsyncExitStack() as stack:
-        with job.launched(1):
-            upstream = service.upstream if job.first is None else job.first.upstream
-            call = upstream.relay(body, headers, job.caller.query, job.ask.api)
-            try:
-                async with asyncio.timeout_at(until):
-                    response = await stack.enter_async_context(call)
-            except TimeoutError:
-                raise Problem(504, "no path began before the deadline", code="deadline") from None
+        upstream = service.upstream if job.first is None else job.first.upstream
+        call = upstream.relay(body, headers, job.caller.query, job.ask.api)
+        try:
+            async with asyncio.timeout_at(until):
+                response = await stack.enter_async_context(call)
+        except TimeoutError:
+            raise Problem(504, "no path began before the deadline", code="deadline") from None
+        except asyncio.CancelledError:
+            job.lost += 1
+            raise
         job.stop, job.paths, job.drawn = "off", 1, 1
         meter = EventMeter(pass_usage=job.ask.include_usage)
         try:

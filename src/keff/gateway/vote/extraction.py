@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from keff import plugins
 from keff.answers import (
@@ -49,8 +49,7 @@ from keff.usercode import without_code
 RUNS_CODE = frozenset({"code", "python", "key"})
 
 
-@dataclass(frozen=True, slots=True)
-class PathReading:
+class PathReading(NamedTuple):
     """What one path says: its vote key (None: it abstains), and whether it was cut before its end."""
 
     key: str | None

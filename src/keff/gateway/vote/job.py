@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
 from keff.gateway.traffic.metrics import Fact, TraceSpan
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
-from keff.gateway.upstream.answer import NOBODY, Answer, ClientHeaders, StreamedPath, UpstreamError
+from keff.gateway.upstream.answer import NOBODY, Answer, Api, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger
 from keff.gateway.upstream.server import Upstream
@@ -64,18 +64,6 @@ class RequestJob(RequestSpending):
             self.homes[fleet] = fleet.home()
         return self.homes[fleet]
 
-    @contextlib.contextmanager
-    def launched(self, n: int, streamed: StreamedPath | None = None) -> Generator[None]:
-        """Note ``n`` paths as lost if the call that is made here is cancelled, or what came of a stream."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            if streamed is not None and streamed.began:
-                self.cut.append(streamed.tokens)
-            else:
-                self.lost += n
-            raise
-
     @property
     def change(self) -> str | None:
         """The paths of the reply minus those of today, where these are always the same number."""
@@ -114,25 +102,37 @@ async def called(
     upstream: Fleet,
     body: bytes,
     headers: Mapping[str, str],
+    n: int,
     streamed: StreamedPath | None = None,
 ) -> Answer:
-    """Make one upstream call, and note how long it took; raises UpstreamError."""
-    begun = time.perf_counter()
-    answer = await _called(job, upstream, body, headers, streamed)
+    """Make one upstream call for ``n`` paths, and note how long it took; raises UpstreamError.
+
+    Cancelled, its paths are lost, but for what came of a stream.
+    """
+    begun, draw = time.perf_counter(), upstream.draw if job.span is None else partial(_traced, job, upstream)
+    try:
+        answer = await draw(body, headers, job.caller.query, job.ask.api, job.home(upstream), streamed)
+    except asyncio.CancelledError:
+        if streamed is not None and streamed.began:
+            job.cut.append(streamed.tokens)
+        else:
+            job.lost += n
+        raise
     job.times += [time.perf_counter() - begun] * len(answer.choices)
     return answer
 
 
-async def _called(
+async def _traced(
     job: RequestJob,
     upstream: Fleet,
     body: bytes,
     headers: Mapping[str, str],
+    query: str,
+    api: Api,
+    home: Upstream,
     streamed: StreamedPath | None,
 ) -> Answer:
-    query, api, home = job.caller.query, job.ask.api, job.home(upstream)
-    if job.span is None:
-        return await upstream.draw(body, headers, query, api, home, streamed)
+    assert job.span is not None, "the request is traced"
     span, error = job.span.child("path"), "cancelled"
     facts: dict[str, Fact] = {"server.address": home.address.url}
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from keff.errors import PlanError
 from keff.gateway.traffic.metrics import Metrics
@@ -21,8 +21,7 @@ from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier
 Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """One path: its choice, the response it came in, its vote key (None abstains) and its confidence.
 
     ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.options import FreeText
@@ -40,8 +41,7 @@ class EndedError(Exception):
         self.cause: Cause = cause
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """How one vote is run: the policy and what bounds it; see ``Options``.
 
     ``give_up`` stops where the first paths show that they hold no answer which could repeat.
@@ -224,7 +224,7 @@ class Vote:
             return
         self.settlement.settle([path.readings or {} for path in paths])
         for index, path in self.drawn.items():
-            self.drawn[index] = replace(path, key=self.settlement.key(path.readings or {}))
+            self.drawn[index] = path._replace(key=self.settlement.key(path.readings or {}))
 
     def _keys(self, consumed: int) -> list[str | None]:
         return [self.drawn[index].key for index in range(consumed) if index in self.drawn]
@@ -305,7 +305,7 @@ class Vote:
             sharing.came(n, len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
-            self.drawn[start + place] = replace(path, branch=branch) if branch else path
+            self.drawn[start + place] = path._replace(branch=branch) if branch else path
         return min(len(paths), n)
 
     def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:

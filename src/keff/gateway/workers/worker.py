@@ -10,7 +10,7 @@ import json
 import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 import uvicorn
@@ -88,7 +88,7 @@ def packed(notes: Iterable[Note]) -> list[object]:
         if isinstance(note, Voted):
             rows.append(["v", note.at, _codes(note.keys), note.kind, note.cause, note.failed, note.regular])
         elif isinstance(note, Answered):
-            rows.append(["a", note.at, note.stop, *astuple(note.spent)])
+            rows.append(["a", note.at, note.stop, *note.spent])
         else:
             rows.append(["d", note.at, _codes(note.keys)])
     return rows
