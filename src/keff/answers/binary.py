@@ -12,15 +12,20 @@ from keff.answers.parts.statements import plain, statements
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
+# The question quoted back ("yes or no?", "<yes/no>"): it offers both words and chooses neither.
 _ASKED = re.compile(
     r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|and|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
     re.I,
 )
+# Not within a compound (no-one), after an apostrophe, or right after "not", which turns it around.
 _WORD = r"(?<![\w-])(?<!\w')(?<!not )(yes|no|true|false)(?![\w-]|'\w)"
+# A sentence that begins with the verdict; at most three words of padding, for a fourth begins prose.
 _FIRST = re.compile(
     rf"\W*(?:(?:that|it|simply|clearly|definitely|therefore|thus|is|a)\W+){{0,3}}{_WORD}", re.I
 )
+# A word that stands alone, ended by a sign or a line: in "no doubt" and "no more" the word is no verdict.
 _SAID = re.compile(rf"{_WORD}(?=[^\w\s]|\s*$|\s*\n|\s(?:-|–|—|--)\s)", re.I)
+# A verdict about the statement itself; any other "is true" may be about a step on the way.
 _CLAIM = re.compile(
     r"\b(?:statement|claim|answer|assertion|it) is (?:therefore |thus |clearly )?(true|false)\b", re.I
 )

@@ -12,19 +12,25 @@ from keff.answers.parts.base import Extracted, fold, last_match, same_key, visib
 from keff.answers.parts.statements import plain, statements
 from keff.errors import TaskError
 
+# Nouns that a capital letter or a number completes: "vitamin C" and "group 2" name no option.
 _NOUNS = (
     "vitamin hepatitis type group point plan figure table person class grade part step section team player"
 )
+# One look-behind per noun, for a look-behind must have a fixed width; the first letter in either case.
 _NOT_NAMED = "".join(f"(?<![{noun[0].upper()}{noun[0]}]{noun[1:]}\\s)" for noun in _NOUNS.split())
+# "(B) is wrong" names B to leave it out. Windows are bounded, so the time stays linear.
 _REJECTION = (
     r"(?![^\w\n]{0,4}(?:[^.\n]{0,60}?\s)?(?:is|are|was|would be|seems?)\s(?:\w{1,12}\s){0,2}?"
     r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b)"
 )
+# After A or I these words show that the letter was a label, not an article or a pronoun.
 _AFTER_LABEL = (
     r"because|since|as|is|and|or|but|which|for|due|by|based|then|while|however|not|here|would|the|an|it|they|he|she|"
     r"this|that|these|those|there|in|on|at|to|from|when|if|with|has"
 )
+# A capital or a bracket must follow: "approx. 3" and "e.g. this" end no sentence.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|\n+")
+# What may stand between "the answer is" and the label: Markdown, quotes, LaTeX, the word "option".
 _LINK = r"[\s*_(\[\"'`:$]{0,8}(?:\\text\{)?[( ]{0,2}(?:option\s|choice\s)?[*( ]{0,4}"
 
 
@@ -43,7 +49,9 @@ class Labels:
         names = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
         self._canonical = {label.lower(): label for label in labels}
         letters = all(label.isalpha() for label in labels)
+        # "A plant" and "I think" hold no label: a lower-case word follows that is none of ``_AFTER_LABEL``.
         article = rf"(?!(?<=[AI])\s+(?!(?:{_AFTER_LABEL})\b)[a-z])" if letters else ""
+        # Not "B-cell", "A/B", "3.5" or "1,000": there the label is a part of something longer.
         end = r"(?![\w'/-]|\.\w|,\d)"
         lead = r"\W*(?:(?:option|choice|letter|number|answer)\W{1,3})?"
         self._whole = re.compile(rf"{lead}({names})\W*", re.IGNORECASE)
@@ -53,6 +61,7 @@ class Labels:
             rf"(?<![\w'.-]){_NOT_NAMED}(?:\(({names})\)|\[({names})\]|({names})\)){_REJECTION}"
         )
         self._bare = re.compile(
+            # A pattern that never matches stands for "none": the caller needs no branch.
             rf"(?<![\w'./-]){_NOT_NAMED}({names}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
         self._rejected = re.compile(
@@ -78,6 +87,7 @@ class Labels:
 
     def stated(self, payload: str) -> str | None:
         """Return the label that a statement names: one at its beginning, then decorated, then bare."""
+        # The label stands at the beginning of a statement; further on its reasons name other ones.
         payload = self._rejected.sub(" ", payload[:500])
         if whole := self.whole(payload.strip()):
             return whole
@@ -98,6 +108,7 @@ class Labels:
         Decorated before bare.
         """
         text = self._rejected.sub(" ", text)
+        # Twenty sentences from the end: a conclusion stands there, and long reasoning names every option.
         sentences = _SENTENCE.split(text)[-20:]
         for pattern in (self._decorated, self._bare):
             for sentence in reversed(sentences):

@@ -11,11 +11,16 @@ from keff.answers.parts.base import Extracted, same_key, strip_thinking
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
 
+# Bounded in both directions: what follows the mark on its line is a title, never a line of the program.
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]{0,20})[^\n`]{0,80}$\n?", re.MULTILINE)
+# Triple-quoted strings only: shorter ones cannot hold the blank lines that the key leaves out.
 _STRING = re.compile(r"(\"{3}|'{3})(?:\\.|(?!\1)[^\\])*\1", re.DOTALL)
 _INDENT = re.compile(r"^[ \t]+")
+# The marks that models give a Python block; none at all is the most frequent one.
 _PYTHON = frozenset(("", "python", "py", "python3", "python2", "ipython"))
+# What begins a bare program; an assignment would also begin a formula or a sentence.
 _CODE_LINE = re.compile(r"(?:def|class|import|from|async def)\s+\w|@\w")
+# What ends a bare program: three words of a sentence, a heading, or what models write behind their code.
 _PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|Explanation|Note:")
 
 

@@ -15,30 +15,22 @@ MOST_CHARACTERS = 2000
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-_MONTH = {name[:size]: place for place, name in enumerate(_MONTHS, 1) for size in (3, len(name))} | {
+_MONTHS = "january february march april may june july august september october november december"
+# Three letters are the usual abbreviation; September alone has one of four.
+_MONTH = {name[:size]: place for place, name in enumerate(_MONTHS.split(), 1) for size in (3, len(name))} | {
     "sept": 9
 }
+# The longest name first: an alternation takes the first that fits, and "mar" begins "march".
 _NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})\b\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>\d{4})"
+# A weekday is read over, never checked: a wrong one does not change which day is named.
 _WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b[.,]?\s+)?"
 _CLOCK = re.compile(
     r"(?:,?\s+(?:at\s+)?|T)(\d{1,2}):(\d\d)(?::(\d\d))?\s*([ap]\.?m\b\.?)?\s*(Z|UTC|[-+]\d\d:?\d\d)?", re.I
 )
+# A date must stand alone: a part of a path, of a version or of a longer number is none.
 _EDGE, _END = r"(?<![\w./-])", r"(?![\w/]|[.-]\d)"
+# From the most to the least specific: the year of a full date is not the answer "2024".
 _FORMS = {
     "named": re.compile(
         rf"{_EDGE}{_WEEKDAY}(?:the\s+)?{_DAY}\s*(?:of\s+|-)?\s*{_NAME}[\s,-]+{_YEAR}(?=T\d|{_END})", re.I
@@ -56,6 +48,7 @@ _FORMS = {
     "iso month": re.compile(rf"{_EDGE}{_YEAR}-(?P<month>\d\d){_END}"),
     "year": re.compile(rf"{_EDGE}(?:in\s+|the\s+year\s+)?{_YEAR}{_END}", re.I),
 }
+# At most four such words: more of them are a sentence in which the date stands by the way.
 _LEAD = re.compile(r"\W*(?:(?:on|in|at|by|is|was|the|it|date|of|about|around|since)\W+){0,4}", re.I)
 
 

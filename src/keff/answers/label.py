@@ -14,7 +14,9 @@ from keff.answers.parts.statements import plain, statements
 _TAIL = 20_000
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 _LONGEST_ANSWER = 2000
+# Labels are written with spaces, hyphens and underscores alike: past_due is "past due".
 _GAP = re.compile(r"[\W_]+")
+# Up to two words between "not" and the label ("not a billing"); behind "but" the choice follows.
 _REJECTED = re.compile(
     r"\b(?:not|isn't|aren't|wasn't|neither|nor|rather than|instead of|no longer|never|unlike)\s+[\"'(]?"
     r"(?:(?!but\b)[\w-]+\s+[\"'(]?){0,2}$",

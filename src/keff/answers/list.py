@@ -20,10 +20,13 @@ MOST_CHARACTERS = 200_000
 # A list of more is no answer, and sorting it would take a request's time.
 MOST_ITEMS = 10_000
 
+# A space must follow the sign or the number: "3.5 kg" and "-2" begin no item.
 _BULLET = re.compile(r"[ \t]*(?:[-*•–+]|\(?\d{1,4}[.)])[ \t]+(?=\S)")
+# What joins the last two items of a list in a sentence, with a comma before it or without.
 _AND = re.compile(r",? (?:and|&) ")
 _LEAD_AND = re.compile(r"(?:and|or|&) ")
 _ENCLOSED = {"[": "]", "(": ")", "{": "}"}
+# Typographic quotes and emphasis too: models dress items in them.
 _QUOTES = "\"'`“”‘’*_ \t"
 # Words; a longer last line is prose.
 _LONGEST_LINE = 60

@@ -35,13 +35,17 @@ DEEPEST = 60
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+# What a literal begins with where no bracket opens it: strings, numbers, constants, the empty set.
 _PREFIX = re.compile(
     r"[bBuUrR]{0,2}(?=['\"])|set\(\)|[-+]{0,2}[\d.][\w.]*(?:[+-][\d.]+j)?|True|False|None|\.\.\."
 )
+# The form in which CRUXEval asks. Both windows are bounded, so the time stays linear.
 _ASSERT = re.compile(r"assert\s+\w{1,40}\([^\n]{0,400}?\)\s*==\s*")
+# "The function returns" and its like, with at most two words of link before the value.
 _RETURNS = re.compile(
     r"\b(?:outputs?|returns?|returned|result|evaluates to)\b(?:\s?(?:is|are|will be|would be|:|=)){0,2}", re.I
 )
+# Short blocks only: a long one is the program in question, not its output.
 _FENCE = re.compile(r"```[a-zA-Z]{0,10}\n([^`]{1,2000})```")
 
 

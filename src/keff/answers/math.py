@@ -16,57 +16,36 @@ from keff.answers.parts.statements import Statement, plain, statements
 # Parts of parts that are taken apart, such as tuples in a set: a hostile text can nest more.
 DEEPEST = 4
 
+# Digits are bounded by 300: exact fractions of longer numbers take quadratic time.
 _DECIMAL = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.ASCII)
+# A mixed number has its whole part in front, as in 3\frac{1}{2}, so it may be missing.
 _FRACTION = re.compile(r"(-?)(\d{0,18})\\frac\{(-?)(\d{1,40})\}\{(\d{1,40})\}", re.ASCII)
 _POWER_OF_TEN = re.compile(r"(-?\d+(?:\.\d+)?)\\cdot ?10\^\{?(-?\d{1,3})\}?", re.ASCII)
+# Decimals with a period, by a bar, a dot or brackets: 0.\overline{3} is exactly 1/3.
 _REPEATING = re.compile(
     r"(-?)(\d{0,18})\.(\d{0,18})(?:\\(?:overline|bar|dot)\{(\d{1,18})\}|\((\d{1,18})\))", re.ASCII
 )
+# Letters are digits in bases above ten, and only capitals: lower-case ones are names.
 _BASE = re.compile(r"0*([0-9A-F]+)_\{?(\d{1,2})\}?", re.ASCII)
+# x=5, f(x)=5 and x \in [0,1] name what was asked for, and 3+4=7 says how it was found. Of a chain of
+# relations nothing is cut: which of its members would be meant is not known.
 _NAMED = re.compile(
     r"^(?:[a-zA-Z]|\\[a-z]+|[a-zA-Z]\([a-zA-Z]\))(?:_\{\w\})?(?:=|\\in "
     "?)(?!=)(?=[^=<>]+$)|^[^a-zA-Z=<>]+=(?=[^=<>]+$)"
 )
 # Letters that stand for a product: any two, and three without the vowels of a word.
 _PRODUCT = re.compile(r"[a-zA-Z]{2}|[a-dA-D]{3}|[b-df-hj-np-tv-zB-DF-HJ-NP-TV-Z]{3}")
-_WORDS = frozenset(
-    (
-        "no",
-        "No",
-        "NO",
-        "Yes",
-        "yes",
-        "on",
-        "or",
-        "in",
-        "is",
-        "if",
-        "so",
-        "of",
-        "to",
-        "at",
-        "an",
-        "as",
-        "be",
-        "by",
-        "do",
-        "go",
-        "he",
-        "it",
-        "me",
-        "my",
-        "us",
-        "we",
-        "up",
-        "pi",
-    )
-)
+# Two letters that are a word: these keep their order.
+_WORDS = "no No NO Yes yes on or in is if so of to at an as be by do go he it me my us we up pi"
+# Functions without brackets of their own, and relations: only the parser knows how far they reach.
 _FUNCTION = re.compile(r"\\(?:sum|prod|int|lim|log|ln|sin|cos|tan|begin)(?![a-z])|[=<>|;:]")
 _BARE = re.compile(rf"([0-9A-F]+)_\{{\d{{1,2}}\}}|{MEASURED.pattern}")
 _LABEL = re.compile(r"\(?([A-Z])\)?")
 _MATRIX = re.compile(r"\\begin\{([pbvB]?)matrix\}(.{1,800})\\end\{\1matrix\}")
+# Innermost brackets: sums between these and the outermost one keep their order.
 _GROUP = re.compile(r"([({])([^(){}]*)([)}])")
 _PAIRS = {"(": ")", "[": "]"}
+# Four letters in a row that are no function: products of variables are seldom so long.
 PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac|[pbvB]?matrix|cases|array)\b)[a-zA-Z]{4,}")
 
 
@@ -110,7 +89,7 @@ def _form(text: str, depth: int) -> str:
     if base := _BASE.fullmatch(text):
         # Base ten is said by no base; whether a letter is a digit of a base or a name nobody knows.
         return text if not base[1].isdigit() else base[1] if base[2] == "10" else f"{base[1]}_{{{base[2]}}}"
-    if _PRODUCT.fullmatch(text) and text not in _WORDS:
+    if _PRODUCT.fullmatch(text) and text not in _WORDS.split():
         return "".join(sorted(text))
     if is_words(text):
         return text.lower()
@@ -235,15 +214,20 @@ def _encloses(text: str) -> bool:
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 1000
+# Formulas between delimiters; 400 characters bound the search for a closing one that is missing.
 _SEGMENT = re.compile(r"\$\$?([^$\n]{1,400})\$\$?|\\\((.{1,400}?)\\\)|\\\[\s*(.{1,400}?)\s*\\\]", re.DOTALL)
 _LEAD = re.compile(
     r"(?:[\s:*_]+|(?:just|simply|therefore|thus|that|approximately|about|equal to|given by)\b)*", re.I
 )
+# Not after a point: three of them are an ellipsis, which goes on.
 _SENTENCE_END = re.compile(r"(?<=[^\s.])[.?](?:\s|$)")
+# One line with at least one sign of mathematics: a lone word or number is read elsewhere.
 _FORMULA = re.compile(r"(?=[^\n]*[\\^_()\[\]{}=+*/,|-])[^\n]{1,300}")
+# Two letters in a row that are no function, or the end of a sentence: then the line is prose.
 _PLAIN_WORD = re.compile(
     r"(?<![\\a-zA-Z{])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|or|and)\b)[a-zA-Z]{2,}|[.?!;:]\s"
 )
+# What joins the roots of an equation, written as formulas of their own: they are one answer.
 _JOINED = re.compile(r"[\s,]*(?:or|and)?\s*")
 
 

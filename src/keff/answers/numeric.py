@@ -12,8 +12,11 @@ from keff.answers.parts import notation
 from keff.answers.parts.base import Extracted, fold, golds, visible
 from keff.answers.parts.statements import Statement, plain, statements
 
+# Most answers are short integers in their one form already: they need no parser.
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
+# "Not 5" and "more than 5" name a number that is not the answer.
 _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
+# An inequality states no value; a tag such as <b> begins with the same sign.
 _BOUND = re.compile(r"[\s*_]*(?:[a-zA-Z]\s*)?(?:[>≤≥]|<(?![^<>\n]{1,80}>))")
 # Characters at the end that are read first: most answers stand there, and long texts take long.
 _GLANCE = 160

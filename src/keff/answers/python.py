@@ -14,8 +14,10 @@ from keff.answers.code import CodeSpace
 from keff.answers.literal import parse
 from keff.answers.parts.base import Extracted, same_key
 
+# Functions that find a name by its text: where one is called, no name can be changed safely.
 _LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
 _PREFIX = "v"
+# Names that a program may have by itself and that renaming would give to another variable.
 _OURS = re.compile(r"v\d+")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -20,6 +20,7 @@ MOST_CHARACTERS = 300
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000
 
+# A bare dollar sign is read as the American one, as prices without a country mean it most often.
 _CURRENCIES = {
     "$": "USD",
     "US$": "USD",
@@ -37,6 +38,7 @@ _CODES = re.compile(
 )
 _NAMED = {"dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR"}
 _BEFORE = r"(?:(?:square|cubic|sq|cu|degrees?|nautical|metric|fluid|light|US)\.?\s+)*"
+# One digit: no unit has a higher power.
 _EXPONENT = r"(?:\s?(?:\^|\*\*)\s?\{?-?\d\}?(?!\d))?"
 _FACTOR = rf"{_BEFORE}[a-zA-Zµμ°Ωå%][\w°µμΩ%]*{_EXPONENT}"
 _SYMBOL = r"(?:[kmcMGµμn]?(?:m|s|g|h|N|Pa|J|W|Wh|V|K|mol|Hz|T|F|Ω)|lbf?|ft)"

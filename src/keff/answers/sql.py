@@ -15,14 +15,18 @@ from keff.answers.parts.sql_form import NotSql
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 200_000
+# A statement begins its line, behind a quotation mark or a label at most: a keyword within a sentence is
+# prose.
 _BEGIN = re.compile(
     r"^[ \t>*`]{0,40}(?:(?:final[ ])?(?:answer|query|sql)(?:[ ]is)?[ ]?:[ *`]{0,10})?"
     r"((?:SELECT|WITH|INSERT[ ]+INTO|UPDATE|DELETE[ ]+FROM|MERGE[ ]+INTO|CREATE|DROP|ALTER)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+# Marks of a block that may hold SQL; none at all is frequent.
 _SQL = frozenset(
     ("", "sql", "sqlite", "postgres", "postgresql", "mysql", "bigquery", "snowflake", "tsql", "duckdb")
 )
+# A statement ends with its semicolon, a blank line or the end of its block.
 _END = re.compile(r";|\n[ \t]{0,40}\n|```")
 
 

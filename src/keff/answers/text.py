@@ -20,9 +20,11 @@ MOST_CHARACTERS = 2000
 F1_NEEDED = 0.5
 
 _ARTICLES = frozenset(("a", "an", "the"))
+# As in the scoring of HotpotQA (Yang et al. 2018): for these words a token F1 says nothing.
 _EXACT_WORDS = frozenset(("yes", "no", "noanswer"))
 _PUNCTUATION = frozenset(string.punctuation)
 _CURRENCY = "$€£¥₹₩"
+# A token that is a number, with what changes its meaning: bound, sign and currency.
 _AMOUNT = re.compile(
     rf"(?P<bound>[<>≤≥]?)(?P<sign>[-+]?)(?P<currency>[{_CURRENCY}]?)(?P<inner>[-+]?)"
     rf"(?P<number>\d[\d,]*(?:\.\d+)?|\.\d+)(?P<behind>[{_CURRENCY}]?)%?",
@@ -30,6 +32,7 @@ _AMOUNT = re.compile(
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
 _BOUNDS = (("<=", "≤"), (">=", "≥"))
+# A space between a currency or a bound and its number says nothing.
 _APART = re.compile(rf"(?<=[<>≤≥{_CURRENCY}]) (?=[-+]?[{_CURRENCY}]?\.?\d)")
 _TIMES = re.compile(r"(?<=[\w)\]}])\*(?=[\w(\[{])")
 _STAR = re.compile(r"(?<=\w)\*(?!\w)")
@@ -39,7 +42,9 @@ _INNER = frozenset("/\\|&_@*~")
 _FORMULA, _BRACKETS = frozenset("+<>=^*/"), frozenset("()[]{}")
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _BETWEEN_DIGITS = frozenset(".,:'-")
+# Emphasis at the beginning of a statement marks the span that is the answer.
 _BOLD = re.compile(r"[\s:\"']{0,4}\*\*([^*\n]{1,200})\*\*")
+# A point behind a title or an initial ends no sentence: one look-behind each, of fixed width.
 _ABBREVIATED = "".join(
     rf"(?<!\b{word})"
     for word in ["Col", "Gen", "Rev", "Hon", "Mrs", "Sgt", "Inc", "Ltd", "[A-Za-z]", "[A-Z][a-z]"]
@@ -50,6 +55,7 @@ _LEAD = re.compile(
 )
 _MARKS = ("*_", "_")
 _QUOTES = "\"'`“”‘’ \t"
+# The prompt quoted back, such as <answer>: it states nothing.
 _ECHO = re.compile(r"<[a-z ]{1,30}>\W*$")
 # Words of a last line that is an answer; a longer one is a sentence.
 _LONGEST_LINE = 12

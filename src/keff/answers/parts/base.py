@@ -211,15 +211,20 @@ def fences(text: str) -> Iterator[Fence]:
 # Up to here replacing one character after the other is faster than a table for all.
 MOST_REPLACEMENTS = 50
 
+# The difference of sets finds the few characters of a text that need a look.
 _ASCII = frozenset(map(chr, range(128)))
 
+# Tags of thinking as the chat templates of DeepSeek, Qwen, Mistral, Kimi, Seed and others write them.
 _TAG = re.compile(
     r"(?P<open><(?:think|thinking|reasoning|thought|seed:think)>|\[THINK\]|◁think▷|<\|begin_of_thought\|>)"
     r"|</(?:think|thinking|reasoning|thought|seed:think)>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>"
 )
+# The harmony format of gpt-oss: of its channels only the final one is meant for the reader.
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>")
 _SPECIAL = re.compile(r"<\|[a-z_]{1,20}\|>")
+# Typographic spaces between groups of three digits; ordinary ones are left to the number parser.
 _GROUP_SPACE = re.compile(r"(?<=\d)[\u00a0\u2007\u2009\u202f](?=\d{3}(?!\d))")
+# Look-alikes that models write for one and the same sign: otherwise equal answers vote apart.
 _FOLDS = {
     **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d", "-"),
     **dict.fromkeys("\u2018\u2019\u201b\u2032\u00b4", "'"),
@@ -230,6 +235,7 @@ _FOLDS = {
     **{chr(code): f"^{i}" for i, code in enumerate((0x2070, 0xB9, 0xB2, 0xB3, *range(0x2074, 0x207A)))},
 }
 _RAISED = {sign: plain[1:] for sign, plain in _FOLDS.items() if plain[0] == "^"} | {"\u207b": "-"}
+# Several raised digits are one exponent: x¹² is x^{12}, never x^1^2.
 _RAISED_RUN = re.compile(f"[{''.join(_RAISED)}]{{2,}}")
 
 

@@ -39,6 +39,7 @@ _NOT_A_PATH = "its name cannot be written as a path"
 _LONG = f"it is longer than {SHORT} characters in most answers"
 _NEW = f"it does not repeat in the first {FIRST} answers"
 _ABSENT = "it is missing in most answers"
+# A string in one of these formats of JSON Schema is a value like a number, not free text.
 _DATES = frozenset(("date", "date-time", "time"))
 _SIMPLE = re.compile(r"[\w.\[\]*-]+")
 # A string that is a number, the letter of an option, or mathematics: those that differ are a hard question.

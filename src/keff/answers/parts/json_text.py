@@ -28,9 +28,12 @@ MOST_DIGITS = 400
 # Members of a JSON reply that hold the answer.
 ANSWER_MEMBERS = ("answer", "final_answer", "final answer")
 
+# Brackets within strings do not count. A string that never closes runs to the end; the possessive repeat
+# cannot go back, so the time stays linear.
 BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 
+# Begins like JSON and nothing else: a bracket alone also begins an interval or a citation.
 _DOCUMENT = re.compile(
     r"\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\{\s*[\"}]|\[\s*[{\"\[\]])", re.IGNORECASE
 )
@@ -216,6 +219,7 @@ _DECODER = json.JSONDecoder(
 # What stands for a part that the value does not have (null is a value).
 MISSING: Final = object()
 
+# Places of up to six digits: no list in an answer is longer.
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6}|\*)\]")
 
 
@@ -268,8 +272,11 @@ def without(value: object, names: frozenset[str]) -> object:
 MOST_OPENINGS = 10_000
 
 _OPENING = re.compile(r"[{\[]")
+# What promises JSON that may be broken: then the text abstains, and no inner part stands for it.
 _JSON_LIKE = re.compile(r"""[{\[]\s*(?:["'{\[\]}]|-?\d|true\b|false\b|null\b|$)|\{\s*\w+\s*:""")
+# [1] and [2, 3] point to sources far more often than they are an answer.
 _CITATION = re.compile(r"\[\s*\d{1,4}(?:\s*,\s*\d{1,4})*\s*\]")
+# Marks of a block that may hold JSON; a block of another language is an example in that language.
 _LANGUAGES = ("", "json", "jsonc", "json5")
 
 

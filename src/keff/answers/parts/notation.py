@@ -37,6 +37,7 @@ SCALES: dict[str, int] = {
     "lakh": 10**5,
     "crore": 10**7,
 }
+# Suffixes of magnitude; before a unit these letters are units themselves, see ``UNSCALED``.
 _SUFFIXES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12}
 _CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
 _SCALE = "|".join(SCALES)
@@ -58,11 +59,15 @@ def _pattern(suffix: str) -> re.Pattern[str]:
     )
 
 
+# A capital T is trillions after a currency only: elsewhere it is a tesla, or a name.
 NUMBER = _pattern(r"(?:[kKMB]|[mb]n|(?(currency)[ ]?(?:[kKMBT]|[mb]n)|[ ]bn))(?![\w²³°^/*])")
 # A number before a unit: 5 K and 5 M are kelvins and moles there.
 UNSCALED = _pattern("(?!)")
+# Groups of three, or the Indian grouping by two: 1,00,000.
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d+)?")
+# The same separator throughout: 1 234'567 is no number that anybody writes.
 _GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!\d))\d+)?")
+# Two groups at least, or a decimal comma behind: one group alone (1.234) is a decimal number.
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _LEAD = re.compile(
@@ -71,16 +76,19 @@ _LEAD = re.compile(
     |[a-zA-Z][ ]?=)(?![a-zA-Z]))*""",
     re.VERBOSE | re.IGNORECASE,
 )
+# What shows that a number is a part of an expression or a range: then it is not the value.
 _OPERATOR = re.compile(
     r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
     r"|[ ]?\^|\+(?!\w)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
     r"|[ ]and[ ](?:an?|one|two|three)[ -](?:half|thirds?|quarters?)"
     r"|[ ](?:or|and)[ ](?:more|fewer|less|greater|above|below|over|under|up)\b"
 )
+# 12 34 and 5-7: the number at the end is a part of something that cannot be read.
 _AFTER_DIGIT = re.compile(r"\d[ -](?=[\d.])")
 _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
+# Digits at the beginning, readable or not: an unreadable number abstains, and no later one stands for it.
 _DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
 
 
@@ -208,6 +216,7 @@ mph, kmh kph
 _UNITS = [[unit.split() for unit in kind.split(",")] for kind in _KINDS.strip().split("\n")]
 _NAMES = {spelling: unit[0] for kind in _UNITS for unit in kind for spelling in unit}
 _DROPPED_UNITS = {kind[0][0] for kind in _UNITS} | {"miles per hours"}
+# These say which way an amount goes, so they stay: 5 pm is not 5, and 5 up is not 5 down.
 _TURNS = frozenset(
     (
         *("am", "pm", "bc", "bce", "ad", "ce", "north", "south", "east", "west", "up", "down"),
@@ -217,18 +226,24 @@ _TURNS = frozenset(
 )
 _AREAS = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _SIGNS = {"€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
+# Areas and volumes only: no question asks for a fourth power of a length.
 _EXPONENT = re.compile(r"\s*\^\s*\{?([23])\}?$")
 _PER = re.compile(r"\s*/\s*|\s+(?:per|an?)\s+")
 _NUMBER = re.compile(r"-?(?:\d{1,300}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,300})?", re.ASCII)
+# Words at the end, at least two letters, that are no function or connective; at most five of them, so that a
+# sentence is no unit.
 _TRAILING = re.compile(
     r"(?<=[\d})])(?P<gap>\s*)(?!(?:pi|sqrt|or|and|mod|choose)\b)(?!(?:sin|cos|tan|log|ln|exp|cot|csc)[a-z]?\b)"
     r"(?P<words>[a-zA-Z]{2,20}\.?(?:(?:\s+|\s*/\s*)[a-zA-Z.]{1,20}){0,4})(?P<power>\s*\^\s*\{?\d\}?)?\s*$"
 )
+# The same within \text{...}: there even one letter may be a unit.
 _WRAPPED = re.compile(
     r"(?P<before>[^\s]?)\s*\\(?:text|textrm|mathrm|mbox|rm)\s*\{\s*(?P<words>[a-zA-Z][^{}]{0,60})\}"
     r"(?P<power>\s*\^\s*\{?\d\}?)?\s*$"
 )
+# "5 p.m." loses its points first, which would end a sentence.
 _CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
+# Four letters with a vowel that are not all names of variables: a word, not a product.
 _WORD = re.compile(r"(?=[a-z]*[aeiou])(?![abcdxyz]+$)[a-z]{4,12}", re.IGNORECASE)
 _LETTERS = re.compile(r"[a-zA-Z]{2,3}")
 _UNIT = "|".join(sorted({*_NAMES.values(), *_TURNS}, key=len, reverse=True))
@@ -288,15 +303,18 @@ def _first(words: str) -> str:
     return re.split(r"[\s/^]", words.strip().lower().replace(".", ""), maxsplit=1)[0]
 
 
+# What changes the look, and the signs of units that are dropped: degrees, percent, dollars.
 _DROPPED = re.compile(
     r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\[bB]igg?[lr]?(?![a-zA-Z])|\\displaystyle"
     r"|\\limits|(?<!\\)\\[!,;: ]|~"
     r"|\\q?quad(?![a-zA-Z])|\\\$|\$|\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\degree(?:s)?|°|\\[()\[\]]"
 )
+# 5^{th} is 5: which one was asked for is said by the question.
 _ORDINAL = re.compile(r"(?<=\d)\s*\^?\s*\{?\s*\\?(?:text|mathrm)?\s*\{?\s*(?:st|nd|rd|th)\s*\}{1,2}")
 _TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|texttt|mathrm|mathbf|mathit|mathsf|mbox|boxed|fbox)\s*\{([^{}]{0,200})\}"
 )
+# Spellings of one thing, each rewritten in order: later patterns see what earlier ones wrote.
 _SAME = (
     (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\leq?(?:slant)?(?![a-zA-Z])|≤|<="), r"\\le "),
@@ -315,6 +333,7 @@ _SAME = (
     (re.compile(r"±|\+/-"), r"\\pm "),
     (re.compile(r"\*\*"), "^"),
 )
+# LaTeX lets braces be missing around one character; with them every form is the same.
 _ROOT = re.compile(r"\\sqrt\s*(\[[^\]{}]{1,10}\])?\s*([a-zA-Z\d])(?![a-zA-Z]{2})")
 _HALF = re.compile(r"\\frac\s*(\d|[a-zA-Z])\s*(\d|[a-zA-Z])")
 _TOP = re.compile(r"\\frac\s*(\d|[a-zA-Z])\s*(?=\{)")
@@ -323,9 +342,12 @@ _POWER = re.compile(r"\^\s*\{\s*([a-zA-Z\d])\s*\}")
 _INDEX = re.compile(r"_\s*([a-zA-Z\d])")
 _COMMAND_SPACE = re.compile(r"(\\[a-zA-Z]+)[ ]+(?=[a-zA-Z])")
 _LEADING_POINT = re.compile(r"(?<![\d.])\.(?=\d)")
+# Thin spaces and braced commas group thousands in LaTeX: 1{,}000 and 1\,000.
 _THIN_GROUP = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!|\\!\s*,|\\,)\s*(?=\d{3}(?!\d))")
+# A fraction of two plain integers; 1/2x and a/b are left alone, for it is not known what they divide.
 _SLASH = re.compile(r"(?<![\w.^/)}])(-?\d{1,18})\s*/\s*(\d{1,18})(?![\w.^/(])")
 _AND = re.compile(r",?\s(?:or|and)\s")
+# Stands for a space that must stay while all others go; NULs were taken out before.
 _KEEP = "\0"
 
 
@@ -339,6 +361,7 @@ def normalise(answer: str) -> str:
     for pattern, form in _SAME:
         text = pattern.sub(form, text)
     text, unit = without_unit(_ORDINAL.sub("", _DROPPED.sub("", text)))
+    # Wrappers nest two or three deep; a hostile text may nest more, and each pass costs its length.
     for _ in range(3):
         text, count = _TEXT.subn(r"\1", text)
         if not count:

@@ -33,9 +33,12 @@ DEEPEST = 20
 # The height of a tree of statements, for Python's stack holds the walk over it.
 HIGHEST = 60
 
+# What asks or changes; a PRAGMA or SET is no answer to a question about data.
 _STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+# a > b is b < a: one direction is kept, so that both are one answer.
 _FLIPPED: dict[type[Tree], type[Tree]] = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+# ALL and ANY stand on the right only, so such a comparison is not turned around.
 _COMPARED_WITH_ALL = (exp.All, exp.Any)
 _ATOMS = (
     *(exp.Column, exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Placeholder, exp.Parameter, exp.Paren),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+# 60 characters a side: a fraction that is an answer is short, and the search for a brace is bounded.
 _FRACTION = re.compile(
     r"\\[dtc]?frac\s*(?:\{\s*([^{}]{1,60}?)\s*\}|(\d))\s*(?:\{\s*([^{}]{1,60}?)\s*\}|(\d))"
 )
@@ -18,6 +19,7 @@ _WRAPPED = re.compile(
     r"\\(?:text|textbf|textit|textrm|texttt|mathrm|mathbf|mathit|mathsf|mathbb|mbox|boxed|fbox|underline|operatorname)"
     r"\s*\{([^{}]{0,500})\}"
 )
+# A space keeps the whole part apart: 3\frac{1}{2} is 3 1/2, not 31/2.
 _MIXED = re.compile(r"(?<=\d)\s*(?=\\[dtc]?frac)")
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|quad|qquad|[bB]igg?[lr]?)(?![a-zA-Z])|\\[,;: ]|~|\\\n")
 _DELIMITER = re.compile(r"\\[()\[\]]")
@@ -42,7 +44,10 @@ _NAME = re.compile(
         for name in _NAMES
     )
 )
+# A dollar sign before a number is an amount; any other delimits mathematics.
 _MONEY_OR_MATH = re.compile(r"(?=\$)(?:\$+(?!\s?[-+]?\.?\d)|(?<=[\d}])\$+)")
+# Double signs are emphasis anywhere, single ones at the edge of a word: within one (a_b, 2*3) they mean
+# something.
 _MARKDOWN = re.compile(r"(?=[*_`])(?:[*_]{2,3}|`+|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))")
 
 
@@ -76,6 +81,7 @@ MOST_STATEMENTS = 50
 # Characters after a marker in which its answer stands.
 WINDOW = 2000
 
+# What may follow "answer" before the payload. Every part is bounded, so the time stays linear.
 _AFTER_ANSWER = re.compile(
     r"""s?["')\]*_`]{0,6}
     (?:\s?\([^()\n]{0,40}\))?
@@ -86,9 +92,12 @@ _AFTER_ANSWER = re.compile(
     [*_"'`]{0,6}""",
     re.VERBOSE,
 )
+# The answer stands in the lines below a heading that says "Answer".
 _HEADING = re.compile(r"[*_\s:]{0,6}\n")
+# Only at the beginning of a line does "answer:" leave no doubt; within one it may be about a step.
 _LINE_START = re.compile(r"(?:^|\n)[ \t>#*_\-`]*(?:(?:my|the|final|correct|short)[ ]+)?$", re.IGNORECASE)
 _BEFORE_FINAL = re.compile(r"\b(?:final|correct)[ *_]{1,5}$", re.IGNORECASE)
+# The prompt quoted back, such as <your answer>: it states nothing.
 _PLACEHOLDER = re.compile(r"\W*(?:boxed\W{1,2})?<[a-zA-Z ]{1,30}>\W*")
 _FORMAT = "*_`#> \t\r"
 
@@ -111,6 +120,7 @@ class Statement(NamedTuple):
 def statements(text: str) -> Iterator[Statement]:
     """Yield the explicit statements of a text, the last one first."""
     lower = text.lower()
+    # Lower case may be longer (İ becomes two characters); then places would not fit the text.
     if len(lower) != len(text):
         lower = text
     places = {word: lower.rfind(word) for word in ("answer", "\\boxed", "\\fbox", "####")}

@@ -39,6 +39,7 @@ MOST_BITS = 14_000
 MOST_DEGREE, MOST_TERMS = 300, 500
 # Expanding more takes longer than one answer may.
 MOST_SUMMANDS = 100
+# What the parser works out while it reads, before any bound can be looked at.
 _EAGER = re.compile(r"binom|choose|gcd|lcm|matrix")
 # Operators that the parser works out itself, and operands that may be too large for them.
 _LARGE = re.compile(r"\^\s*\{?\s*-?\d{3}|\^\s*\{[^{}]*[\^!]|\d\s*\)*\s*!|\d{5}")
