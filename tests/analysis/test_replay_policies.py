@@ -107,7 +107,7 @@ def test_one_question_is_replayed_without_intervals_but_fits_no_policy() -> None
 def test_bad_input_is_refused_with_what_to_do() -> None:
     votes = records(k=10)
     with pytest.raises(PolicyError, match="records hold 10: write lead_k:3,cap=10"):
-        replay(votes, ["lead_k:3"], rng())
+        replay(votes, ["lead_k:3,cap=12"], rng())
     with pytest.raises(PolicyError, match="use at most 10"):
         replay(votes, ["fixed:2"], rng(), Replaying(cap=11))
     with pytest.raises(PolicyError, match="needs a confidence"):
@@ -120,6 +120,12 @@ def test_bad_input_is_refused_with_what_to_do() -> None:
     assert replay(slots, ["fixed:2"], rng(), Replaying(random_slots=True)).n == 40
     with pytest.raises(PolicyError, match="gold labels"):
         replay(Votes(votes.answers, None), ["adaptive_k:cap=10"], rng())
+
+
+def test_a_rule_without_its_cap_draws_what_is_recorded() -> None:
+    for k, spec in ((10, "lead_k:3,cap=10"), (40, "lead_k:3,cap=32")):
+        (found,) = replay(records(k=k), ["lead_k:3"], rng()).policies
+        assert parse_policy(found.policy).spec == parse_policy(spec).spec
 
 
 def test_a_cap_beyond_the_records_is_told_what_works() -> None:

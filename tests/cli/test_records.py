@@ -127,3 +127,17 @@ def test_a_file_that_may_not_be_read_is_bad_input(
     with pytest.raises(SystemExit) as found:
         cli.main()
     assert (found.value.code, capsys.readouterr().err) == (2, "keff: log.jsonl: permission denied\n")
+
+
+def test_columns_are_named_for_every_command_that_reads_a_table(tmp_path: Path) -> None:
+    """Analyze proposes them, and what follows on the same table takes them too."""
+    rng, named, files = np.random.default_rng(3), ("--columns", "id=nr,answer=reply"), list[str]()
+    for name in ("a.csv", "b.csv"):
+        rows = [f"q{i},{'xyz'[a]},x" for i in range(20) for a in rng.integers(0, 2 + (i % 2), 4)]
+        (tmp_path / name).write_text("\n".join(["nr,reply,gold", *rows]) + "\n")
+        files.append(str(tmp_path / name))
+    assert good("analyze", files[0], *named)["n"] == 20
+    assert good("replay", files[0], "lead_k:2", *named)["n"] == 20
+    assert good("combine", files[0], *named)["n"] == 20
+    assert good("compare", *files, *named)
+    assert good("mix", *files, *named)

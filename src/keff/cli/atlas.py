@@ -38,7 +38,7 @@ AboutPairs = Annotated[
 ]
 
 
-@grouped(without=("columns", "branches"))
+@grouped(without=("branches",))
 def command(
     paths: o.Paths,
     out: Folder,

@@ -20,7 +20,7 @@ from keff.cli._options import grouped
 from keff.reading.several import by_column
 
 
-@grouped(without=("columns",))
+@grouped()
 def command(
     path: o.CombinePath,
     out: o.PlanOut = None,

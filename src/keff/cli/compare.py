@@ -43,7 +43,7 @@ FailIfWorse = Annotated[
 ]
 
 
-@grouped(without=("columns", "branches"))
+@grouped(without=("branches",))
 def command(
     arms: Arms,
     tolerance: Tolerance = 0.0,

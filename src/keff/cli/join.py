@@ -17,7 +17,7 @@ from keff.reading.join import align, joined_rows
 from keff.reading.open import open_record
 
 
-@grouped(without=("answer_key", "branches", "columns"))
+@grouped(without=("answer_key", "branches"))
 def command(paths: o.Paths, out: o.JoinOut, *, log: LogOptions, json: o.Json = False) -> None:
     """Join the records."""
     opening = log.opening()

@@ -38,7 +38,7 @@ def print_mix(mixed: MixFindings, *, verbose: bool = False) -> None:
         _console.warn(note.message)
 
 
-@grouped(without=("answer_key", "branches", "columns"))
+@grouped(without=("answer_key", "branches"))
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,

@@ -40,7 +40,7 @@ DEFAULTS = (
 )
 
 
-@grouped(without=("columns", "branches", "volume"))
+@grouped(without=("branches", "volume"))
 def command(
     path: o.ReplayPath,
     policies: o.Policies = None,

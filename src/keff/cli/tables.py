@@ -30,7 +30,7 @@ class Forms(StrEnum):
     csv = "csv"
 
 
-@grouped(without=("columns", "branches", "format"))
+@grouped(without=("branches", "format"))
 def command(
     paths: o.Paths,
     form: Annotated[

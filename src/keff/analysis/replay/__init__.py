@@ -31,6 +31,7 @@ from keff.analysis.replay.outcomes import (
     rated,
     reference_of,
     run,
+    with_cap,
 )
 from keff.analysis.results.decision import Change, Seconds
 from keff.analysis.results.replay import Replay, ReplayRow
@@ -107,11 +108,12 @@ def replay(
     Ties are split. ``accuracy``, ``kept`` (share of the accuracy of plurality at the cap) and
     ``delta_at_equal_cost`` (against fixed K randomised to the same mean tokens, or paths) carry 95% paired
     cluster-bootstrap intervals. Fitted policies are fitted to pilots disjoint from the questions they are
-    judged on, anew in every replicate. Raises PolicyError for a cap above the recorded K, for fields that
-    are missing, and for template slots, which are not exchangeable.
+    judged on, anew in every replicate. A rule without its cap draws as many paths as are recorded, where its
+    usual cap is above that. Raises PolicyError for a cap above the recorded K, for fields that are missing,
+    and for template slots, which are not exchangeable.
     """
     settings = settings or Replaying()
-    rules = [parse_policy(policy) if isinstance(policy, str) else policy for policy in policies]
+    rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]
     now = reference_of(settings.now, votes.k)
     _check(votes, rules, settings)
     _check_now(votes, now)
@@ -184,6 +186,11 @@ def _check(votes: Votes, rules: list[Policy], settings: Replaying) -> None:
             raise PolicyError(
                 f"{rule.spec} may draw {rule.cap} paths and the records hold {votes.k}: write {shorter}"
             )
+
+
+def _recordable(text: str, k: int) -> Policy:
+    rule = parse_policy(text)
+    return rule if rule.cap <= k else with_cap(text, k)
 
 
 def _unfitted(rule: Policy) -> bool:

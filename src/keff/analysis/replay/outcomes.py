@@ -52,9 +52,7 @@ def reference_of(now: str | None, k: int) -> Policy:
     if now is None:
         return parse_policy(f"fixed:{min(k, MOST_RECORDED)}")
     text = f"fixed:{now}" if now.strip().isdigit() else now
-    spec = PolicySpec.parse(text)
-    capless = spec.name != "fixed" and "cap" not in spec.options and not isinstance(spec.value, str)
-    policy = parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
+    policy = with_cap(text, k)
     if isinstance(policy, Branching):
         raise PolicyError(f"--now {text}: a policy over several models cannot be replayed on one of them")
     if isinstance(policy, Fittable) and not policy.fitted:
@@ -62,6 +60,13 @@ def reference_of(now: str | None, k: int) -> Policy:
             f"--now {text} is fitted to a pilot: name what is deployed, such as its plan's policy"
         )
     return policy
+
+
+def with_cap(text: str, k: int) -> Policy:
+    """Return the policy that is written; one whose cap may be left out, and is, draws at most k paths."""
+    spec = PolicySpec.parse(text)
+    capless = spec.name != "fixed" and "cap" not in spec.options and not isinstance(spec.value, str)
+    return parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
 
 
 def rated(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
