@@ -15,18 +15,18 @@ from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray
 
+# Rows of answers are compared in records of at most so many questions: beyond, that takes longer than the
+# estimates.
 LARGEST = 20_000
-"""Rows of answers are compared in records of at most so many questions: beyond, that takes longer than the
-estimates."""
 
+# Questions that draw the same answers do so in different orders. Random orders fill at least 1 - 1/e = .63 of
+# what they could; rows that were copied at least once fill half.
 FEW_ORDERS = 0.6
-"""Questions that draw the same answers do so in different orders. Random orders fill at least 1 - 1/e = .63
-of what they could; rows that were copied at least once fill half."""
 
 # Fewer copies change no interval visibly.
 FEWEST = 5
+# Copies are named from so many on, and from this share of the questions: a few coincide in any record.
 SHARE = 0.05
-"""Copies are named from so many on, and from this share of the questions: a few coincide in any record."""
 
 
 def copies(ballot: Ballot) -> IntArray:

@@ -22,14 +22,14 @@ from keff.sampling.store import Run
 from keff.task import Task
 from keff.usercode import Stamp, UserCode
 
+# Paths that are rated at once: a reward model of one GPU batches about so many.
 AT_ONCE = 8
-"""Paths that are rated at once: a reward model of one GPU batches about so many."""
 
+# How long one rating may take, by the clock. A busy server needs a generous limit.
 SECONDS = 60.0
-"""How long one rating may take, by the clock. A busy server needs a generous limit."""
 
+# So many calls of a function that never came back end it: a thread cannot be stopped.
 MOST_HUNG = 8
-"""So many calls of a function that never came back end it: a thread cannot be stopped."""
 
 
 # Rates a text that answers a prompt, with what should be a number.

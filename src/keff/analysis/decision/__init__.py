@@ -36,12 +36,12 @@ from keff.stats.voting.correlation import agreement
 
 __all__ = ["RETAIN", "Aim", "Decided", "decide", "reference_of"]
 
+# Fewer independent questions decide nothing.
 LEAST_QUESTIONS = 10
-"""Fewer independent questions decide nothing."""
 
+# Of more questions so many choose among the rules with paths in flight, each of which takes as long to replay
+# as all rules of the chain; the figures of what is chosen come from all questions.
 MOST_CHOSEN_ON = 3_000
-"""Of more questions so many choose among the rules with paths in flight, each of which takes as long to
-replay as all rules of the chain; the figures of what is chosen come from all questions."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from keff.errors import PolicyError
 
+# The share to keep when no aim is stated.
 RETAIN = 0.99
-"""The share to keep when no aim is stated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,26 @@ import numpy as np
 from keff.policy import Policy, parse_policy
 from keff.policy.spec import PolicySpec
 
+# Boundaries between one that stops at the first lead and one that asks for half the cap unanimous: the
+# frontier of accuracy against paths is flat between neighbours (docs/which-policy-measured.md).
 STEPS = 8
-"""Boundaries between one that stops at the first lead and one that asks for half the cap unanimous: the
-frontier of accuracy against paths is flat between neighbours (docs/which-policy-measured.md)."""
 
+# ``b`` of ``budget:k,b``: at caps 8, 16 and 32 no other value was better at equal paths on recorded data.
 EVEN_VOTES = 8
-"""``b`` of ``budget:k,b``: at caps 8, 16 and 32 no other value was better at equal paths on recorded data."""
 
+# Caps of the two cheapest votes beyond best of three; shorter ones lose more than they save.
 SHORT_CAPS = (5, 6)
-"""Caps of the two cheapest votes beyond best of three; shorter ones lose more than they save."""
 
+# Leads that are said in one plain sentence stand in the chain beside the boundaries close to them.
 LEADS = (2, 3, 4)
-"""Leads that are said in one plain sentence stand in the chain beside the boundaries close to them."""
 
+# Paths in flight of a vote that may go on to the cap. One in flight is never better than rounds, which draw
+# the fewest votes that could stop the rule: the same answers and paths, sooner.
 WIDTHS = (2, 3, 4, 6, 8, 16)
-"""Paths in flight of a vote that may go on to the cap. One in flight is never better than rounds, which draw
-the fewest votes that could stop the rule: the same answers and paths, sooner."""
 
+# Caps of votes whose paths all start at once, in eighths of the cap: no such vote takes longer than today's,
+# and a shorter one saves more tokens than a smaller lead (docs/in-flight.md).
 EIGHTHS = range(2, 9)
-"""Caps of votes whose paths all start at once, in eighths of the cap: no such vote takes longer than today's,
-and a shorter one saves more tokens than a smaller lead (docs/in-flight.md)."""
 
 
 @lru_cache(maxsize=64)

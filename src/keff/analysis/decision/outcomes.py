@@ -19,27 +19,27 @@ from keff.stats.voting.alike import alike, one_of_each
 from keff.stats.voting.draws import Draws, permuted
 from keff.stats.voting.plurality import plurality_at_k_patterns
 
+# Random orders over all questions: what their number leaves unknown is a tenth of what the questions do.
 ORDERS_IN_ALL, FEWEST_ORDERS, MOST_ORDERS = 40_000, 8, 1_000
-"""Random orders over all questions: what their number leaves unknown is a tenth of what the questions do."""
 
+# Longer orders cost more and leave less unknown each, so there are fewer of them.
 SHORT = 16
-"""Longer orders cost more and leave less unknown each, so there are fewer of them."""
 
+# Of more questions each pattern of votes is played, and tokens follow the mean of their question. Orders are
+# shared out by the questions of a pattern: of two answers there are nine patterns, and a thousand orders of
+# each left half a point unknown.
 BY_PATTERN = 3_000
-"""Of more questions each pattern of votes is played, and tokens follow the mean of their question. Orders
-are shared out by the questions of a pattern: of two answers there are nine patterns, and a thousand orders of
-each left half a point unknown."""
 
+# Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
+# tenth of what the questions leave unknown of a quantile, at a quarter of the work.
 TIMED_PATHS = 80_000
-"""Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
-tenth of what the questions leave unknown of a quantile, at a quarter of the work."""
 
+# Resamples of the clusters on which confidences are calibrated anew: the standard error that they give is
+# known to a quarter.
 RESAMPLES = 8
-"""Resamples of the clusters on which confidences are calibrated anew: the standard error that they give is
-known to a quarter."""
 
+# What is averaged over questions, where it is known.
 COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise", "apart")
-"""What is averaged over questions, where it is known."""
 
 
 @dataclass(frozen=True)

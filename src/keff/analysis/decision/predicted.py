@@ -22,14 +22,14 @@ from keff.stats.models.mixture import GENERIC_WEIGHTS, fit_weights, partition_lo
 from keff.stats.models.plurality_model import Forecaster
 from keff.stats.votes import FloatArray, Votes
 
+# How many questions of the pilot the generic split of votes is worth.
 PSEUDO_QUESTIONS = 10
-"""How many questions of the pilot the generic split of votes is worth."""
 
+# Simulated questions in all, at 32 paths, and for each question of the pilot.
 SEQUENCES, FEWEST = 6_000, 2
-"""Simulated questions in all, at 32 paths, and for each question of the pilot."""
 
+# Of so many questions at most votes are simulated: more would make no difference to a choice.
 MOST_QUESTIONS = 3_000
-"""Of so many questions at most votes are simulated: more would make no difference to a choice."""
 
 
 def predicted(

@@ -14,19 +14,20 @@ from keff.records import Interval
 from keff.stats.time import quantile_change, quantile_ratio, resampled_ratios
 from keff.stats.votes import FloatArray, IntArray
 
+# The quantiles that a bound holds for: the usual answer, and the slowest one in twenty.
 SHARES = (0.5, 0.95)
-"""The quantiles that a bound holds for: the usual answer, and the slowest one in twenty."""
 
+# So sure is it, under a normal law of the logarithms, that a quantile stays within its bound: a point
+# estimate alone would break it for half of the workloads. As the surest rules are not always the cheapest,
+# the median then breaks its bound in 15% of recorded pilots, and the 95th percentile in 10% (docs/in-
+# flight.md).
 SURE_OF_TIME = (0.85, 0.8)
-"""So sure is it, under a normal law of the logarithms, that a quantile stays within its bound: a point
-estimate alone would break it for half of the workloads. As the surest rules are not always the cheapest, the
-median then breaks its bound in 15% of recorded pilots, and the 95th percentile in 10% (docs/in-flight.md)."""
 
+# Times are kept in single precision; and of the few slowest questions a twentieth more is not noticed.
 TOLERANCE: FloatArray = np.log([1 + 1e-6, 1.05])
-"""Times are kept in single precision; and of the few slowest questions a twentieth more is not noticed."""
 
+# Shares at whose quantiles a smoothed one looks.
 STEPS: FloatArray = np.linspace(0, 1, 401, dtype=np.float64)
-"""Shares at whose quantiles a smoothed one looks."""
 
 
 @dataclass(frozen=True)

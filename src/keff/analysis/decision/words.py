@@ -12,14 +12,14 @@ from keff.analysis.results.words import points
 from keff.records import Interval
 from keff.stats.votes import Votes
 
+# Normal quantiles of a two-sided test at 5% and of a power of 80%.
 TWO_SIDED, POWER = 1.96, 0.84
-"""Normal quantiles of a two-sided test at 5% and of a power of 80%."""
 
 # The smallest difference that people act on; a smaller one needs questions by the ten thousand.
 ONE_POINT = 0.01
 
+# From this chance on it is said that voting lowers accuracy.
 HURTS = 0.9
-"""From this chance on it is said that voting lowers accuracy."""
 
 
 def count(number: int, what: str) -> str:

@@ -15,8 +15,8 @@ from keff.stats.time import in_rounds
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws
 
+# Single precision where there is a number for each plan and question: their tables fill the memory.
 Reals = NDArray[np.floating]
-"""Single precision where there is a number for each plan and question: their tables fill the memory."""
 
 # Orders of all questions together, about. An order's credit has a variance of .1 or so within a question, so
 # 4,000 leave half a point beside the 1.4 that 1,000 questions leave; plans are compared on the same orders.
