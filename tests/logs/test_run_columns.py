@@ -49,7 +49,7 @@ def sampled(folder: Path, order: Order, *, gold: bool = True, **engine: object) 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Record, Record]:
     quick = open_record(path, Opening(texts=True))
     with monkeypatch.context() as patch:
-        patch.setattr(RunLog, "bulk", lambda *_, **__: None)
+        patch.setattr(RunLog, "parts", lambda *_, **__: iter(()))
         return quick, open_record(path, Opening(texts=True))
 
 
@@ -67,6 +67,7 @@ def test_columns_are_what_questions_give(
     path = sampled(tmp_path, ORDERS[name], gold=gold, fail=0.2, refuse=refuse, latency=0.001)
     assert isinstance(log := find_log(path), BulkLog)
     assert log.bulk(path) is not None
+    monkeypatch.setitem(RunLog.parts.__kwdefaults__, "most", 40)
     quick, slow = both(path, monkeypatch)
     assert (quick.ballot.votes.confidences is None) == (refuse > 0)
     for field in dataclasses.fields(Votes):
@@ -124,5 +125,5 @@ def test_values_of_a_wrong_kind_are_read_as_question_by_question(
             return str(error)
 
     quick = outcome()
-    monkeypatch.setattr(RunLog, "bulk", lambda *_, **__: None)
+    monkeypatch.setattr(RunLog, "parts", lambda *_, **__: iter(()))
     assert outcome() == quick

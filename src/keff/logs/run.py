@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any, cast
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import Bulk
-from keff.logs.parts.run_columns import MEASURES, run_columns
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part
+from keff.logs.parts.coding import NotPlainError
+from keff.logs.parts.run_columns import MEASURES, run_parts
 from keff.logs.parts.values import real
 from keff.narrow import text
 from keff.records import Item, Note
@@ -204,10 +206,18 @@ class RunLog:
 
     def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
         """Return the columns of a run; None where it must be read question by question."""
+        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
+
+    def parts(
+        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART // 8, tell: Tell = unheard
+    ) -> Iterator[Bulk]:
+        """Yield the columns of a run part by part; see ``PartsLog``."""
+        del tell
         single = _Single(path, texts=texts)
         with Run.open(path) as run:
-            singly = run.manifest.policy is not None or run.has_ratings()
-            return None if singly else run_columns(run, single.question)
+            if run.manifest.policy is not None or run.has_ratings():
+                raise NotPlainError
+            yield from run_parts(run, single.question, most)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""

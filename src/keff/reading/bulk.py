@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from keff.answers import golds as acceptable
 from keff.errors import LogError
-from keff.log import Question
+from keff.log import NAMED, Question
 from keff.logs.parts.bulk import Bulk, Names
 from keff.logs.parts.coding import Coded, Codes, NotPlainError
 from keff.reading.admit import first_paths
@@ -119,7 +119,7 @@ def ballot_of_parts(
     if second is None:
         return bulk_ballot(first, reading, trim=trim)
     k = int(first.sizes[0])
-    if trim is not None or not 0 < k <= SMALL_K or first.slots is not None or first.named:
+    if trim is not None or not 0 < k <= SMALL_K or first.slots is not None:
         raise NotPlainError
     gathered = _Gathered(k, reading)
     for part in (first, second):
@@ -175,6 +175,7 @@ class _Gathered:
         if bulk.asked is not None:
             held["asked"] = bulk.asked
         held |= {name: columns.of(values) for name, values in bulk.numbers.items()}
+        held |= {NAMED + name: columns.of(values) for name, values in bulk.named.items()}
         if self.columns and held.keys() != self.columns.keys():
             raise NotPlainError
         for name, values in held.items():
@@ -193,6 +194,8 @@ class _Gathered:
         for name in list(self.columns):
             whole[name] = np.concatenate(self.columns.pop(name))
         rules, asked = whole.pop("rules", None), whole.pop("asked", None)
+        named = {name: whole.pop(name) for name in list(whole) if name.startswith(NAMED)}
+        whole["named"] = {name.removeprefix(NAMED): values for name, values in named.items()}
         notes = () if not self.lost else (abstained_correct(self.lost),)
         return Ballot(
             Votes(closed=reading.closed, correct=whole.pop("correct", None), **whole),

@@ -316,7 +316,7 @@ def only_part(parts: Iterator[Bulk]) -> Bulk | None:
         return next(parts)
     except TooVariedError:
         raise
-    except (NotPlainError, LogError, ValueError):
+    except (NotPlainError, LogError, ValueError, StopIteration):
         return None
 
 

@@ -254,12 +254,15 @@ class Reads:
         )
         return {tuple(row)[:3]: tuple(row)[3:] for row in rows}
 
-    def paths(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[object, ...]]]:
-        """Yield some columns of every completed path with its score, as they came, ``size`` at a time."""
+    def paths(
+        self, columns: Sequence[str], size: int, items: Iterable[str]
+    ) -> Iterator[list[tuple[object, ...]]]:
+        """Yield some columns of every completed path of items with its score, ``size`` at a time."""
         return self._blocks(
             f"select {', '.join(columns)} from paths left join scores using (item, slot, path, attempt) "
-            "where error is null",
+            f"where item {AMONG} and error is null",
             size,
+            (_names(items),),
         )
 
     def embeddings(self) -> Iterator[tuple[str, Float16Array]]:
@@ -320,11 +323,13 @@ class Reads:
             paths["paths"], pairs, identical, paths["truncated"], paths["unread"], paths["failed"]
         )
 
-    def _blocks(self, sql: str, size: int) -> Iterator[list[tuple[object, ...]]]:
+    def _blocks(
+        self, sql: str, size: int, values: tuple[object, ...] = ()
+    ) -> Iterator[list[tuple[object, ...]]]:
         with clear_errors(self.folder):
             cursor = self._database.cursor()
             cursor.row_factory = None  # plain tuples: there may be millions
-            cursor.execute(sql)
+            cursor.execute(sql, values)
             while block := cursor.fetchmany(size):
                 yield block
 
