@@ -6,8 +6,8 @@ The paths of 8 in parallel on the first half of the questions are a pilot: from 
 tokens replay states, with limits, what each rule does on as many new questions, and the other half judges
 that. Every question is asked once by 8 requests at the same time, which is what clients do without keff,
 and once under each rule through ``keff serve``; which comes first goes round. Tokens of cancelled paths are
-counted as the gateway counts them. With the same seeds both sides would draw the same texts; they draw their
-own, as clients do. Other work on the machine falls on all sides alike.
+counted as the gateway counts them. All sides draw with the same seeds, so that they differ by their rule and
+not by their texts, up to rounding in batches. Other work on the machine falls on all sides alike.
 """
 
 from __future__ import annotations
@@ -60,12 +60,18 @@ async def path(client: openai.AsyncOpenAI, how: dict[str, object]) -> Path:
 
 
 async def asked(
-    client: openai.AsyncOpenAI, messages: list[object], rule: str, tokens: int
+    client: openai.AsyncOpenAI, messages: list[object], rule: str, tokens: int, seed: int
 ) -> tuple[int, list[Path]]:
     """Ask one question; return the tokens of all its paths, cancelled ones too, and the paths of today."""
-    how = {"model": "keff", "messages": messages, "temperature": TEMPERATURE, "max_tokens": tokens}
+    how = {
+        "model": "keff",
+        "messages": messages,
+        "temperature": TEMPERATURE,
+        "max_tokens": tokens,
+        "seed": seed,
+    }
     if rule == TODAY:
-        paths = await asyncio.gather(*(path(client, how) for _ in range(8)))
+        paths = await asyncio.gather(*(path(client, how | {"seed": seed + i}) for i in range(8)))
         return sum(each.tokens for each in paths), list(paths)
     reply = await client.chat.completions.create(**how, extra_body={"keff": {"policy": rule}})  # type: ignore[call-overload]
     told = reply.model_extra["keff"]
@@ -114,7 +120,9 @@ async def compare(upstream: str, gateway: str, options: argparse.Namespace) -> N
             rule = sides[(place + turn) % len(sides)]
             begun = time.perf_counter()
             client = direct if rule == TODAY else voted
-            spent, paths = await asked(client, list(task.messages(item, 0)), rule, options.tokens)
+            spent, paths = await asked(
+                client, list(task.messages(item, 0)), rule, options.tokens, 100 * place
+            )
             seconds[rule].append(time.perf_counter() - begun)
             tokens[rule].append(spent)
             if paths:
