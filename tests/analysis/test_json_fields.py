@@ -74,6 +74,9 @@ TEXTS = (
     '{"reasoning": "a", "answer": 42.0}',
     '{"answer": 42, "confidence": 0.9}',
     'So:\n```json\n{\n  "answer": 42,\n  "reasoning": "b"\n}\n```',
+    'Here:\n```json\n{"answer": 42, "why": "the answer is not 7"}\n```\nHope that helps, all 3 of you.',
+    '```json\n{"answer": "B", "why": "the answer is not A"}\n```\nAs asked.',
+    '```json\n{"answer": 41}\n```\nNo, I was wrong: the answer is 42',
     '<think>{"answer": 1}</think>It is {"answer": 42}, I think.',
     '{"reasoning": "c"}',
     '{"order": 1, "items": [2.5], "count": 2}',
@@ -153,6 +156,22 @@ def test_the_member_that_is_called_answer_is_read_without_what_follows_it() -> N
         assert answers.read(answers.space(spec), said).key == "42"
     assert answers.read(answers.space("math"), '{"answer": "\\\\frac{1}{2}"}').key == "0.5"
     assert answers.read(answers.space("numeric"), 'The "answer": not said').key is None
+
+
+def test_in_words_the_object_that_names_the_answer_is_read() -> None:
+    held = '{"answer": %s, "why": "the answer is not 7 or D"}'
+    for spec, value, key in (("numeric", "42", "42"), ("choice", '"B"', "B"), ("math", '"1/2"', "0.5")):
+        for said in (
+            f"So:\n```json\n{held}\n```\nThat is all 3.",
+            f"So: {held} (3 of 3)",
+            f"{held}\nDone, 3.",
+        ):
+            read = answers.read(answers.space(spec), said % value)
+            assert (read.key, read.rule) == (key, "JSON")
+    numeric = answers.space("numeric")
+    assert answers.read(numeric, f"So:\n```json\n{held}\n```\nNo: the answer is 5" % 42).key == "5"
+    assert answers.read(numeric, 'Not {"answer": 1}, but {"answer": 2}: 3').key == "2"
+    assert answers.read(numeric, 'So {"answer": "unknown"}, or 7').key == "7"
 
 
 def test_an_object_that_names_no_answer_votes_as_a_whole_wherever_one_value_is_read() -> None:

@@ -61,20 +61,32 @@ class OfDocuments:
         return getattr(self.plain, name)
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the member that is the answer, else the document; any other text as the space does."""
-        if _OBJECT.search(text) and self._document.match(shown := strip_thinking(text)):
-            try:
-                document = json_text.unfenced(shown)
-            except NotRead:
-                # Words behind a whole document may say what the answer is.
-                if not json_text.begins_whole(shown):
-                    return None
-            else:
-                members = {} if truncated else json_text.members_of(document)
-                said = (members[name] for name in ANSWER_MEMBERS if name in members)
-                answer = next((each for each in said if self.plain.key(each) is not None), document)
-                return None if truncated else Extracted(answer, "JSON")
+        """Read the member that is the answer, else the document; any other text as the space does.
+
+        In words, fenced or bare, one object is read where it names the answer and no words behind it do.
+        """
+        if _OBJECT.search(text):
+            shown = strip_thinking(text)
+            if self._document.match(shown):
+                try:
+                    document = json_text.unfenced(shown)
+                except NotRead:
+                    # Words behind a whole document may say what the answer is.
+                    if not json_text.begins_whole(shown):
+                        return None
+                else:
+                    return None if truncated else Extracted(self._said(document) or document, "JSON")
+            held = None if truncated else json_text.only_object(shown)
+            answer = held and self._said(held[0])
+            # As if truncated: only explicit statements behind the object count; its line is whole.
+            if held and answer and self.plain.extract(f"{shown[held[1] :]}\n", truncated=True) is None:
+                return Extracted(answer, "JSON")
         return self.plain.extract(text, truncated=truncated)
+
+    def _said(self, document: str) -> str | None:
+        members = json_text.members_of(document)
+        said = (members[name] for name in ANSWER_MEMBERS if name in members)
+        return next((each for each in said if self.plain.key(each) is not None), None)
 
     def key(self, answer: str) -> str | None:
         """Return the key of a value, or the canonical JSON of a document."""
