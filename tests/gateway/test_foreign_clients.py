@@ -1,4 +1,4 @@
-"""openai, litellm, dspy, LangChain, pydantic-ai, instructor and ``llm`` against the gateway."""
+"""openai, litellm, dspy, LangChain, pydantic-ai, instructor, ``llm`` and Vercel AI against the gateway."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients")]
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path(os.environ.get("KEFF_CLIENTS", ROOT / ".venv-clients" / "bin" / "python"))
 ASK = ROOT / "tests" / "clients" / "ask.py"
+NODE = PYTHON.parents[1] / "node"
 WORDS = "we add six to itself seven times, with care and one after the other, as was asked of us in"
-CLIENTS = ("openai", "litellm", "dspy", "langchain", "pydantic_ai", "instructor", "llm")
+MISSING = not (NODE / "node_modules" / "ai").exists()
+WITH_NODE = pytest.mark.skipif(MISSING, reason="make test-integration installs it where npm is")
+CLIENTS = (
+    *("openai", "litellm", "dspy", "langchain", "pydantic_ai", "instructor", "llm"),
+    pytest.param("vercel", marks=WITH_NODE),
+)
 
 if not PYTHON.exists():
     pytest.skip("no foreign clients: make test-integration installs them", allow_module_level=True)
@@ -68,8 +74,12 @@ def response(said: str) -> dict[str, Any]:
 
 def ask(name: str, url: str, *more: str) -> dict[str, Any]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    # From standard input, so that its packages are looked for in the folder that holds them.
+    in_node = name == "vercel"
     done = subprocess.run(
-        [str(PYTHON), str(ASK), name, url, *more],
+        [*(("node", "--input-type=module", "-") if in_node else (str(PYTHON), str(ASK), name)), url, *more],
+        cwd=NODE if in_node else None,
+        input=ASK.with_suffix(".mjs").read_text() if in_node else "",
         capture_output=True,
         text=True,
         timeout=240,
