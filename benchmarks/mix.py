@@ -20,7 +20,7 @@ import numpy as np
 
 from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
 from keff.analysis.mix.claims import claims_of
-from keff.analysis.mix.drop import LOOKS, MARGIN, beaten
+from keff.analysis.mix.drop import GIVEN_UP, LOOKS, beaten
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
@@ -150,7 +150,7 @@ class Pilot:
         net = worth * self.unit * self.true - self.paid
         return 100 * float(net.max() - net[plan]) / (worth * self.unit)
 
-    def dropping(self, margin: float = MARGIN) -> tuple[IntArray, float]:
+    def dropping(self, given_up: float = GIVEN_UP) -> tuple[IntArray, float]:
         """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
 
         As ``keff pilot`` looks at it: after some questions, at the branches that are still drawn.
@@ -161,14 +161,15 @@ class Pilot:
             going = [place for place, name in enumerate(names) if ends[name] == size]
             first = self.part.take(np.arange(look))
             some = replace(first, branches=tuple(first.branches[place] for place in going))
-            ends |= dict.fromkeys(beaten(some, [self.costs[place][:look] for place in going], margin), look)
+            paid = [self.costs[place][:look] for place in going]
+            ends |= dict.fromkeys(beaten(some, paid, given_up), look)
         spent = sum(float(cost[: ends[name]].sum()) for name, cost in zip(names, self.costs, strict=True))
         kept = [all(ends[names[b]] == size for b in plan.branches) for plan in self.table.plans]
         return np.flatnonzero(kept), spent / sum(float(cost.sum()) for cost in self.costs)
 
-    def after_dropping(self, worth: float, margin: float = MARGIN) -> int:
+    def after_dropping(self, worth: float, given_up: float = GIVEN_UP) -> int:
         """Return the plan at a worth among those that dropping leaves."""
-        places, _ = self.dropping(margin)
+        places, _ = self.dropping(given_up)
         table = self.table
         rule = WorthRule(table.accuracy[places], table.cost[places], table.single[places], self.ids)
         return int(places[rule.at(worth)])

@@ -1,12 +1,12 @@
 """The constants of `keff mix` and of its pilots, chosen with whole families of records left out.
 
-    python -m benchmarks.mix_constants [DATA] [--pilots 8]
+    python -m benchmarks.mix_constants [DATA] [--pilots 8] [--laws 24]
 
 Pilots as in `benchmarks/mix.py`. The margin of worth is that of least regret on the other families; the
-constants of the default are those that lose the least accuracy beyond half a standard error of one pilot, and
-cost the least; the margin of dropping is that of least regret among those whose pilots cost three quarters of
-full ones at most. Before that, simulated, how often a pilot drops a branch by how much more accurate than a
-cheaper one it is.
+constants of the default are those of some of a grid that lose the least accuracy beyond half a standard error
+of one pilot, and cost the least; what dropping gives up is that of least regret among those whose pilots cost
+three quarters of full ones at most. Before that, simulated, how often a pilot drops a branch by how much more
+accurate than a cheaper one it is.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from benchmarks.mix import (
     regrets,
 )
 
-from keff.analysis.mix.drop import LOOKS
-from keff.analysis.mix.shrink import LAW, Law, cheapest_expected, errors
+from keff.analysis.mix.drop import LOOKS, expected_loss
+from keff.analysis.mix.shrink import LAW, Law, cheapest_expected
 from keff.stats.votes import FloatArray
 
 MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 1e9)
@@ -43,7 +43,7 @@ GRID = {
     "slack": (0.0, 0.002, 0.004, 0.006),
     "spread": (0.02, 0.03, 0.04),
 }
-DROPS = (0.5, 0.75, 1.0, 1.5, 2.0)
+DROPS = (0.01, 0.02, 0.025, 0.03, 0.04, 0.05)
 DEAREST = 0.75
 """A pilot that drops branches costs at most this part of a full one."""
 FLOOR = 0.15
@@ -100,13 +100,13 @@ def print_margins(known: Known) -> None:
 
 
 def print_drops(known: Known) -> None:
-    """Print cost and regret of pilots by the margin of dropping, and which one the other families choose."""
+    """Print cost and regret of pilots by what dropping gives up, and which one the other families choose."""
     listed = list(known)
     regret = {m: regrets(known, lambda p, w, m=m: p.after_dropping(w, m)) for m in DROPS}
     cost = {m: np.array([np.mean([p.dropping(m)[1] for p in own]) for own in known.values()]) for m in DROPS}
-    for margin in DROPS:
-        told = " | ".join(f"{value:.2f}" for value in regret[margin].mean(axis=0))
-        print(f"| {margin:g} errors | {cost[margin].mean():.2f} | {told} |")
+    for given_up in DROPS:
+        told = " | ".join(f"{value:.2f}" for value in regret[given_up].mean(axis=0))
+        print(f"| {given_up:g} | {cost[given_up].mean():.2f} | {told} |")
     out: FloatArray = np.zeros((len(listed), 6))
     for family in dict.fromkeys(group.family for group in listed):
         weights = family_weights(listed, family)
@@ -114,14 +114,16 @@ def print_drops(known: Known) -> None:
         best = min(cheap, key=lambda m, w=weights: float(w @ regret[m].mean(axis=1)))
         here = np.array([group.family == family for group in listed])
         out[here] = np.column_stack([cost[best], regret[best]])[here]
-        print(f"without {family}: {best:g} errors")
+        print(f"without {family}: {best:g}")
     print("chosen by the other families: " + " | ".join(f"{value:.2f}" for value in out.mean(axis=0)))
 
 
-def print_laws(known: Known) -> None:
+def print_laws(known: Known, tried: int) -> None:
     """Print the default's rule: as it is, with families left out, with constants halved and doubled."""
     listed = list(known)
-    laws = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    grid = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    picked = np.random.default_rng(0).permutation(len(grid))[:tried]
+    laws = [LAW, *(grid[place] for place in picked if grid[place] != LAW)]
     every = [np.array([outcome(known[group], law) for group in listed]) for law in laws]
     print("\n| rule | cost over A | points | short |\n|---|--:|--:|--:|")
     print(f"| as now | {told(np.array([outcome(known[group], LAW) for group in listed]))}")
@@ -146,21 +148,21 @@ def print_dropping(pilots: int = 2_000) -> None:
     Four paths of each question; difficulty common to both, normal on the logits with a deviation of 1.2.
     """
     rng = np.random.default_rng(0)
-    print("\n| margin | equal | 2 points better | 5 | 10 | 20 |\n|--:|--:|--:|--:|--:|--:|")
-    for margin in DROPS:
-        shares = [_dropped(0.6 + points / 100, margin, pilots, rng) for points in (0, 2, 5, 10, 20)]
-        print(f"| {margin:g} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+    print("\n| given up | times the cost | equal | 2 points better | 5 | 10 | 20 |\n" + "|--:" * 7 + "|")
+    for given_up, dear in product(DROPS, (2, 10)):
+        limit = given_up * dear / (1 + dear)
+        shares = [_dropped(0.6 + points / 100, limit, pilots, rng) for points in (0, 2, 5, 10, 20)]
+        print(f"| {given_up:g} | {dear} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
 
 
-def _dropped(p: float, margin: float, pilots: int, rng: np.random.Generator) -> float:
+def _dropped(p: float, limit: float, pilots: int, rng: np.random.Generator) -> float:
     hard = rng.normal(0, 1.2, (pilots, LOOKS[-1]))
     (path, vote), (rival_path, rival_vote) = (_drawn(chance, hard, rng) for chance in (0.6, p))
-    lead, ahead = path - rival_path, vote - rival_vote
     out = np.zeros(pilots, np.bool_)
     for size in LOOKS:
-        mean = lead[:, :size].mean(axis=1)
-        error = np.array([errors(row[None, :size], np.arange(size))[0] for row in lead])
-        out |= (mean > 0) & (mean >= margin * error) & (ahead[:, :size].mean(axis=1) > 0)
+        leads = (path - rival_path)[:, :size], (vote - rival_vote)[:, :size]
+        loss = np.max([expected_loss(lead, np.arange(size)) for lead in leads], axis=0)
+        out |= loss < limit
     return float(out.mean())
 
 
@@ -179,6 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="?", default=SHARED)
     parser.add_argument("--pilots", type=int, default=8)
+    parser.add_argument("--laws", type=int, default=24, help="so many of the grid's")
     given = parser.parse_args()
     print_dropping()
     if not given.data.is_dir():
@@ -190,7 +193,7 @@ def main() -> None:
     }
     print_margins(known)
     print_drops(known)
-    print_laws(known)
+    print_laws(known, given.laws)
 
 
 if __name__ == "__main__":

@@ -70,10 +70,14 @@ class Finding(Result):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.line()}>"
 
-    def __str__(self) -> str:
-        """Return what ``print`` shows: the one line, then the table."""
+    def statements(self) -> Iterable[str]:
+        """Return what the command line prints, warnings apart: the one line, then the table."""
         head, *body = self.rows()
-        return f"{self.line()}\n\n{text_table(head, body)}"
+        return self.line(), f"\n{text_table(head, body)}"
+
+    def __str__(self) -> str:
+        notes: tuple[Note, ...] = getattr(self, "warnings", ())
+        return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in notes)])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows; text that came from a record is escaped."""

@@ -201,6 +201,9 @@ def test_aims() -> None:
 def test_the_frontier_holds_no_dominated_plan() -> None:
     table = plans([[1.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 0.0]], [10.0, 2.0, 3.0, 4.0])
     assert [plan.spec for plan in undominated(table.plans)] == ["p1", "p2", "p0"]
+    # Of equal cost, up to single precision, the more accurate one stays.
+    table = plans([[1.0, 0.0], [1.0, 0.5], [0.0, 0.0]], [2.0, 2.0 + 1e-7, 1.0])
+    assert [plan.spec for plan in undominated(table.plans)] == ["p2", "p1"]
 
 
 def test_claims_of_a_fixed_choice_cover_the_truth() -> None:
@@ -425,6 +428,9 @@ def test_a_free_branch_is_no_reason_to_lose_more_accuracy_than_a_cheap_one() -> 
     assert "large" in found.advice.plan.branches
     assert found.advice.plan.accuracy.value > found.best_single.accuracy.value - 0.03
     assert np.isfinite(found.advice.by_model) and np.isfinite(found.advice.by_cascade)
+    prices = {"small": Price(path=1), "large": Price(path=0)}
+    free = combine_branches(group(60, 4, seed=13, p=(0.5, 0.9)), MixSettings(cap=4, prices=prices))
+    assert free.advice.plan.branches == ("large",) and free.advice.plan.cost.value == 0
 
 
 def test_pilots_of_an_exam_are_told_how_little_they_say() -> None:
@@ -486,8 +492,8 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
             count += any(looks)
         return count / pilots
 
-    # In the long run .10, .02 and .97 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
-    assert dropped(0.6, 0.65) < 0.15 and dropped(0.6, 0.7) < 0.05
+    # In the long run .21, .05 and .97 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
+    assert dropped(0.6, 0.65) < 0.28 and dropped(0.6, 0.7) < 0.09
     assert dropped(0.7, 0.5) > 0.9
 
 

@@ -91,8 +91,8 @@ def draw_branches(
 
     Returns the run folders. The first round takes at most four paths per question and shows what a path
     of each branch costs; dear branches then get half the paths of the others. After 12, 25 and 50 questions
-    branches that a cheaper one beats by a margin are drawn no further, unless ``keep_all``; their run folders
-    say so, and a resumed pilot leaves them as they are.
+    branches that are not worth their cost beside a cheaper one are drawn no further, unless
+    ``keep_all``; their run folders say so, and a resumed pilot leaves them as they are.
     """
     first = next(iter(branches.values()))
     purse = _Purse(first.token_budget, first.max_cost)
@@ -140,8 +140,8 @@ def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Pr
     for name, by in beaten(group, path_costs(group, prices).paths).items():
         files.write_text(going[name].run / DROPPED, json.dumps({"by": by, "questions": size}) + "\n")
         note(
-            f"{name} is dropped after {size} questions: {by} is cheaper and more accurate "
-            "(--keep-all draws it on)"
+            f"{name} is dropped after {size} questions: {by} is cheaper, and what accuracy {name} may add "
+            "is not worth its paths (--keep-all draws it on)"
         )
 
 

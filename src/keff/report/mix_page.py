@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
+from keff.analysis.mix.search import frontier
 from keff.analysis.results.words import points
 from keff.records import Interval, number
 from keff.report.template import filled
@@ -69,12 +70,8 @@ def frontier_figure(mix: MixFindings) -> Markup:
 
 
 def _undominated(plans: Sequence[PlanLine]) -> list[PlanLine]:
-    best, kept = -1.0, list[PlanLine]()
-    for plan in sorted(plans, key=lambda each: (each.cost.value, -each.accuracy.value)):
-        if plan.accuracy.value > best + 1e-9:
-            best = plan.accuracy.value
-            kept.append(plan)
-    return kept
+    places = frontier([plan.cost.value for plan in plans], [plan.accuracy.value for plan in plans])
+    return [plans[place] for place in places]
 
 
 def worth_figure(mix: MixFindings) -> Markup:

@@ -10,13 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from keff.analysis.mix.orders import Reals
-from keff.analysis.mix.search import CandidatePlan
-from keff.analysis.mix.shrink import cheapest_expected, cluster_sums, errors, plans_at_once
+from keff.analysis.mix.search import EQUAL, CandidatePlan
+from keff.analysis.mix.shrink import UNSEEN, cheapest_expected, cluster_sums, errors, plans_at_once
 from keff.errors import PolicyError
 from keff.stats.votes import FloatArray, IntArray
-
-# Accuracies and costs are means in single precision: closer ones are equal.
-EQUAL = 1e-6
 
 ERRORS = 1.0
 """Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V.
@@ -35,11 +32,6 @@ QUANTILE = 1.2816
 
 GAMBLE = 0.03
 """Accuracy that the default may lose against the best single branch's plan, with 90% probability."""
-
-# A plan that is chosen because it lost nothing on n questions loses something on others: the error of a
-# difference is at least that of .7 of one question. Without it the default's intervals cover .68 on recorded
-# pilots, with it .91; and on 15 questions any plan would pass for safe.
-UNSEEN = 0.7
 
 
 @dataclass(frozen=True, slots=True)

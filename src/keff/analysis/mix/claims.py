@@ -11,9 +11,9 @@ from typing import cast
 import numpy as np
 from scipy.special import stdtrit
 
-from keff.analysis.mix.choose import UNSEEN, PlanChoice, PlanTable
+from keff.analysis.mix.choose import PlanChoice, PlanTable
 from keff.analysis.mix.orders import Reals
-from keff.analysis.mix.shrink import errors
+from keff.analysis.mix.shrink import UNSEEN, errors
 from keff.errors import PolicyError
 from keff.records import Interval
 from keff.stats.votes import FloatArray, IntArray
@@ -138,11 +138,10 @@ def _errors(table: PlanTable, ids: IntArray, choice: PlanChoice) -> FloatArray:
     for place in (choice.best, choice.cheap):
         rows += [paid - _relative(table.cost[place]), right - table.accuracy[place]]
     found = errors(np.array(rows, np.float64), ids)
-    for at, place in ((2, choice.best), (4, choice.cheap)):
-        if place != choice.taken:
-            found[at] = max(found[at], UNSEEN / len(ids))
-    return found
+    differ = [True, False, choice.best != choice.taken, False, choice.cheap != choice.taken]
+    return np.maximum(found, np.where(differ, UNSEEN / len(ids), 0))
 
 
 def _relative(cost: Reals) -> Reals:
-    return cost / max(float(cost.mean()), 1e-300)
+    # In single precision a smaller divisor is 0.
+    return cost / max(float(cost.mean()), 1e-30)

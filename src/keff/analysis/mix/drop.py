@@ -1,32 +1,34 @@
-"""Branches that a pilot stops drawing: a cheaper one is clearly more accurate on the first questions."""
+"""Branches that a pilot stops drawing: a cheaper one is hardly worse, by the first questions, or better."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
-from keff.analysis.mix.shrink import errors
+from keff.analysis.mix.shrink import UNSEEN, errors
 from keff.reading.join import Aligned
 from keff.records import Interval
 from keff.stats.branches.weights import weighted_plurality
 from keff.stats.intervals import interval_mean
-from keff.stats.votes import FloatArray
+from keff.stats.votes import FloatArray, IntArray
 
 # Questions after which a pilot is looked at. Below 12 a paired standard error is itself too unsure (of 8
 # questions it is off by a quarter); from 50 on dropping saves less than half of a branch.
 LOOKS = (12, 25, 50)
 
-# Paired standard errors by which a path of a cheaper branch must be right more often. Of the margins whose
-# pilots cost at most three quarters of full ones, that of least regret, with families of records left out
-# (docs/branches-measured.md, with how often a better branch is dropped).
-MARGIN = 0.75
+# Accuracy that may be given up for the price of a whole pilot. Of the values whose pilots cost at most three
+# quarters of full ones, that of least regret, with families of records left out (docs/branches-measured.md,
+# with how often a better branch is dropped).
+GIVEN_UP = 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedBranch:
-    """A branch that a pilot drew no further after ``questions``, for branch ``by`` was cheaper and better.
+    """A branch that a pilot drew no further after ``questions``, for branch ``by`` is cheaper and as good.
 
     ``difference`` is the accuracy of one path of it less that of ``by`` on the questions that both have (it
     was dropped because it is low, so it flatters ``by``); ``cost_ratio`` the cost of its path over that of
@@ -41,26 +43,36 @@ class DroppedBranch:
     spent: float
 
 
-def beaten(group: Aligned, costs: Sequence[FloatArray], margin: float = MARGIN) -> dict[str, str]:
-    """Return which branches a cheaper one beats in accuracy, and by which.
+def beaten(group: Aligned, costs: Sequence[FloatArray], given_up: float = GIVEN_UP) -> dict[str, str]:
+    """Return which branches are not worth drawing on beside a cheaper one, and beside which.
 
-    By ``margin`` paired standard errors in the accuracy of a path, and in that of the vote of all paths: a
-    branch may be poor by the path and good by its vote. ``costs`` [n, K_a] are those of each branch's paths.
-    The cheapest branch is beaten by none, so one stays.
+    Those where the expected loss of accuracy without them, E[max(theta_b - theta_a, 0)] under a flat prior
+    and normal errors (the expected value of perfect information), is below ``given_up`` times the share of
+    the pilot's cost that they take: both in the accuracy of a path and in that of the vote of all paths, for
+    a branch may be poor by the path and good by its vote. ``costs`` [n, K_a] are those of each branch's
+    paths. The cheapest branch is beaten by none, so one stays.
     """
     votes = [branch.votes for branch in group.branches]
     path = np.array([own.scored().mean(axis=1) for own in votes])
-    vote = np.array([float(weighted_plurality(own, np.ones(own.k)).mean()) for own in votes])
+    vote = np.array([weighted_plurality(own, np.ones(own.k)) for own in votes])
     cost = np.array([float(paid.mean()) for paid in costs])
     ids = np.unique(group.clusters, return_inverse=True)[1]
     out: dict[str, str] = {}
     for b, name in enumerate(group.names):
-        mean = (path - path[b]).mean(axis=1)
-        clear = mean >= margin * errors(path - path[b], ids)
-        better = (cost < cost[b]) & (mean > 0) & clear & (vote > vote[b])
-        if better.any():
-            out[name] = group.names[int(np.argmax(np.where(better, mean, -1)))]
+        loss = np.maximum(expected_loss(path - path[b], ids), expected_loss(vote - vote[b], ids))
+        loss[cost >= cost[b]] = np.inf
+        if loss.min() < given_up * cost[b] / max(float(cost.sum()), 1e-300):
+            out[name] = group.names[int(np.argmin(loss))]
     return out
+
+
+def expected_loss(lead: FloatArray, ids: IntArray) -> FloatArray:
+    """Return what is expected to be lost where the leads [A, n] of others are believed [A]."""
+    mean: FloatArray = lead.mean(axis=1)
+    error: FloatArray = np.maximum(errors(lead, ids), UNSEEN / len(ids))
+    z: FloatArray = mean / error
+    below: FloatArray = ndtr(-z)
+    return error * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) - mean * below
 
 
 def dropped_branch(pair: Aligned, costs: Sequence[FloatArray]) -> DroppedBranch:

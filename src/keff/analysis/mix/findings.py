@@ -256,8 +256,14 @@ class MixFindings(Finding):
         title = f"{len(self.branches)} branches on {self.n} shared questions; correlation of two paths, c"
         yield "\n" + text_table(head, body, width, title)
         yield f"\n{self.ceiling_line}"
-        held = {plan.policy: plan for plan in (*self.frontier, *(line.plan for line in self.by_worth))}
         taken = self.advice.plan.policy
+        held = {line.plan.policy: line.plan for line in self.by_worth}
+        best = 0.0
+        for plan in self.frontier:
+            # What costs more for an accuracy that reads the same is left to --json.
+            if plan.policy == taken or round(plan.accuracy.value, 3) > best:
+                held[plan.policy] = plan
+            best = max(best, round(plan.accuracy.value, 3))
         plans = [
             (
                 plan.policy + ("  <- recommended" if plan.policy == taken else ""),
@@ -274,10 +280,6 @@ class MixFindings(Finding):
     @staticmethod
     def _against(what: str, plan: PlanLine, ratio: Interval, difference: Interval) -> str:
         return f"Against {what} ({plan.policy}): cost x {ratio.text()}, accuracy {points(difference)} points."
-
-    def __str__(self) -> str:
-        """Return what ``keff mix`` prints."""
-        return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in self.warnings)])
 
     def to_dict(self) -> dict[str, Json]:
         """Return the object of ``keff mix --json``; undefined numbers are None."""

@@ -21,6 +21,9 @@ from keff.stats.votes import FloatArray, IntArray
 
 Kind = Literal["single", "cascade", "mix"]
 
+# Accuracies and costs are means in single precision: closer ones are equal.
+EQUAL = 1e-6
+
 LADDER = (3, 5, 8, 16, 32, 64)
 """Caps that are tried, up to the one that is allowed."""
 
@@ -250,13 +253,22 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals
 
 
 def undominated(plans: Sequence[CandidatePlan]) -> list[CandidatePlan]:
-    """Return the plans that no other beats in both mean accuracy and mean cost, by cost."""
-    means = [(float(plan.cost.mean()), -float(plan.accuracy.mean())) for plan in plans]
-    best, kept = np.inf, list[CandidatePlan]()
-    for place in sorted(range(len(plans)), key=means.__getitem__):
-        if means[place][1] < best - 1e-9:
-            best = means[place][1]
-            kept.append(plans[place])
+    """Return the plans that no other beats in mean accuracy or mean cost, by cost."""
+    cost, right = (
+        [float(np.mean(row, dtype=np.float64)) for row in rows]
+        for rows in ([plan.cost for plan in plans], [plan.accuracy for plan in plans])
+    )
+    return [plans[place] for place in frontier(cost, right)]
+
+
+def frontier(cost: Sequence[float], accuracy: Sequence[float]) -> list[int]:
+    """Return the places of what is more accurate than all that costs as much or less, by cost."""
+    kept: list[int] = []
+    for place in sorted(range(len(cost)), key=cost.__getitem__):
+        if not kept or accuracy[place] > accuracy[kept[-1]] + EQUAL:
+            while kept and cost[place] <= cost[kept[-1]] * (1 + EQUAL):
+                kept.pop()
+            kept.append(place)
     return kept
 
 

@@ -45,6 +45,11 @@ LAW = Law()
 # hundredth.
 MOST_SAVED = 1e4
 
+# A plan that is chosen because it lost nothing on n questions loses something on others: the error of a
+# difference is at least that of .7 of one question. Without it the default's intervals cover .68 on recorded
+# pilots, with it .91; and on 15 questions any plan would pass for safe.
+UNSEEN = 0.7
+
 # Differences of plans are taken so many at a time: 2 MB, which a processor's cache holds.
 CELLS = 2**19
 
@@ -67,7 +72,8 @@ def cheapest_expected(
     ``accuracy`` [P, n] and mean ``cost`` [P]; ``ids`` [n] number the clusters.
     """
     known = _Prior.of(plans, accuracy, ids, best, law)
-    saved = np.log(cost[best] / np.maximum(cost, max(cost[best], 1e-300) / MOST_SAVED))
+    dear = max(cost[best], 1e-300)
+    saved = np.log(dear / np.maximum(cost, dear / MOST_SAVED))
     # Within the best branch no rule is expected to do better than the best one.
     other = np.array([plan.branches != plans[best].branches for plan in plans])
     limit = -law.slack * saved * (1 - known.real)

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import EQUAL, MixAim, PlanChoice, PlanTable, WorthRule, choose
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
 from keff.analysis.mix.claims import Against, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation, escalation
@@ -24,7 +24,16 @@ from keff.analysis.mix.findings import (
 )
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, check_prices, path_costs
-from keff.analysis.mix.search import CandidatePlan, correctness, mixes, pairs, singles, triples, undominated
+from keff.analysis.mix.search import (
+    EQUAL,
+    CandidatePlan,
+    correctness,
+    mixes,
+    pairs,
+    singles,
+    triples,
+    undominated,
+)
 from keff.errors import UsageError
 from keff.reading.join import Aligned
 from keff.records import Interval, Note
@@ -336,7 +345,7 @@ def _small(units: int) -> list[Note]:
 
 
 def _shrunk(factor: float) -> list[Note]:
-    if factor >= 1:
+    if factor >= 0.995:  # 1.00, in what is said
         return []
     message = f"correlations between branches were multiplied by {factor:.2f}: together they were impossible"
     return [Note("shrunk", message)]

@@ -145,10 +145,6 @@ class Replay(Finding):
             cells = [[row.policy, *(tell(row) for tell in columns.values())] for row in self.policies]
             yield "\n" + text_table(("policy", *columns), cells, width, heading)
 
-    def __str__(self) -> str:
-        """Return what ``keff replay`` prints."""
-        return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in self.warnings)])
-
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line for each policy: accuracy in percent, differences in points."""
         if self.labelled:
