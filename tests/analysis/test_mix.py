@@ -492,8 +492,8 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
             count += any(looks)
         return count / pilots
 
-    # In the long run .21, .05 and .97 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
-    assert dropped(0.6, 0.65) < 0.28 and dropped(0.6, 0.7) < 0.09
+    # In the long run .25 and .07 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
+    assert dropped(0.6, 0.65) < 0.33 and dropped(0.6, 0.7) < 0.12
     assert dropped(0.7, 0.5) > 0.9
 
 
