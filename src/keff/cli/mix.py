@@ -31,13 +31,6 @@ from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 
 
-def print_mix(mixed: MixFindings, *, verbose: bool = False) -> None:
-    """Print the recommendation, then branches, correlations and the frontier."""
-    _console.say_all(mixed.statements(_console.width(), verbose=verbose))
-    for note in mixed.warnings:
-        _console.warn(note.message)
-
-
 @grouped(without=("answer_key", "branches"))
 def command(
     paths: o.Paths,
@@ -101,7 +94,9 @@ def mix_runs(
     if json:
         print_json(mixed.to_dict())
     else:
-        print_mix(mixed, verbose=verbose)
+        _console.say_all(mixed.statements(_console.width(), verbose=verbose))
+        for note in mixed.warnings:
+            _console.warn(note.message)
 
 
 def _aligned(

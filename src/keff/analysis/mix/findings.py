@@ -13,7 +13,7 @@ from keff.analysis.mix.prices import Unit
 from keff.analysis.results.words import points
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
-from keff.records import TERMINAL, Finding, Interval, Json, Note, number, plain, text_table
+from keff.records import TERMINAL, Finding, Interval, Json, Note, Result, number, plain, text_table
 
 Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
 
@@ -50,25 +50,18 @@ class BranchLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanLine:
-    """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches."""
+class PlanLine(Result):
+    """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches.
+
+    ``seconds`` stay None until records time their paths.
+    """
 
     policy: str
     kind: str
     branches: tuple[str, ...]
     accuracy: Interval
     cost: Interval
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the line as ``--json`` shows it; ``seconds`` stay null until records time their paths."""
-        return {
-            "policy": self.policy,
-            "kind": self.kind,
-            "branches": list(self.branches),
-            "accuracy": self.accuracy,
-            "cost": self.cost,
-            "seconds": None,
-        }
+    seconds: None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
             tuple(np.ones_like(b.votes.scored(), np.float64) for b in group.branches), "paths", (note,)
         )
     check_prices([(branch.name, branch.model) for branch in group.branches], prices)
-    known = {branch.name: _price(branch, prices) for branch in group.branches}
+    known = {branch.name: _named_price(branch.name, branch.model, prices) for branch in group.branches}
     paths = tuple(_dollars(b, price) for b in group.branches if (price := known[b.name]) is not None)
     if not any(cost.any() for cost in paths):
         raise UsageError("every path costs 0 at these prices: leave --prices out to count tokens or paths")
@@ -79,10 +79,6 @@ def check_prices(branches: Sequence[tuple[str, str | None]], prices: Mapping[str
             f"no price for {', '.join(missing)}: a comparison needs one for every branch "
             f"(the table has {', '.join(prices) or 'none'})"
         )
-
-
-def _price(branch: AlignedBranch, prices: Mapping[str, Price]) -> Price | None:
-    return _named_price(branch.name, branch.model, prices)
 
 
 def _named_price(name: str, model: str | None, prices: Mapping[str, Price]) -> Price | None:

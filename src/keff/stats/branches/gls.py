@@ -144,11 +144,6 @@ def mrc_weights(gains: ArrayLike) -> FloatArray:
     return g / (g @ g)
 
 
-def symmetric_covariance(k: int, rho: float, variance: float = 1.0) -> FloatArray:
-    """Return variance * ((1-rho) I + rho 11') [K, K], the symmetric model of the paper's Corollary 4.5."""
-    return variance * ((1.0 - rho) * np.eye(k) + rho * np.ones((k, k)))
-
-
 def gain_over_uniform(sigma: ArrayLike, gains: ArrayLike | None = None) -> float:
     """Return 1 - optimal risk / risk of equal weights, in [0, 1): the share of risk that GLS removes.
 
