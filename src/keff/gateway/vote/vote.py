@@ -305,7 +305,7 @@ class Vote:
             sharing.came(n, len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
-            self.drawn[start + place] = path._replace(branch=branch) if branch else path
+            self.drawn[start + place] = path._replace(branch=branch)
         return min(len(paths), n)
 
     def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:

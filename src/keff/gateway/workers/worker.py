@@ -10,8 +10,7 @@ import json
 import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import uvicorn
 
@@ -25,8 +24,7 @@ from keff.protocol.values import Object, decoded
 LONGEST_LINE = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """How long a reply took and what it cost."""
 
     stop: str
@@ -34,8 +32,7 @@ class Answered:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnOn:
+class DrawnOn(NamedTuple):
     """All votes of a regular request that was drawn on after its reply."""
 
     keys: tuple[str | None, ...]
