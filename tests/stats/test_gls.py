@@ -8,12 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keff.stats.branches.gls import (
-    gain_over_uniform,
     gls_risk,
     gls_weights,
     mrc_weights,
     risk,
+    unbiased_uniform,
 )
+
+
+def gain_over_uniform(sigma, gains=None):
+    """The share of risk that GLS removes (the paper's Corollary 4.7)."""
+    g = np.ones(len(sigma)) if gains is None else np.asarray(gains)
+    return 1 - gls_risk(sigma, g) / risk(unbiased_uniform(g), sigma)
 
 
 def covariance(seed: int, k: int) -> np.ndarray:

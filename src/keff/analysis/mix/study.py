@@ -269,11 +269,7 @@ class MixAnalysis:
             model = self.group.names[own.branches[0]]
             why = f"{against}, by the choice of the model" if taken.branches[0] != model else ""
             nothing = "no other plan is as accurate and cheaper on this pilot"
-            return (
-                "one branch is enough",
-                None,
-                "; ".join(part for part in (why, declined or nothing) if part),
-            )
+            return "one branch is enough", None, _joined(why, declined or nothing)
         if best.saves(tolerance):
             return "saves", None, _joined(against, declined)
         needed = best.questions_needed(self.group.n, tolerance)

@@ -144,17 +144,6 @@ def mrc_weights(gains: ArrayLike) -> FloatArray:
     return g / (g @ g)
 
 
-def gain_over_uniform(sigma: ArrayLike, gains: ArrayLike | None = None) -> float:
-    """Return 1 - optimal risk / risk of equal weights, in [0, 1): the share of risk that GLS removes.
-
-    Equal weights are scaled to be unbiased, w = 1/(1'g). The paper's Corollary 4.7; zero exactly where
-    Sigma 1 is proportional to g (for g = 1: equal row sums). Raises ValueError as ``gls_weights``, and when
-    the gains sum to zero.
-    """
-    matrix, g = _checked(sigma, gains)
-    return 1.0 - gls_risk(matrix, g) / risk(unbiased_uniform(g), matrix)
-
-
 def unbiased_uniform(gains: ArrayLike) -> FloatArray:
     """Return the equal weights [K] with g'w = 1; ValueError when the gains sum to zero."""
     g = np.asarray(gains, float)
