@@ -8,8 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
@@ -267,8 +266,7 @@ States: TypeAlias = Mapping[str, Mapping[str, str]]
 KINDS = {"branches": "branch", "servers": "server"}
 
 
-@dataclass(frozen=True, slots=True)
-class PageView:
+class PageView(NamedTuple):
     """One page: status, content type and body."""
 
     status: int
@@ -276,8 +274,7 @@ class PageView:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficTerms:
+class TrafficTerms(NamedTuple):
     """What a plan made from traffic says of it: its answer space, and the most paths of a request."""
 
     space: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from typing import NamedTuple
 
 from keff.gateway.http.errors import Problem
 from keff.narrow import entries, fields
@@ -108,8 +109,7 @@ class UpstreamError(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(NamedTuple):
     """One of the two ways to ask for a path: its address below the base, and how its answers are read.
 
     ``read`` gives the choices in the words of chat, and what else the answer says (``usage`` in the words of

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from keff.gateway.accounts.billing import no_price
 from keff.gateway.accounts.metering import (
@@ -162,8 +162,7 @@ async def passed(
     await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body, demand))
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What a request that is passed through may draw at the most, of which model."""
 
     model: object
