@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from keff.answers import (
     LETTERS,
@@ -78,8 +78,7 @@ _AT_ONCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a prompt says of its answer: JSON or a contract, or which kinds its question has.
 
     ``options`` are the letters of those that it lists.
