@@ -73,8 +73,12 @@ class Timing:
         return np.asarray(found - found[-1], np.float64)
 
     def within(self, bounds: Sequence[float]) -> NDArray[np.bool_]:
-        """Return which rules are fast enough on the pilot [C]; ``bounds`` are parts of today's time."""
-        return np.asarray(np.all(self._smoothed <= np.log(bounds) + TOLERANCE, axis=1))
+        """Return which rules are fast enough on the pilot [C]; ``bounds`` are parts of today's time.
+
+        By the smoothed quantiles, and by the plain ones that are shown.
+        """
+        shown = self.ratios <= np.asarray(bounds) * (1 + 1e-6)
+        return np.asarray(np.all(shown & (self._smoothed <= np.log(bounds) + TOLERANCE), axis=1))
 
     def surely(self, rule: int, bounds: Sequence[float]) -> bool:
         """Return whether a rule is as surely fast enough as is asked: by its error over resampled questions.
