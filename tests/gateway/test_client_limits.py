@@ -116,6 +116,23 @@ def test_a_body_is_read_no_faster_than_it_is_taken_and_never_beyond_its_bound() 
     run(work)
 
 
+def test_idle_connections_are_given_back_without_another_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
+
+    async def work() -> None:
+        server = Server(OK)
+        async with client_of(server) as client:
+            for _ in range(2):  # the second time the sweep begins anew
+                await asyncio.gather(*(ask(client) for _ in range(3)))
+                for _ in range(200):
+                    await asyncio.sleep(0.05)
+                    if client.counts() == (0, 0, 0):
+                        break
+                assert client.counts() == (0, 0, 0)
+
+    run(work)
+
+
 def test_old_connections_are_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
 

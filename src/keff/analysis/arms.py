@@ -48,6 +48,7 @@ SLOT_FLOOR = 0.02
 # The paper's estimator of c, and ours.
 ESTIMATORS: tuple[Estimator, Estimator] = ("pearson", "anova")
 
+# Slots as the command line takes them: 0-3,5.
 _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 

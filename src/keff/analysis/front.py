@@ -114,6 +114,7 @@ def _named(each: RepeatedScores, number: int) -> RepeatedScores:
     return replace(each, path=chr(ord("A") + number)) if each.path in IN_MEMORY else each
 
 
+# What a source is called that has no path; several of these would have one name in a comparison.
 IN_MEMORY = ("scores", "votes", "array", "lists", "frame")
 
 

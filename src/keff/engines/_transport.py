@@ -28,6 +28,7 @@ CONNECT = 2.5
 # Listing models is a small request: a server that takes longer is not ready.
 LIST_SECONDS = 30.0
 MODELS, CHAT = "models", "chat/completions"
+# Pauses double between tries, up to a minute: limits on rates are counted by the minute.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 

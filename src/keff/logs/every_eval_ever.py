@@ -13,6 +13,7 @@ from keff.logs.parts.lines import Row, first_row, json_lines, refusal
 from keff.logs.parts.values import inner, known_task, optional_text
 from keff.records import Note, stable_hash
 
+# Fields of every line, whatever the version: by these the format is known.
 FIELDS = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
 
 

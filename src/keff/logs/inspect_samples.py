@@ -13,7 +13,9 @@ from keff.logs.parts.inspect_log import Scores
 from keff.logs.parts.values import is_missing, known_task, optional_text
 from keff.records import Note
 
+# Columns that every data frame of samples has: by these the format is known.
 FIELDS = ("sample_id", "id", "epoch", "target")
+# One column per scorer; those that only explain a score end with one of the three words.
 SCORE = re.compile(r"score_(?!.*_(?:explanation|metadata|answer)$)(.+)")
 
 

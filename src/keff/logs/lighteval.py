@@ -14,7 +14,9 @@ from keff.logs.parts.tabled import once_each
 from keff.logs.parts.values import gold_of, known_task, optional_text
 from keff.narrow import items
 
+# The task stands in the name of the file alone: no row of details names it.
 NAME = re.compile(r"details_(.+?)_\d{4}-\d{2}-\d{2}T[\d.:-]+\.parquet")
+# Columns of details as newer and as older versions of LightEval write them.
 NEW = ("doc", "model_response")
 OLD = ("predictions", "gold", "full_prompt")
 

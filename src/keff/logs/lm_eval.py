@@ -21,6 +21,7 @@ from keff.records import Note
 from keff.sampling.integrity import LONG
 from keff.task import Task
 
+# The time in the name of a file of samples: the file of results beside it has the same.
 STAMP = re.compile(r"\d{4}-\d{2}-\d{2}T[\d.:-]+(?=\.jsonl$)")
 # The results file holds settings and scores, no samples: larger ones are something else.
 MOST_RESULTS = 64 * 2**20
@@ -107,6 +108,7 @@ def target_of(target: object, choices: Sequence[str] | None) -> object:
     return choices[int(text)] if text.isdigit() and int(text) < len(choices) else target
 
 
+# The task stands in the name of the file alone: no line of samples names it.
 NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 
 # From this share of questions on, equal texts in all repeats are no accident.

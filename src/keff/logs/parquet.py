@@ -18,6 +18,7 @@ from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, ta
 from keff.logs.parts.values import optional_text
 from keff.plugins import missing_extra
 
+# The first four bytes of every Parquet file, by its specification.
 MAGIC = b"PAR1"
 
 
@@ -97,6 +98,7 @@ OTHERS = (
     ("doc", "model_response"),
     ("predictions", "gold", "full_prompt"),
 )
+# Columns that may be large and that no vote needs: read only when texts are asked for.
 TEXTS = ("text", "all_texts")
 
 

@@ -25,6 +25,7 @@ MOST_PAIRS = 2**12
 # Bytes read at a time: a line with 32 traces is put together from as many reads as it needs.
 LONG_LINES = 2**20
 
+# What every row of the published records has: by these the format is known.
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
 # The published scorers -> the answer space that does the same, None where only execution can tell.
@@ -40,6 +41,7 @@ SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, object]] | None] = {
     "mbpp_per_assert_sandbox": None,
 }
 
+# Rows without a scorer are scored as the paper scores their task.
 BY_TASK = {
     "gsm8k": "gsm8k_numeric",
     "math": "math500_canonical_exact",
@@ -55,6 +57,7 @@ BY_TASK = {
     "mbpp": "mbpp_per_assert_sandbox",
 }
 NOTHING: Mapping[str, object] = {}
+# Tasks that the files name otherwise than keff.
 SHORT = {"arc": "arc_challenge", "math500": "math", "hotpot": "hotpotqa"}
 
 

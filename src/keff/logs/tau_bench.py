@@ -12,6 +12,7 @@ from keff.logs.parts.lines import Row, first_object, head_of, objects, whole_jso
 from keff.logs.parts.values import inner, number_or_none, optional_text
 from keff.narrow import entries
 
+# Fields of a run of tau-bench, and names in the head of a file of tau2-bench: by these the formats are known.
 FIRST = ("task_id", "reward", "trial")
 SECOND = (b'"agent_info"', b'"user_info"')
 # Both benches call a reward this near to 1 a success.

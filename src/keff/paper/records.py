@@ -20,6 +20,7 @@ from keff.reading.open import Opening, reading
 from keff.records import Note
 from keff.stats.votes import FloatArray, IntArray, Votes
 
+# Names in the files -> names in the paper.
 MODELS = {
     "qwen05b": "Qwen-0.5B",
     "qwen7b": "Qwen-7B",
@@ -56,6 +57,7 @@ BENCHMARKS = {
 # In the order of Table 8.
 DOMAINS = ("QA", "Sci/MC", "Commonsense", "NLU", "Code", "Math")
 
+# What follows a model in the name of a matrix file -> the tasks of that file.
 SUFFIXES = {
     "": ("gsm8k", "math"),
     "_qa": ("hotpotqa",),
@@ -69,6 +71,7 @@ SUFFIXES = {
     "_boolq": ("boolq",),
     "_drop": ("drop",),
 }
+# The reasoning model is no part of the matrix.
 MATRIX_MODELS = ("qwen05b", "qwen7b", "qwen32b", "llama8b", "mistral7b")
 # The paper's five seeds, by which its files are named.
 SEEDS = (42, 123, 456, 789, 1024)
@@ -84,6 +87,7 @@ MATRIX_K = 8
 MATRIX_INSTANCES = 50
 # Token limit of the model-by-task matrix.
 MATRIX_TOKENS = 2048
+# The same for every path of the paper.
 SAMPLING = {"temperature": 0.7, "top_p": 0.95}
 
 # Rows of the SC and the PT arm where they are not 250.
@@ -128,6 +132,7 @@ SERIES = (
     Series("llama8b", "boolq", SEEDS[:3], 256),
 )
 
+# What the authors computed from the saturation files: ours must agree with it.
 REFERENCE = "reference/kvar_v2_exact_k.csv"
 
 

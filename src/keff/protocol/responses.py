@@ -25,7 +25,10 @@ ALIKE = ("model", "temperature", "top_p")
 # Tools that the client runs; all others are run by the server, once for each path.
 OWN_TOOLS = frozenset({"function", "custom"})
 
+# What a request for responses names in ``include`` to get log-probabilities; chat has a field of its own for
+# it.
 LOGPROBS = "message.output_text.logprobs"
+# Both interfaces say why a reply broke off, in words of their own; these are the two reasons they share.
 LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -161,6 +164,7 @@ def _call(item: Mapping[str, object], arguments: object) -> Object:
     return {"id": item.get("call_id"), "type": "function", "function": function}
 
 
+# Counts of tokens have other names in the two interfaces: what is billed is the same.
 USAGE = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
 DETAILS = {
     "input_tokens_details": "prompt_tokens_details",
@@ -209,6 +213,7 @@ OWN_WORDS = frozenset(
 # Of a turn that needs what a server keeps there is no chat request.
 KEPT_BY_SERVERS = ("previous_response_id", "prompt")
 
+# Back again: why a chat reply broke off, as a response says it.
 REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 

@@ -35,6 +35,7 @@ def _no_number(_: str) -> None:
     """Read NaN and the infinities, which are not JSON but are sent, as null."""
 
 
+# Made once: json.loads with a hook makes one for every reply.
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -140,7 +141,9 @@ def is_logprob(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and LOWEST_LOGPROB <= value <= 1e-3
 
 
+# Ends a stream of chat events; it is no JSON.
 DONE = b"[DONE]"
+# Events end with an empty line, and the standard allows three ends of a line.
 _GAP = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 

@@ -17,6 +17,8 @@ from keff.records import Interval, Note
 from keff.report.mix_page import colour
 from keff.report.template import filled
 
+# Units of the drawing, which is scaled to the page: the margins hold names on the left and numbers on the
+# right.
 WIDE, LEFT, RIGHT, ROW, TICKS = 900.0, 260.0, 60.0, 46.0, 5
 
 

@@ -20,6 +20,7 @@ from keff.report.template import filled
 # The palette of the other figures, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
 
+# Units of the drawing, which is scaled to the page; the wide right margin holds labels.
 WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 450.0, 60.0, 190.0, 40.0, 50.0
 # Round ticks that an axis of this length carries without crowding.
 TICKS = 5

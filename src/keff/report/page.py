@@ -37,6 +37,7 @@ from keff.report.series import fixed, pair, percent, within
 from keff.report.specs import specs
 from keff.report.template import TEMPLATES, filled
 
+# All that the page calls of the libraries; the bundle keeps nothing else of them.
 SNIPPET = "window.vegaEmbed=vegaEmbed;"
 
 _bundles: list[str] = []  # The bundle, once it was made: it is the same for every page.

@@ -14,6 +14,7 @@ from typing import Any, Literal
 Format = Literal["latex", "markdown", "csv"]
 Row = Mapping[str, Any]
 
+# Characters that LaTeX reads as commands, or that its standard fonts lack.
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -64,6 +65,7 @@ _EM = {
 # A space outside mathematics.
 _BREAK = r" (?![^$]*\$(?:[^$]*\$[^$]*\$)*[^$]*$)"
 
+# A spreadsheet takes a cell that begins so for a formula, and would run it: names come from hostile logs.
 FORMULA = ("=", "+", "-", "@")
 
 

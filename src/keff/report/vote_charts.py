@@ -13,6 +13,7 @@ from keff.report.series import INDEPENDENT, MAJORITY, MAJORITY_MODEL, PLURALITY,
 
 # Colours are CSS variables: the page turns dark, or to print, without drawing anything again.
 BLUE, ORANGE, GREY, INK = "var(--blue)", "var(--orange)", "var(--grey)", "var(--ink)"
+# Paths are compared by factors, so their axis is logarithmic; 1,024 is far beyond what is recorded.
 POWERS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 PATHS_SCALE = alt.Scale(type="log", base=2, nice=False, padding=6)
 PATHS = alt.X(
@@ -22,6 +23,7 @@ PATHS = alt.X(
     axis=alt.Axis(values=POWERS),
 )
 SHARE = alt.Axis(format=".1~%")
+# Pixels; the width is that of the page.
 TALL, LOW = 340, 240
 
 
@@ -44,6 +46,7 @@ COLOURS = {
     MAJORITY_MODEL: ORANGE,
     INDEPENDENT: GREY,
 }
+# Measured lines are solid and predicted ones dashed, so that they differ without colour too.
 DASHES = {
     PLURALITY: [1, 0],
     PLURALITY_AHEAD: [6, 4],

@@ -18,6 +18,7 @@ from keff.stats.votes import FloatArray, IntArray
 # The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million.
 LOOKS: IntArray = np.unique(np.round(20 * 2.0 ** (np.arange(39) / 2)).astype(np.int64))
 
+# As a set: whether to look is asked at every request.
 _LOOKS = frozenset(LOOKS.tolist())
 
 # The threshold's own level is then known to .002 at 5%.

@@ -137,6 +137,7 @@ def _from_z(k: int, z: float) -> float:
     return (ratio - 1) / (ratio + k - 1)
 
 
+# A resample of few right (or wrong) answers often holds none: its limits would end too early.
 _SCARCE = Note(
     "too_few_right_or_wrong",
     "Fewer than ten units' worth of right or of wrong answers: resampling limits would mislead.",

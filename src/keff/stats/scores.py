@@ -128,6 +128,7 @@ def without_gradient(repeats: Repeats, size: int, level: float = 0.95) -> Interv
     return _moment_interval(repeats, size, level, ("right", "wrong"))
 
 
+# Up to the recorded repeats a moment needs no model; beyond them it does, and the method says so.
 EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats; Wilson, clustered"
 
 

@@ -8,6 +8,7 @@ from keff.records import Item
 from keff.task import Example, Row
 from keff.tasks._base import Benchmark, DataSet, lettered, text
 
+# Marks of WikiHow pages that the data set keeps; a reader of the question would not see them.
 _MARKS = re.compile(r"\s*\[(?:header|title|step|substeps)\]\s*")
 
 

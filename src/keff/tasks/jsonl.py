@@ -61,6 +61,7 @@ class Scorer:
         raise TaskError(f"{name} returned {scored!r}: expected bool or (answer, bool)")
 
 
+# Gold answers that all have one of these forms say how answers are read, where nothing else does.
 _FORMS: dict[AnswerSpace, re.Pattern[str]] = {
     "numeric": re.compile(r"\s*[-+$]?[\d,]*\.?\d+(?:[eE][-+]?\d+|\s*/\s*\d+)?\s*%?\s*"),
     "binary": re.compile(r"\s*(?:yes|no|true|false)\s*", re.IGNORECASE),

@@ -25,7 +25,9 @@ from keff.tasks._code_driver import encode, unhexed
 if TYPE_CHECKING:
     from keff.tasks._code_driver import Node
 
+# The default text of an object holds its address, which differs from run to run: it is no part of a value.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+# Names that a test may use without defining them: none of these is the function under test.
 _BUILTINS = frozenset(dir(builtins))
 
 

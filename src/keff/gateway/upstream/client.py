@@ -137,6 +137,7 @@ class Client:
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._running: dict[Call, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._sweep: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ssl.SSLContext | None = None
         self._headers: Mapping[str, str] | None = None
@@ -157,8 +158,9 @@ class Client:
         self.closed = True
         for connection in tuple(self._all):
             connection.abort()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._sweep):
+            if timer is not None:
+                timer.cancel()
 
     @property
     def running(self) -> int:
@@ -212,11 +214,20 @@ class Client:
     def free(self, connection: Connection) -> None:
         """Give a connection to who waits for one, or keep it."""
         if not self._passed_on(connection):
-            self._idle[connection] = now = time.monotonic()
-            oldest = next(iter(self._idle))
-            if now - self._idle[oldest] > IDLE_SECONDS:
-                del self._idle[oldest]
-                oldest.abort()
+            self._idle[connection] = time.monotonic()
+            if self._sweep is None and self._loop is not None:
+                self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
+
+    def _give_back(self) -> None:
+        """Close what has been idle for long; the longest idle stand first."""
+        self._sweep, now = None, time.monotonic()
+        for connection, since in tuple(self._idle.items()):
+            if (left := since + IDLE_SECONDS - now) > 0:
+                assert self._loop is not None
+                self._sweep = self._loop.call_later(left, self._give_back)
+                return
+            del self._idle[connection]
+            connection.abort()
 
     def lost(self, connection: Connection) -> None:
         """Give the place of a connection that is closed to who waits for one."""

@@ -17,6 +17,7 @@ from keff.logs.parts.values import gold_of, optional_text
 Codes = NDArray[np.int32]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+# Of floats and lists the text is not the value as it stands (4.0 is 4): they go the way row by row.
 _TEXT_KINDS = frozenset({str, int, bool, type(None)})
 
 

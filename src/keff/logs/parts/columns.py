@@ -91,6 +91,7 @@ DECISIVE = ("id", "answer", "correct", "gold_answer")
 # As similar as antwort is to answer; letters by chance are less.
 LIKE = 0.55
 
+# answer1, answer_1: one column per path. The name is taken as short as it goes, so all digits are the number.
 _NUMBERED = re.compile(r"(.+?)_?(\d+)")
 
 

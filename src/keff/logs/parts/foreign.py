@@ -117,6 +117,7 @@ def _scored(row: Canonical) -> bool:
     return row.get("correct") is not None or row.get("score") is not None
 
 
+# Verdicts in words, as judges and graders of other tools write them.
 SAID = {"yes": 1, "true": 1, "pass": 1, "correct": 1, "no": 0, "false": 0, "fail": 0, "incorrect": 0}
 
 

@@ -149,6 +149,7 @@ def content(value: object) -> str:
 # The beginning of a task's version where another tool asked the questions.
 RECORDED = "recorded by "
 
+# Settings of inspect that change paths -> their names in the sampling of a configuration.
 SAMPLING = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -215,7 +216,10 @@ def expected(spec: Mapping[str, object]) -> int:
         return 0
 
 
+# Letters of inspect's own scorers, with the values that its ``value_to_float`` gives them: correct,
+# incorrect, partial, no answer.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+# Words that scorers of others write instead of a letter.
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "correct": 1.0, "incorrect": 0.0}
 
 

@@ -26,6 +26,7 @@ from keff.records import Note, mended
 # A number that nobody can have written between two lines.
 _MARK = secrets.randbelow(2**30)
 
+# The mark as it stands between two lines of the array, see ``quick_rows``.
 _BETWEEN = f",{_MARK},".encode()
 
 
@@ -68,6 +69,7 @@ def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
 # A line longer than this many bytes is no record of a question, and is not read into memory.
 MOST_LINE = 64 * 2**20
 
+# In mebibytes, as the limit is: a reader compares it with the size of the file.
 TOO_LONG = f"a line of more than {MOST_LINE // 2**20} MiB, which is more than a question holds"
 
 # A file with more blank lines than this is no log, and would take a minute to walk through.

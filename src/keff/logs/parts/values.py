@@ -41,6 +41,7 @@ def number_or_none(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+# Truths as CSV holds them: pandas writes 1.0 for 1 where a value of the column is missing.
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 # Larger counts are no longer exact, and stand for an error in the file.
@@ -218,6 +219,7 @@ NEEDS: Mapping[Callable[[object], object], str] = {
 }
 
 
+# Other tools' names of benchmarks that keff knows.
 ALIASES = {
     "minerva_math": "math",
     "hendrycks_math": "math",

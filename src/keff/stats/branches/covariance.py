@@ -16,7 +16,9 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 # Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless.
 SCARCE = 10
 
+# On atanh, the scale on which a correlation is nearly normal (Fisher).
 JACKKNIFE = "cluster jackknife on atanh"
+# Where a jackknife has too few questions, what the two accuracies allow is all that is known.
 RANGE = "range by the margins, no interval"
 
 
