@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, UsableRows, mark, says_yes_or_no, spoken, verdict
-from keff.logs.parts.lines import Row, first_object, objects
+from keff.logs.parts.foreign import Canonical, ObjectReader, UsableRows, mark, says_yes_or_no, spoken, verdict
+from keff.logs.parts.lines import Row, first_object
 from keff.logs.parts.values import inner, number_or_none
 from keff.narrow import entries, fields, text
 
 
-class Mlflow:
+class Mlflow(ObjectReader):
     """Reader of exported traces, one JSON object per line or in an array, of MLflow 2.14 and later.
 
     Traces with equal inputs of their root span are repeats. The verdict is the feedback that ``scorer``
@@ -40,19 +39,8 @@ class Mlflow:
             return "the first object has no info with a trace_id, and data"
         return None
 
-    def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
-        del path
-        return LogInfo()
-
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        kept = UsableRows()
-        for where, row in objects(path, tell):
-            self._add(kept, where, row)
-        yield from kept.questions(tell, texts=texts)
-
-    def _add(self, kept: UsableRows, where: str, row: Row) -> None:
+    def add(self, kept: UsableRows, where: str, row: Row) -> None:
+        """Keep a trace that ended well."""
         info = inner(row, "info")
         if str(info.get("state", info.get("status", "OK"))) != "OK":
             kept.left_out["ended in an error"] += 1

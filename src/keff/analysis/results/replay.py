@@ -118,9 +118,7 @@ class Replay(Finding):
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
         of = f"the accuracy of {self.cap} paths" if self.labelled else f"the answers of {self.baseline}"
         if not enough:
-            one = len(self.policies) == 1
-            none = f"{self.policies[0].policy} does not keep" if one else "None of these policies keeps"
-            return f"{none} {ASKED:.0%} of {of}."
+            return f"Nothing replayed keeps {ASKED:.0%} of {of}."
         best = min(enough, key=lambda row: row.cost)
         kept = _share(best.kept if self.labelled else best.same_answer)
         told = f"{best.policy} is the cheapest of these that keeps {ASKED:.0%} of {of} ({kept})"

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import Question, Tell
+from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
+from keff.logs.parts.lines import Row, objects
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import inner, optional_text, real
 from keff.narrow import fields, is_array
@@ -87,6 +89,26 @@ class UsableRows:
         yield from questions_of(lambda: rows, texts=texts)
         for reason, count in self.left_out.items():
             tell(Note("left_out", f"{count} paths are left out: each {reason}"))
+
+
+class ObjectReader:
+    """Base of readers of JSON objects that hold paths, in formats that say nothing of themselves."""
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself: nothing."""
+        del path
+        return LogInfo()
+
+    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+        """Read question by question; see ``Log.questions``."""
+        kept = UsableRows()
+        for where, row in objects(path, tell):
+            self.add(kept, where, row)
+        yield from kept.questions(tell, texts=texts)
+
+    def add(self, kept: UsableRows, where: str, row: Row) -> None:
+        """Keep the paths of an object that can be used."""
+        raise NotImplementedError
 
 
 def mark(value: object) -> str:
