@@ -115,7 +115,7 @@ def print_better(pairs: Sequence[Better]) -> None:
     """Print whether the second of each pair is better, by how much, and what would decide it."""
     for pair in pairs:
         say(pair.line(), 0)
-    headers = ("", *(f"{pair.second} / {pair.first}" for pair in pairs)) if len(pairs) > 1 else ("", "")
+    headers = ("", *(pair.versus for pair in pairs)) if len(pairs) > 1 else ("", "")
     rows = [
         (
             "scores, first and second",
@@ -125,7 +125,7 @@ def print_better(pairs: Sequence[Better]) -> None:
         ("95% interval", [_limits(pair) for pair in pairs]),
         ("p-value" + (", Holm" if len(pairs) > 1 else ""), [p_text(pair.p_adjusted) for pair in pairs]),
         ("standard deviation by repeats alone", [_known(pair, pair.noise) for pair in pairs]),
-        ("two runs of one model differ as much", [_chance(pair.same_model_chance) for pair in pairs]),
+        ("two runs of one model differ as much", [pair.chance for pair in pairs]),
         ("questions that would find it (80% power)", [_count(pair.questions_needed) for pair in pairs]),
         ("repeats that would find it", [_count(pair.repeats_needed) for pair in pairs]),
         ("shared questions", [f"{pair.shared_questions:,}" for pair in pairs]),
@@ -146,10 +146,6 @@ def _limits(pair: Better) -> str:
 
 def _known(pair: Better, value: float | None) -> str:
     return "unknown" if value is None else pair.said(value).lstrip("+")
-
-
-def _chance(value: float | None) -> str:
-    return "unknown" if value is None else f"in {value:.1%}" if value >= 0.001 else "in under 0.1%"
 
 
 def _count(value: int | None) -> str:

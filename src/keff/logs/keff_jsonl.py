@@ -43,9 +43,7 @@ class KeffJsonl:
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         row = first_row(path)
-        if isinstance(row, str):
-            return LogInfo()
-        return said_by(row)
+        return LogInfo() if isinstance(row, str) else said_by(row)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""

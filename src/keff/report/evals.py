@@ -170,10 +170,10 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
         ],
         figure=forest(
             [
-                Bar(pair.second if alone else _names(pair), pair.difference, _by_chance(pair))
+                Bar(pair.names[1] if alone else pair.versus, pair.difference, _by_chance(pair))
                 for pair in pairs
             ],
-            f"difference, minus {first.first}" if alone else "difference, second minus first",
+            f"difference, minus {first.names[0]}" if alone else "difference, second minus first",
             shares=first.scale == (0.0, 1.0),
             zero=True,
         ),
@@ -183,10 +183,6 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
         warnings=warnings,
     )
     _write([sheet], file)
-
-
-def _names(pair: Better) -> str:
-    return f"{pair.second} / {pair.first}"
 
 
 def _by_chance(pair: Better) -> float | None:
@@ -199,18 +195,18 @@ def _deciding(pairs: Sequence[Better]) -> Table:
         "shared questions",
         "difference",
         "p" + (", Holm" if len(pairs) > 1 else ""),
-        "two runs of one model differ as much in",
+        "two runs of one model differ as much",
         "questions that would find it",
         "repeats that would find it",
         "",
     )
     rows = [
         (
-            _names(pair),
+            pair.versus,
             f"{pair.shared_questions:,}",
             pair.said(pair.difference.value),
             p_text(pair.p_adjusted).removeprefix("= "),
-            "–" if pair.same_model_chance is None else f"{pair.same_model_chance:.1%}",
+            pair.chance,
             "–" if pair.questions_needed is None else f"{pair.questions_needed:,}",
             "–" if pair.repeats_needed is None else f"{pair.repeats_needed:,}",
             pair.verdict,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
+from pathlib import PurePath
 from typing import Literal
 
 from keff.records import Finding, Interval, Note, Result, number
@@ -211,6 +213,24 @@ class Better(Result):
     scores: tuple[float, float]
     scale: tuple[float, float]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Both as they are told apart: by what their paths do not share."""
+        parts = PurePath(self.first).parts, PurePath(self.second).parts
+        shared = len(commonprefix(parts))  # noqa: RUF071 - of whole parts, not of letters
+        return tuple("/".join(own[shared:] or own[-1:]) for own in parts)
+
+    @property
+    def versus(self) -> str:
+        """The second and the first, by name."""
+        return " / ".join(self.names[::-1])
+
+    @property
+    def chance(self) -> str:
+        """How often two runs of one model differ as much, in words."""
+        chance = self.same_model_chance
+        return "unknown" if chance is None else f"in {chance:.1%}" if chance >= 0.001 else "in under 0.1%"
+
     def said(self, value: float) -> str:
         """Return a difference in points, with its sign; on other scales than 0 to 1 as it is."""
         return f"{100 * value:+.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
@@ -223,10 +243,11 @@ class Better(Result):
             if limits is None
             else f" [{self.said(limits[0])}, {self.said(limits[1])}]".replace(" points", "")
         )
+        first, second = self.names
         what = {
-            "better": f"{self.second} is better than {self.first}",
-            "worse": f"{self.second} is worse than {self.first}",
-            "not decided": f"not decided whether {self.second} is better than {self.first}",
+            "better": f"{second} is better than {first}",
+            "worse": f"{second} is worse than {first}",
+            "not decided": f"Not decided whether {second} is better than {first}",
         }[self.verdict]
         return f"{what}: {self.said(self.difference.value)}{reach}, p {p_text(self.p_adjusted)}"
 
@@ -253,10 +274,7 @@ class ScoreComparison(Finding):
         head = ("second / first", "difference", "p (Holm)", "")
         return [
             head,
-            *(
-                (f"{p.second} / {p.first}", p.difference.text("+.3f"), p_text(p.p_adjusted), p.verdict)
-                for p in self.pairs
-            ),
+            *((p.versus, p.difference.text("+.3f"), p_text(p.p_adjusted), p.verdict) for p in self.pairs),
         ]
 
 

@@ -296,8 +296,8 @@ class Maker:
 def made(
     spec: str,
     most: int,
-    branches: Collection[str] = (),
-    calibrations: Mapping[str, Calibration] | None = None,
+    branches: Collection[str],
+    calibrations: Mapping[str, Calibration],
 ) -> Policy:
     """Return the policy of a spec whose size was checked; raises Problem (400) or PolicyError."""
     policy = _parsed(spec, calibrations)

@@ -130,10 +130,10 @@ def gls_risk(sigma: ArrayLike, gains: ArrayLike | None = None, dims: int = 1) ->
     return float(dims / (g @ np.linalg.solve(matrix, g)))
 
 
-def risk(weights: ArrayLike, sigma: ArrayLike, dims: int = 1) -> float:
-    """Return D w' Sigma w, the mean squared error of the combination with unbiased ``weights`` [K]."""
+def risk(weights: ArrayLike, sigma: ArrayLike) -> float:
+    """Return w' Sigma w, the mean squared error of the combination with unbiased ``weights`` [K]."""
     w = np.asarray(weights, float)
-    return float(dims * (w @ np.asarray(sigma, float) @ w))
+    return float(w @ np.asarray(sigma, float) @ w)
 
 
 def mrc_weights(gains: ArrayLike) -> FloatArray:

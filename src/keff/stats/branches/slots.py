@@ -33,18 +33,15 @@ def slot_accuracies(votes: Votes) -> FloatArray:
     return votes.scored().mean(axis=0)
 
 
-def slot_cv(votes: Votes, ddof: int = 0) -> float:
+def slot_cv(votes: Votes) -> float:
     """Return the coefficient of variation of the slot accuracies: standard deviation over mean.
 
-    The divisor is K - ``ddof``. The paper calls slots heterogeneous above 0.225. Under one prompt it is not
-    zero either: sampling alone gives about sqrt((1-c)(1-p)/(np)). NaN when every path is wrong. Raises
-    ValueError when K <= ddof.
+    The divisor is K. The paper calls slots heterogeneous above 0.225. Under one prompt it is not zero either:
+    sampling alone gives about sqrt((1-c)(1-p)/(np)). NaN when every path is wrong.
     """
     accuracies = slot_accuracies(votes)
-    if accuracies.size <= ddof:
-        raise ValueError(f"{accuracies.size} slot(s) are too few for ddof={ddof}")
     mean = float(accuracies.mean())
-    return float(accuracies.std(ddof=ddof)) / mean if mean > 0 else math.nan
+    return float(accuracies.std()) / mean if mean > 0 else math.nan
 
 
 def extraction_failures(votes: Votes) -> FloatArray:

@@ -84,16 +84,16 @@ def slot_weights(votes: Votes, weighting: SlotWeighting) -> FloatArray:
     return raw if np.any(raw > 0) else np.ones(votes.k)
 
 
-def log_odds_weights(accuracies: ArrayLike, choices: int = 2) -> FloatArray:
-    """Return max(0, log(p(M-1)/(1-p))) for slot accuracies p and M possible answers.
+def log_odds_weights(accuracies: ArrayLike) -> FloatArray:
+    """Return max(0, log(p/(1-p))) for slot accuracies p.
 
-    Optimal for independent slots whose errors spread evenly over M-1 wrong answers. Raises ValueError for
-    M < 2 or an accuracy of 0 or 1, whose odds are not finite.
+    Optimal for independent slots and two answers. Raises ValueError for an accuracy of 0 or 1, whose odds are
+    not finite.
     """
     p = np.asarray(accuracies, float)
-    if choices < 2 or not np.all((p > 0) & (p < 1)):
-        raise ValueError("log odds need accuracies strictly between 0 and 1 and at least two answers")
-    return np.maximum(0.0, np.log(p * (choices - 1) / (1 - p)))
+    if not np.all((p > 0) & (p < 1)):
+        raise ValueError("log odds need accuracies strictly between 0 and 1")
+    return np.maximum(0.0, np.log(p / (1 - p)))
 
 
 def weighted_majority(votes: Votes, weights: ArrayLike) -> FloatArray:
