@@ -14,8 +14,7 @@ from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star, k_star_conservative, k_within_probably
 from keff.stats.voting.correlation import pooled_c
 
-# The paper's K*; K* at the lower limit of c, for correlation that a pilot overrates stops too early; or by
-# accuracy itself.
+# ``conservative`` takes the lower limit of c, for a pilot that overrates c stops too early.
 FORMS = ("paper", "conservative", "accuracy")
 # Half a point of accuracy: what may be missing from the plateau.
 DELTA = 0.005

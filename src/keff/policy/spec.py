@@ -25,7 +25,7 @@ MAX_CAP = 256
 # Every whole float up to this one is the integer that it shows.
 _EXACT = 2**53
 
-# Taken out from the inside: what is left of a value has no brackets, so commas in it separate.
+# Taken out again and again, from the inside, until no brackets are left.
 _INNERMOST = re.compile(r"\([^()]*\)")
 
 
@@ -162,7 +162,7 @@ def _flat(value: str) -> str:
     return value.replace("/", " / ")
 
 
-# What a spec may hold unquoted: no comma, sign of equality, slash or bracket, which are its grammar.
+# Names hold none of the signs of the grammar: comma, sign of equality, slash, brackets.
 NAME = re.compile(r"[\w.-]+")
 PART = re.compile(r"([\w.-]+)\(([^()]*)\)")
 

@@ -28,7 +28,7 @@ OWN_TOOLS = frozenset({"function", "custom"})
 # What a request for responses names in ``include`` to get log-probabilities; chat has a field of its own for
 # it.
 LOGPROBS = "message.output_text.logprobs"
-# Both interfaces say why a reply broke off, in words of their own; these are the two reasons they share.
+# The name of the limit on length here, and why a response may be incomplete -> chat's reason to finish.
 LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 

@@ -74,7 +74,7 @@ def _panel(rows: Sequence[dict[str, Any]], of: Sequence[str], x_title: str, y_ti
     }
 
 
-# Read back by later versions, which refuse a format that they do not know.
+# Written into every atlas, so that who reads one knows its form.
 FORMAT = "keff atlas 2"
 # Significant digits that are written: more would be noise, and could differ between machines.
 DIGITS = 4

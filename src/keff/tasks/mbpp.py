@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The default text of an object holds its address, which differs from run to run: it is no part of a value.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-# Names that a test may use without defining them: none of these is the function under test.
+# A call of one of these on the tested call alone, such as sorted(f(x)), is tested like it.
 _BUILTINS = frozenset(dir(builtins))
 
 
