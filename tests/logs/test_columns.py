@@ -123,7 +123,7 @@ def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) ->
     ("names", "example"),
     [
         (("question", "answers", "gold"), "id=question,answer=answers"),
-        (("loesung", "frage", "antwort"), "id=loesung,answer=antwort"),  # no name is like an id: the first
+        (("loesung", "frage", "antwort"), "id=loesung,answer=frage"),  # no name is like one: in their order
         (("guess", "q", "truth"), "id=q,answer=guess"),
         (("x",), "id=x,answer=COLUMN"),
     ],

@@ -89,7 +89,6 @@ def test_abstentions_carry_no_vote():
 
 def test_log_odds():
     np.testing.assert_allclose(log_odds_weights([0.3, 0.5, 0.8]), [0, 0, math.log(4)])
-    np.testing.assert_allclose(log_odds_weights([0.1, 0.3], choices=4), [0, math.log(0.9 / 0.7)])
     for bad in ([0.0, 0.5], [1.0], [math.nan]):
         with pytest.raises(ValueError, match="log odds"):
             log_odds_weights(bad)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from keff.errors import KeffError, UsageError
+from keff.files import toml_of
 from keff.policy import parse_policy
 
 # Names are folders: letters, digits and . _ + -, and not dots alone, which would lead out of the runs.
@@ -232,13 +232,7 @@ class Cell:
 def read_study(file: Path) -> Study:
     """Read a study file; raises UsageError that names the field that does not fit."""
     try:
-        table = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: not TOML ({error})") from None
-    try:
-        study = Study.model_validate(table)
+        study = Study.model_validate(toml_of(file))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

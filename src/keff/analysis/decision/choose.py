@@ -15,24 +15,24 @@ from keff.analysis.results.decision import VotingVerdict
 from keff.records import Interval
 from keff.stats.votes import FloatArray
 
+# An expected loss of accuracy of a tenth of a point is taken for a decision.
 NEGLIGIBLE = 0.001
-"""An expected loss of accuracy of a tenth of a point is taken for a decision."""
 
+# A budget of paths holds for as many new questions as the pilot has with this probability.
 SURE_OF_BUDGET = 0.9
-"""A budget of paths holds for as many new questions as the pilot has with this probability."""
 
 
 BoundKept: TypeAlias = Literal["both", "median", "neither"]
 
+# Standard errors (one-sided 93%, so that fair coins are called a vote in 7% of pilots) by which the pilot
+# alone must speak for a vote before that is the verdict: records hold few workloads where voting hurts, and
+# their base rate is no evidence about this one.
 SHOWN = 1.5
-"""Standard errors (one-sided 93%, so that fair coins are called a vote in 7% of pilots) by which the pilot
-alone must speak for a vote before that is the verdict: records hold few workloads where voting hurts, and
-their base rate is no evidence about this one."""
 
+# Fair coins give with one path another answer than their vote in at least this share of the questions (.36
+# where eight paths vote). Where a workload does so more seldom, most of it cannot be coins and less is at
+# stake: the evidence asked for falls in proportion.
 COIN_FLIPS = 0.25
-"""Fair coins give with one path another answer than their vote in at least this share of the questions (.36
-where eight paths vote). Where a workload does so more seldom, most of it cannot be coins and less is at
-stake: the evidence asked for falls in proportion."""
 
 
 @dataclass(frozen=True)

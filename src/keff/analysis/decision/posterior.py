@@ -14,33 +14,33 @@ from keff.stats.votes import FloatArray
 # The Monte Carlo error of a 2.5% quantile is then half a percent of probability.
 DRAWS = 1_000
 
+# A pilot hardly sees the answers that deep rules change, so ten questions of the generic workload, at the
+# pilot's own rate for one path, stand beside it.
 PSEUDO_QUESTIONS = 10
-"""A pilot hardly sees the answers that deep rules change, so ten questions of the generic workload, at the
-pilot's own rate for one path, stand beside it."""
 
+# For the weight of what was measured, the variance of a loss over questions is at least this part of its
+# flips: few flips are all alike by chance. More leans further on the usual price: at .4 recorded workloads
+# keep .05 points more at equal paths, but a wrong answer that is the mode (.60 against .35) is seen in 4% of
+# pilots of 50 questions instead of 73%.
 LEAST_VARIANCE = 0.15
-"""For the weight of what was measured, the variance of a loss over questions is at least this part of its
-flips: few flips are all alike by chance. More leans further on the usual price: at .4 recorded workloads
-keep .05 points more at equal paths, but a wrong answer that is the mode (.60 against .35) is seen in 4% of
-pilots of 50 questions instead of 73%."""
 
+# The variance of a loss over questions for each flip, at least: of deep rules, most of whose flips are halves
+# of ties, and what one path has beyond them. Means over recorded workloads. ``LEAST_VARIANCE`` is more on
+# purpose: it leans towards the usual price, and as the spread of the posterior it made every 95% interval of
+# accuracy cover 100%.
 SPREAD_DEEP, SPREAD_ONE = 0.004, 0.07
-"""The variance of a loss over questions for each flip, at least: of deep rules, most of whose flips are
-halves of ties, and what one path has beyond them. Means over recorded workloads. ``LEAST_VARIANCE`` is more
-on purpose: it leans towards the usual price, and as the spread of the posterior it made every 95% interval of
-accuracy cover 100%."""
 
+# The usual variance of the gain of a vote for each flip of one path, worth so many questions.
 USUAL_VARIANCE, USUAL_QUESTIONS = 0.1, 30
-"""The usual variance of the gain of a vote for each flip of one path, worth so many questions."""
 
+# What is the same on every question of a pilot is still known to a tenth of a question only.
 LEAST_ERROR = 0.1
-"""What is the same on every question of a pilot is still known to a tenth of a question only."""
 
+# How often a single path gives another answer than the vote of eight, on recorded workloads.
 USUAL_FLIPS = 0.2
-"""How often a single path gives another answer than the vote of eight, on recorded workloads."""
 
+# Accuracy of the reference where there are no labels: the mean of recorded workloads.
 LEVEL_UNKNOWN = 0.65
-"""Accuracy of the reference where there are no labels: the mean of recorded workloads."""
 
 
 @dataclass(frozen=True)

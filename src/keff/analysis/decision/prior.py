@@ -14,9 +14,9 @@ from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
 
+# Records hold few workloads where voting hurts: this much of the prior is symmetric around 0 and so wide that
+# base rates do not decide against what a pilot measures.
 WIDE_WEIGHT, WIDE_SD = 0.1, 0.6
-"""Records hold few workloads where voting hurts: this much of the prior is symmetric around 0 and so wide
-that base rates do not decide against what a pilot measures."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class FlipPrice:
         return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
 
 
+# Fitted by ``python -m benchmarks.decision --fit`` to recorded generations.
 GENERIC = FlipPrice(one_path=0.358, deep=0.155, sd=0.166)
-"""Fitted by ``python -m benchmarks.decision --fit`` to recorded generations."""
 
 SIMULATED, ORDERS = 2_000, 2
 

@@ -15,23 +15,21 @@ from keff.analysis.mix.shrink import UNSEEN, cheapest_expected, cluster_sums, er
 from keff.errors import PolicyError
 from keff.stats.votes import FloatArray, IntArray
 
+# Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V. Of 0,
+# .5, 1, 1.5 and 2 on recorded groups (docs/branches-measured.md); any of .5 to 1.5 does nearly as well.
 ERRORS = 1.0
-"""Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V.
 
-Of 0, .5, 1, 1.5 and 2 on recorded groups (docs/branches-measured.md); any of .5 to 1.5 does nearly as well.
-"""
-
+# Worths tried in each factor of ten: the curve names a change of plan to within a sixth.
 STEPS = 16
-"""Worths tried in each factor of ten: the curve names a change of plan to within a sixth."""
 
+# The curve ends at this many mean costs of a plan: a right answer worth more changes no plan.
 DEAREST = 1e5
-"""The curve ends at this many mean costs of a plan: a right answer worth more changes no plan."""
 
+# Standard normal: what is bounded is bounded with 90% probability.
 QUANTILE = 1.2816
-"""Standard normal: what is bounded is bounded with 90% probability."""
 
+# Accuracy that the default may lose against the best single branch's plan, with 90% probability.
 GAMBLE = 0.03
-"""Accuracy that the default may lose against the best single branch's plan, with 90% probability."""
 
 
 @dataclass(frozen=True, slots=True)

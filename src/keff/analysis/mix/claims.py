@@ -27,8 +27,8 @@ SIDE = 0.95
 
 METHOD = "paired on the pilot, corrected for the choice by resampling, 90%"
 
+# Chooses from a table, with the numbers of its questions' clusters.
 Chooser = Callable[[PlanTable, IntArray], PlanChoice]
-"""Chooses from a table, with the numbers of its questions' clusters."""
 
 
 @dataclass(frozen=True, slots=True)

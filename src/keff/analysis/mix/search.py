@@ -24,9 +24,10 @@ Kind = Literal["single", "cascade", "mix"]
 # Accuracies and costs are means in single precision: closer ones are equal.
 EQUAL = 1e-6
 
+# Caps that are tried, up to the one that is allowed.
 LADDER = (3, 5, 8, 16, 32, 64)
-"""Caps that are tried, up to the one that is allowed."""
 
+# Rules of a stage that passes questions on.
 FIRST = (
     "lead_k:2,cap=2",
     "lead_k:2,cap=4",
@@ -35,21 +36,20 @@ FIRST = (
     "lead_k:4,cap=4",
     "lead_k:4,cap=6",
 )
-"""Rules of a stage that passes questions on."""
 
+# Rules of a last stage.
 SECOND = ("fixed:1", "lead_k:2,cap=4", "lead_k:2,cap=8", "lead_k:3,cap=8", "lead_k:3,cap=16")
-"""Rules of a last stage."""
 
 KEEPS: tuple[Keep, ...] = ("votes", "fresh")
 
+# So many undominated cascades of two are tried with a third stage.
 TRIPLES = 8
-"""So many undominated cascades of two are tried with a third stage."""
 
+# The most paths of one branch in a mix: further ones hardly add to its deflection.
 MOST_PATHS = 8
-"""The most paths of one branch in a mix: further ones hardly add to its deflection."""
 
+# Costs of a mix, in paths of the cheapest branch and of the median one.
 BUDGETS = (3.0, 8.0)
-"""Costs of a mix, in paths of the cheapest branch and of the median one."""
 
 
 @dataclass(frozen=True)

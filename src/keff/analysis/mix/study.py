@@ -44,11 +44,11 @@ from keff.stats.intervals import interval_mean
 from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray, IntArray
 
+# Of fewer independent questions half a dozen decide a resample's choice, and no interval of it covers.
 FEWEST = 16
-"""Of fewer independent questions half a dozen decide a resample's choice, and no interval of it covers."""
 
+# Above so many branches, cascades are tried among the undominated ones and the best only.
 MOST_BRANCHES = 12
-"""Above so many branches, cascades are tried among the undominated ones and the best only."""
 
 # Of fewer questions (AIME has 30) regret is two to four times that of 100 (docs/branches-measured.md).
 FEW = 50
@@ -58,8 +58,8 @@ SPREAD = 0.8
 
 NO_AIM = MixAim()
 
+# The accuracy that may be lost in a plan that saves: one point.
 TOLERANCE = 0.01
-"""The accuracy that may be lost in a plan that saves: one point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,9 +216,10 @@ class Better(Result):
     @property
     def names(self) -> tuple[str, ...]:
         """Both as they are told apart: by what their paths do not share."""
-        parts = PurePath(self.first).parts, PurePath(self.second).parts
+        paths = self.first, self.second
+        parts = [PurePath(path).parts for path in paths]
         shared = len(commonprefix(parts))  # noqa: RUF071 - of whole parts, not of letters
-        return tuple("/".join(own[shared:] or own[-1:]) for own in parts)
+        return tuple("/".join(own[shared:]) or path for own, path in zip(parts, paths, strict=True))
 
     @property
     def versus(self) -> str:

@@ -14,7 +14,6 @@ import os
 import re
 import sqlite3
 import time
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +21,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keff.errors import UsageError
+from keff.files import toml_of
 from keff.gateway.http.errors import Problem
 from keff.protocol.server import checked_key
 
@@ -230,11 +230,7 @@ def read_accounts(file: Path) -> tuple[Account, ...]:
     variable that holds it), and may have ``paths_per_day`` and ``dollars_per_day``.
     """
     try:
-        given = _File.model_validate(tomllib.loads(file.read_text("utf-8")))
-    except OSError as error:
-        raise UsageError(f"--keys {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--keys {file} is not TOML: {error}") from None
+        given = _File.model_validate(toml_of(file))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "keys"

@@ -297,7 +297,7 @@ def made(
     spec: str,
     most: int,
     branches: Collection[str],
-    calibrations: Mapping[str, Calibration],
+    calibrations: Mapping[str, Calibration] | None,
 ) -> Policy:
     """Return the policy of a spec whose size was checked; raises Problem (400) or PolicyError."""
     policy = _parsed(spec, calibrations)

@@ -88,8 +88,8 @@ VERDICTS = frozenset({"answer", "text", "correct"})
 # Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
 
-# As similar as antwort is to answer; letters by chance are less.
-LIKE = 0.55
+# Letters by chance are less alike.
+LIKE = 0.65
 
 # answer1, answer_1: one column per path. The name is taken as short as it goes, so all digits are the number.
 _NUMBERED = re.compile(r"(.+?)_?(\d+)")
@@ -239,8 +239,9 @@ def _lacking(has: set[str]) -> list[str]:
 def _nearest(word: str, free: list[str]) -> str:
     """Take the first column whose name is like one that means a word; where none is, the first."""
     known = (*OBVIOUS[word], *([*OBVIOUS["question"], "q"] if word == "id" else [LISTS[word], "guess"]))
+    long = [form for form in known if len(form) > 4]  # of fewer letters many words are alike
     for name in free:
-        if get_close_matches(_form(name), known, 1, LIKE):
+        if (form := _form(name)) in known or get_close_matches(form, long, 1, LIKE):
             free.remove(name)
             return name
     return free.pop(0) if free else "COLUMN"
