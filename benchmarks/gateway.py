@@ -1,6 +1,6 @@
 """The gateway beside a bare Starlette + aiohttp proxy that makes the same four upstream calls.
 
-``python -m benchmarks.gateway [--clients 16 64] [--seconds 6] [--turns 3]
+``python -m benchmarks.gateway [--clients 16 64] [--seconds 6] [--turns 3] [--keys]
 [--its-hub PYTHON] [--optillm PYTHON] [NAME=URL ...]``
 ``python -m benchmarks.gateway --requests 100000 [--policy SPEC]`` measures memory instead.
 
@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import atexit
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -169,6 +170,7 @@ class Client(Http):
         self.since, self.waiting = time.perf_counter(), True
         self.load.sent += 1
         head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        head += b"authorization: Bearer bench\r\n"
         self.transport.write(head + b"content-length: %d\r\n\r\n" % len(self.load.body) + self.load.body)
 
     def whole(self, head: bytes, body: bytes) -> None:
@@ -447,6 +449,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--policy", default=f"fixed:{K}")
+    parser.add_argument("--keys", action="store_true", help="each request reserves and settles on an account")
     parser.add_argument("--its-hub", metavar="PYTHON")
     parser.add_argument("--optillm", metavar="PYTHON")
     parser.add_argument("others", nargs="*", metavar="NAME=URL")
@@ -459,7 +462,12 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     """Start what is measured, and measure it."""
     upstream = started_stub()
     os.sched_setaffinity(0, {CORES[-1]})
-    gateway = started_gateway(folder, arguments.policy)
+    more: tuple[str, ...] = ()
+    if arguments.keys:
+        digest, file = hashlib.sha256(b"bench").hexdigest(), folder / "keys.toml"
+        file.write_text(f'[keys.bench]\nsha256 = "{digest}"\npaths_per_day = 1000000000\n')
+        more = ("--keys", str(file), "--set", f"spend={folder / 'spend'}")
+    gateway = started_gateway(folder, arguments.policy, more=more)
     if arguments.requests:
         remember(gateway, arguments.requests)
         return
