@@ -294,7 +294,7 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
 
 def _owed(study: Study, cell: Cell) -> int:
-    """Return how many paths a cell still needs; 0 for a run that cannot be read, which sampling reports."""
+    """Return how many paths a cell still owes; 0 where its run cannot be read, for sampling says why."""
     try:
         return state(study, cell).owed
     except KeffError:

@@ -158,10 +158,7 @@ class ParquetLog:
         if layout is None:
             yield from parts_of(path, most)
             return
-        has_texts = "text" in {*layout.single, *layout.numbered}
-        yield from parts_of_questions(
-            lambda tell: self.questions(path, tell=tell), most, tell, has_texts=has_texts
-        )
+        yield from parts_of_questions(lambda tell: self.questions(path, tell=tell), layout, most, tell)
 
     def _layout(self, path: Path) -> Layout | str | None:
         """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""

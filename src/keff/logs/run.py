@@ -31,8 +31,9 @@ BRANCHES = "recorded_branches"
 SECONDS = "recorded_seconds"
 PROMPT_TOKENS = "recorded_prompt_tokens"
 CACHED_TOKENS = "recorded_cached_tokens"
-# What an import keeps with an item: one value per path, in the order of the log.
+# Rating and its seconds of a path that no verifier rated.
 UNRATED = (float("nan"), float("nan"))
+# What an import keeps with an item: one value per path, in the order of the log.
 RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
 
 

@@ -76,11 +76,11 @@ def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPath
             pays,
             None,
             None,
-            -1 if tells and auc.value < 0.5 else 1,
-            unknown,
-            reliability(votes, name) if tells else (),
-            None if spent is None or np.isnan(spent).all() else float(np.nanmean(spent)),
-            None if priced is None else float(priced.mean()),
+            sign=-1 if tells and auc.value < 0.5 else 1,
+            unknown=unknown,
+            reliability=reliability(votes, name) if tells else (),
+            rating_seconds=None if spent is None or np.isnan(spent).all() else float(np.nanmean(spent)),
+            rating_dollars=None if priced is None else float(priced.mean()),
         )
         if tells and cap > 1:
             rules += _rules(name, cap)

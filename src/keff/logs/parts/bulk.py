@@ -17,6 +17,7 @@ from keff.errors import LogError
 from keff.log import NAMED, Question, Tell, unheard
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
+from keff.logs.parts.columns import Layout
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
 
 Int = NDArray[np.int64]
@@ -264,11 +265,11 @@ BLOCK = 1024
 
 
 def parts_of_questions(
-    questions: Callable[[Tell], Iterator[Question]], most: int, tell: Tell, *, has_texts: bool
+    questions: Callable[[Tell], Iterator[Question]], layout: Layout, most: int, tell: Tell
 ) -> Iterator[Bulk]:
-    """Yield the columns of questions that are read one by one; see ``PartsLog``."""
+    """Yield the columns of questions that are read one by one from a table; see ``PartsLog``."""
     columns, again, rows = RowColumns(), Reread(questions), map(_row, questions(tell))
-    columns.has_texts = has_texts
+    columns.has_texts = "text" in {*layout.single, *layout.numbered}
     while block := list(islice(rows, BLOCK)):
         if columns.paths >= most:
             yield columns.part(again.question)

@@ -227,10 +227,7 @@ class TableLog:
         layout = self.layout(path)
         if texts or isinstance(layout, str):
             raise NotPlainError
-        has_texts = "text" in {*layout.single, *layout.numbered}
-        yield from parts_of_questions(
-            lambda tell: self.questions(path, tell=tell), most, tell, has_texts=has_texts
-        )
+        yield from parts_of_questions(lambda tell: self.questions(path, tell=tell), layout, most, tell)
 
 
 def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Question]:
