@@ -67,13 +67,7 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
         except RayError as error:
             cause = error.cause if isinstance(error, RayTaskError) else error
             raise cause if isinstance(cause, KeffError) else EngineError(f"a node failed: {cause}") from None
-        # A part has a first item of its own.
-        config = drawn.config.model_copy(update={"prompt": prompt_of(job, items[0])})
-        spec = policy.spec if policy else None
-        with Run.write(job.folder, config, n=len(items), k=k, policy=spec, options=job.options) as run:
-            run.put_items(items)
-            run.merge(drawn.tables)
-            remember(run, items)
+        merge(job, items, drawn)
         new = drawn.progress
         kept, seen = total.kept + new.kept, total.items + new.items
         total = replace(new.after(total), total=total.total, kept=kept, items=seen)
@@ -92,6 +86,18 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
     return total
+
+
+def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:
+    """Add the rows of a part to the run of a job, which is begun where it is not there."""
+    # A part has a first item of its own.
+    config = drawn.config.model_copy(update={"prompt": prompt_of(job, items[0])})
+    order, options = job.order, job.options
+    spec = order.policy.spec if order.policy else None
+    with Run.write(job.folder, config, n=len(items), k=order.k, policy=spec, options=options) as run:
+        run.put_items(items)
+        run.merge(drawn.tables)
+        remember(run, items)
 
 
 def draw_part(job: Job, name: str, options: Mapping[str, object]) -> DrawnPart:
