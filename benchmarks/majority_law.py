@@ -23,8 +23,9 @@ import numpy as np
 from benchmarks import learn_gain
 from benchmarks.families import Record, pilot, records
 
-from keff.stats.intervals import interval_majority, majority_fits
-from keff.stats.models.betabinomial import majority_at_k
+from keff.stats.influence import summarise
+from keff.stats.intervals import majority_fits
+from keff.stats.models.betabinomial import majority_at_k, majority_beta_binomial
 
 K, PATHS = 32, 8
 
@@ -48,10 +49,11 @@ def trials(record: Record, size: int, draws: int, rng: np.random.Generator) -> I
         drawn = pilot(record.votes, m, PATHS, rng)
         if drawn.p in (0.0, 1.0):
             continue
-        found, fits = interval_majority(drawn, K), majority_fits(drawn)
-        lo, hi = found.lo or 0.0, 1.0 if found.hi is None else found.hi
-        old = fits.interval(fits.majority(K)[:, -1])
-        value = found.value
+        fits, law = majority_fits(drawn), summarise(drawn)
+        drawn_votes = fits.majority(K)[:, -1]
+        value = float(majority_beta_binomial(K, law.p, min(max(law.adjusted, 0.0), 1.0)))
+        lo, hi = fits.majority_interval(drawn_votes, K)
+        old = fits.interval(drawn_votes)
         yield Trial(
             model=value - truth,
             none=float(majority_at_k(drawn)[-1]) - truth,

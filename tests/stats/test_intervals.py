@@ -19,7 +19,6 @@ from keff.stats.influence import (
 from keff.stats.intervals import (
     bootstrap_means,
     interval_c,
-    interval_majority,
     interval_mean,
     majority_fits,
 )
@@ -44,6 +43,11 @@ def pilots(n, k, p, c, number, seed):
     """Count histograms of simulated pilots, and how often each occurs."""
     rng = np.random.default_rng(seed)
     return rng.multinomial(n, np.exp(betabinom_logpmf(k, p, c)), number)
+
+
+def vote_interval(fits, k):
+    """The interval of the majority of ``k`` paths."""
+    return fits.majority_interval(fits.majority(k)[:, -1], k)
 
 
 @pytest.mark.slow
@@ -124,10 +128,9 @@ def test_degenerate_records_still_bound_the_vote(hist):
     assert math.isnan(estimate.value)
     assert (estimate.lo, estimate.hi) == (None, None)
     assert codes(estimate) == ["degenerate"]
-    vote = interval_majority(hist, 15)
-    assert vote.value == float(hist[3] > 0)
-    assert vote.hi - vote.lo < 0.2
-    assert vote.lo <= vote.value <= vote.hi
+    lo, hi = vote_interval(majority_fits(hist), 15)
+    assert 0 <= lo <= hi <= 1
+    assert hi - lo < 0.2
 
 
 def test_anti_correlated_slots_are_said_to_fit_no_exchangeable_model():
@@ -227,23 +230,21 @@ def test_bayes_posterior_matches_a_fine_integral():
 
 def test_predicted_votes_carry_their_own_uncertainty():
     hist = np.array([9, 5, 4, 5, 17])
-    one = interval_majority(hist, 1)
-    assert one.value == pytest.approx(96 / 160)
-    assert one.lo < one.value < one.hi
-    three = interval_majority(hist, 3)
-    np.testing.assert_allclose(three.value, majority_curve(3, 96 / 160, anova_c(hist))[-1])
-    fits = majority_fits(summarise(hist))
+    fits = majority_fits(hist)
+    one, many = vote_interval(fits, 1), vote_interval(fits, 31)
+    assert one[0] < 96 / 160 < one[1]
+    three = vote_interval(fits, 3)
+    assert three[0] < majority_curve(3, 96 / 160, anova_c(hist))[-1] < three[1]
     gap = fits.interval(fits.majority(31)[:, -1] - fits.majority(31)[:, 0])
-    assert gap[1] - gap[0] < interval_majority(hist, 31).hi - interval_majority(hist, 31).lo
+    assert gap[1] - gap[0] < many[1] - many[0]
 
 
 def test_bootstrap_fits_agree_with_bayes_on_a_large_record():
     hist = np.round(3000 * np.exp(betabinom_logpmf(8, 0.7, 0.5))).astype(int)
-    bayes, boot = (interval_majority(hist, 31, method=m) for m in ("bayes", "cluster_bootstrap"))
-    assert (bayes.lo, bayes.hi) == pytest.approx((boot.lo, boot.hi), abs=0.004)
-    assert boot.value == bayes.value
+    bayes, boot = (vote_interval(majority_fits(hist, m), 31) for m in ("bayes", "cluster_bootstrap"))
+    assert bayes == pytest.approx(boot, abs=0.004)
     with pytest.raises(ValueError, match="bayes or cluster_bootstrap"):
-        interval_majority(hist, 31, method="bca")
+        majority_fits(hist, "bca")
     assert bootstrap_fits(summarise(hist), np.random.default_rng(0), 50).c.shape == (50,)
 
 

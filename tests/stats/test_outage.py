@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.limit_law import diversity_order, fit_outage
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 from keff.stats.models.betabinomial import majority_binomial, majority_curve, majority_limit
-from keff.stats.models.plurality_model import diversity_order, fit_outage
 from keff.stats.votes import Votes
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from keff.stats.intervals import interval_c, interval_majority
+from keff.stats.intervals import interval_c, majority_fits
 from keff.stats.models.betabinomial import majority_at_k
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff, k_eff_block
@@ -42,8 +42,9 @@ def test_every_record_gives_sound_numbers(recorded):
         assert abs(pearson_c(votes)[0] - pooled_c(votes)) < 0.1 or votes.n < 50 or "mmlupro" in path.name
         assert 0 <= agreement(votes) <= 1
         assert majority_at_k(votes)[0] == pytest.approx(votes.p, abs=1e-12)
-        vote = interval_majority(votes, 32)
-        assert 0 <= vote.lo <= vote.value <= vote.hi <= 1
+        fits = majority_fits(votes)
+        lo, hi = fits.majority_interval(fits.majority(32)[:, -1], 32)
+        assert 0 <= lo <= hi <= 1
 
 
 def test_plurality_on_real_records(recorded):

@@ -22,7 +22,7 @@ from keff.stats.influence import (
     standard_error,
     summarise,
 )
-from keff.stats.models.betabinomial import majority_beta_binomial, prentice_bound
+from keff.stats.models.betabinomial import prentice_bound
 from keff.stats.resampling import MANY_ROWS, NORMAL_ROWS, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
@@ -194,31 +194,6 @@ def interval_c(
 def majority_method(k: int) -> Method:
     """Return how intervals of a predicted majority vote are made from ``k`` recorded paths."""
     return "bayes" if k <= BAYES_PATHS else "cluster_bootstrap"
-
-
-def interval_majority(
-    source: Votes | ArrayLike,
-    k: int,
-    level: float = 0.95,
-    method: Method | None = None,
-    rng: np.random.Generator | None = None,
-) -> Estimate:
-    """Return the beta-binomial majority vote of ``k`` paths with an interval over plausible (p, c).
-
-    The value is the vote at the mean accuracy and max(c_adj, 0). ``method`` is ``bayes`` (the default up to
-    8 recorded paths) or ``cluster_bootstrap`` (the default beyond). It carries sampling error and what the
-    beta-binomial law erred on left-out recorded workloads. Raises ValueError for one path or one item.
-    """
-    summary = summarise(source)
-    used = method or majority_method(summary.k)
-    notes = _notes(summary, used)
-    if summary.degenerate:
-        used = "bayes"
-    fits = majority_fits(summary, used, rng)
-    c = 1.0 if summary.degenerate else min(max(summary.adjusted, 0.0), 1.0)
-    value = float(majority_beta_binomial(k, summary.p, c))
-    lo, hi = fits.majority_interval(fits.majority(k)[:, -1], k, level)
-    return Estimate(value, min(lo, value), max(hi, value), used, summary.units, summary.k, notes)
 
 
 def majority_fits(

@@ -17,22 +17,6 @@ from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each, pooled_counts
 
 
-def pooled_c_bias(p: float, c: float, n: int, k: int) -> float:
-    """Return the leading bias of ``pooled_c`` (Eq. 3) from n questions of k paths under the beta law.
-
-    With u = S/K and w = S(S-1)/(K(K-1)) of a question, c = g(E u, E w) for g(u, w) = (w - u^2)/(u - u^2), so
-    the bias is (g_uu Var(u)/2 + g_uw Cov(u, w))/n + O(1/n^2). At p = 1/2 it is -(1-c)(1+(K-1)c)/(nK); towards
-    0 and 1 it is several times that. Raises ValueError for p or c outside (0, 1), k < 2 or n < 2.
-    """
-    if not (0 < p < 1 and 0 < c < 1) or k < 2 or n < 2:
-        raise ValueError("the bias needs p and c between 0 and 1, and at least two paths and two questions")
-    steps = [(p * (1 - c) + i * c) / ((1 - c) + i * c) for i in range(3)]
-    _, second, third = np.cumprod(steps).tolist()
-    variance = p * (1 - p) * (1 + (k - 1) * c) / k
-    covariance = ((k - 2) * third + 2 * second) / k - p * second
-    return float(_bend(np.array(p), np.array(c), np.array(variance), np.array(covariance)) / n)
-
-
 def second_order_c(source: Votes | ArrayLike) -> float:
     """Return c of Eq. 3 less its leading bias, by the variances of the sample: no law is assumed.
 
