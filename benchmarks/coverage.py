@@ -4,7 +4,7 @@ Cells: 10 laws of difficulty x (K=4 n=50; K=4, 8, 32 n=100), then fresh laws (lo
 n 30-150 and K 3-16, then repeated runs of the same items. Wanted at nominal 95%: at least 92% in every cell,
 94.5-98% on average; a cell of 2000 repetitions is itself known to within about 1 point (two standard errors).
 
-    python -m benchmarks.coverage [repetitions, default 2000] [method ..., default hybrid_wilson] [--all]
+    python -m benchmarks.coverage [repetitions, default 2000] [--all]
 
 Prints the mean, the least and the most of each set of cells, and its three worst cells; ``--all`` prints
 every cell.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keff.stats.intervals import Method, interval_c
+from keff.stats.intervals import interval_c
 from keff.stats.votes import FloatArray, Votes
 
 WORST = 3
@@ -104,14 +104,12 @@ def simulate(truth: Truth, n: int, k: int, runs: int, rng: np.random.Generator) 
     return Votes.from_correct(rng.random((n * runs, k)) < theta[:, None], clusters)
 
 
-def coverage(
-    truth: Truth, shape: tuple[int, int, int], method: Method, repetitions: int, rng: np.random.Generator
-) -> Result:
+def coverage(truth: Truth, shape: tuple[int, int, int], repetitions: int, rng: np.random.Generator) -> Result:
     """Measure one cell; a record without an interval (degenerate, or withheld) counts apart."""
     n, k, runs = shape
     limits: list[tuple[float, float]] = []
     for _ in range(repetitions):
-        estimate = interval_c(simulate(truth, n, k, runs, rng), method, rng=rng)
+        estimate = interval_c(simulate(truth, n, k, runs, rng))
         if estimate.lo is not None and estimate.hi is not None:
             limits.append((estimate.lo, estimate.hi))
     if not limits:
@@ -124,17 +122,16 @@ def coverage(
 def table(
     title: str,
     cells: list[tuple[Truth, tuple[int, int, int]]],
-    method: Method,
     repetitions: int,
     shown: int | None = WORST,
 ) -> list[float]:
     """Measure cells, print the worst of them (``shown`` None: all) and return every coverage."""
     found = [
-        coverage(truth, shape, method, repetitions, np.random.default_rng([7, index]))
+        coverage(truth, shape, repetitions, np.random.default_rng([7, index]))
         for index, (truth, shape) in enumerate(cells)
     ]
     covers = [result.coverage for result in found]
-    print(f"\n{title}: {method}, nominal 95%, {repetitions} repetitions in each of {len(cells)} cells")
+    print(f"\n{title}: nominal 95%, {repetitions} repetitions in each of {len(cells)} cells")
     print(f"mean {np.nanmean(covers):.1%}, least {np.nanmin(covers):.1%}, most {np.nanmax(covers):.1%}")
     print(
         f"{'truth':44} {'c':>6} {'n':>4} {'K':>3} {'runs':>4} {'cover':>6} {'width':>6} {'low':>5} "
@@ -154,7 +151,6 @@ def main() -> None:
     """Print the tables, and the claim about the default interval."""
     words = [word for word in sys.argv[1:] if word != "--all"]
     repetitions = int(words[0]) if words else 2000
-    methods: list[Method] = words[1:] or ["hybrid_wilson"]  # type: ignore[assignment]
     shown = None if "--all" in sys.argv else WORST
     sets = {
         "Cells of the design": [(t, (n, k, 1)) for n, k in SHAPES for t in CHOSEN_ON],
@@ -163,17 +159,15 @@ def main() -> None:
             (t, shape) for t in CHOSEN_ON[:5] for shape in [(100, 4, 5), (50, 8, 5)]
         ],
     }
-    for method in methods:
-        covers: list[float] = []
-        for title, cells in sets.items():
-            if method not in ("bca", "bootstrap_t") or title != "Five runs of the same items":
-                covers += table(title, cells, method, repetitions, shown)
-        noise = (0.95 * 0.05 / repetitions) ** 0.5
-        print(
-            f"claim: coverage of the 95% interval of c, {len(covers)} cells ({method}) | mean "
-            f"{np.mean(covers):.1%}, "
-            f"least {np.min(covers):.1%} (a cell is known to ±{2 * noise:.1%}) | mean 94.5 to 98%, least 92%"
-        )
+    covers: list[float] = []
+    for title, cells in sets.items():
+        covers += table(title, cells, repetitions, shown)
+    noise = (0.95 * 0.05 / repetitions) ** 0.5
+    print(
+        f"claim: coverage of the 95% interval of c, {len(covers)} cells (hybrid_wilson) | mean "
+        f"{np.mean(covers):.1%}, "
+        f"least {np.min(covers):.1%} (a cell is known to ±{2 * noise:.1%}) | mean 94.5 to 98%, least 92%"
+    )
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.records import Estimate
-from keff.stats.influence import summarise
-from keff.stats.intervals import interval_c, majority_fits
+from keff.stats.influence import bayes_fits, summarise
+from keff.stats.intervals import interval_c
 from keff.stats.models.betabinomial import majority_curve
 from keff.stats.voting.choose import (
     amortised_cost,
@@ -105,7 +105,7 @@ def test_posterior_choice_is_safer_than_the_plug_in():
     rng = np.random.default_rng(1)
     hist = np.bincount(rng.binomial(4, rng.beta(0.8 * 2 / 3, 0.2 * 2 / 3, 100)), minlength=5)
     summary = summarise(hist)
-    fits = majority_fits(summary)
+    fits = bayes_fits(summary)
     curves = fits.majority(31)
     k = k_within_probably(curves, fits.weight, 0.005)
     assert k % 2 == 1

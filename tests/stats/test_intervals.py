@@ -28,7 +28,6 @@ from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star_interval
 from keff.stats.voting.correlation import anova_c, pooled_from_hist, unbias
 
-METHODS = ["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
 quick = settings(max_examples=examples(40), deadline=None)
 hists = st.lists(st.integers(0, 40), min_size=3, max_size=9).filter(
     lambda h: sum(h[1:]) > 0 < sum(h[:-1]) and sum(h) > 1
@@ -105,21 +104,18 @@ def test_intervals_of_k_star_hold_k_star_and_shrink_with_the_interval_of_c(hist,
     assert 1 <= lo <= inner_lo <= inner_hi <= hi <= 64
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_finds_c_of_a_large_record(method):
+def test_c_of_a_large_record_is_found_with_the_normal_width():
     hist = np.round(20_000 * np.exp(betabinom_logpmf(6, 0.6, 0.4))).astype(int)
-    estimate = interval_c(hist, method)
-    assert estimate.method == method
+    estimate = interval_c(hist)
     assert estimate.lo < 0.4 < estimate.hi
     assert estimate.hi - estimate.lo == pytest.approx(2 * 1.96 * summarise(hist).se, rel=0.08)
 
 
 def test_all_right_or_all_wrong_items_give_no_certainty():
-    for method in ("hybrid_wilson", "bayes"):
-        estimate = interval_c([10, 0, 0, 0, 20], method)
-        assert estimate.value == 1
-        assert 0.3 < estimate.lo < 0.99
-        assert estimate.hi > 0.98
+    estimate = interval_c([10, 0, 0, 0, 20])
+    assert estimate.value == 1
+    assert 0.3 < estimate.lo < 0.99
+    assert estimate.hi > 0.98
 
 
 @pytest.mark.parametrize("hist", [[0, 0, 0, 40], [40, 0, 0, 0]])
@@ -146,37 +142,10 @@ def test_too_little_is_refused_or_warned_about():
         interval_c([0, 1, 0])
     with pytest.raises(ValueError, match="level"):
         interval_c([3, 4, 5], level=1.0)
-    with pytest.raises(ValueError, match="unknown interval method"):
-        interval_c([3, 4, 5], "wald")
     assert "few_items" in codes(interval_c([2, 2, 2]))
     one = interval_c(Votes.from_correct([[1, 0], [1, 1], [0, 0]], clusters=[0, 0, 0]))
     assert codes(one) == ["one_cluster"]
     assert one.lo is None
-
-
-@pytest.mark.parametrize("method", ["percentile", "bca", "cluster_bootstrap"])
-def test_resampling_limits_are_withheld_at_extreme_accuracy(method):
-    estimate = interval_c([1, 1, 2, 0, 96], method)
-    assert (estimate.lo, estimate.hi) == (None, None)
-    assert codes(estimate) == ["too_few_right_or_wrong"]
-    assert estimate.value == anova_c([1, 1, 2, 0, 96])
-
-
-@pytest.mark.parametrize("method", ["bca", "bootstrap_t"])
-def test_methods_for_independent_items_refuse_clusters(method):
-    votes = Votes.from_correct([[1, 0, 1], [1, 1, 1], [0, 0, 1], [0, 1, 0]], clusters=[0, 0, 1, 1])
-    with pytest.raises(ValueError, match="independent items"):
-        interval_c(votes, method)
-
-
-def test_bayes_beyond_eight_paths_is_warned_about():
-    assert "bayes_many_paths" in codes(interval_c([5] * 12, "bayes"))
-
-
-def test_draws_come_from_the_generator_given():
-    hist = [9, 5, 4, 5, 17]
-    first, again, other = (interval_c(hist, "bootstrap_t", rng=np.random.default_rng(s)) for s in (1, 1, 2))
-    assert (first.lo, first.hi) == (again.lo, again.hi) != (other.lo, other.hi)
 
 
 def test_influence_is_the_derivative_of_c():
@@ -241,10 +210,11 @@ def test_predicted_votes_carry_their_own_uncertainty():
 
 def test_bootstrap_fits_agree_with_bayes_on_a_large_record():
     hist = np.round(3000 * np.exp(betabinom_logpmf(8, 0.7, 0.5))).astype(int)
-    bayes, boot = (vote_interval(majority_fits(hist, m), 31) for m in ("bayes", "cluster_bootstrap"))
+    bayes, boot = (
+        vote_interval(fits, 31)
+        for fits in (bayes_fits(summarise(hist)), bootstrap_fits(summarise(hist), np.random.default_rng(0)))
+    )
     assert bayes == pytest.approx(boot, abs=0.004)
-    with pytest.raises(ValueError, match="bayes or cluster_bootstrap"):
-        majority_fits(hist, "bca")
     assert bootstrap_fits(summarise(hist), np.random.default_rng(0), 50).c.shape == (50,)
 
 

@@ -73,11 +73,6 @@ class InfluenceSummary:
         """Whether every path is right, or every path wrong."""
         return self.p in (0.0, 1.0)
 
-    @property
-    def scarce(self) -> bool:
-        """Whether fewer than ten units' worth of right or of wrong answers make a normal limit hopeless."""
-        return self.units * min(self.p, 1 - self.p) < 10
-
 
 def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
     """Return the summary of votes, or of a count histogram of independent items.

@@ -1,13 +1,12 @@
-"""Intervals: one vocabulary of methods for c, for the predicted majority vote, and for means over items."""
+"""Intervals for c, for the predicted majority vote, and for means over items."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from keff.records import Estimate, Note
 from keff.stats.influence import (
@@ -15,18 +14,13 @@ from keff.stats.influence import (
     InfluenceSummary,
     bayes_fits,
     bootstrap_fits,
-    influence,
     model_variance,
-    resampled_hist,
-    resampled_sums,
-    standard_error,
     summarise,
 )
 from keff.stats.models.betabinomial import prentice_bound
 from keff.stats.resampling import MANY_ROWS, NORMAL_ROWS, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
-from keff.stats.voting.correlation import pooled_from_hist, pooled_from_sums, unbias
 
 # Lower and upper limit, None where withheld, and why.
 Limits = tuple[float | None, float | None, tuple[Note, ...]]
@@ -66,151 +60,48 @@ def _crossing(grid: FloatArray, excess: FloatArray, edge: int, step: int) -> flo
     return float(grid[edge] + share * (grid[other] - grid[edge]))
 
 
-def percentile(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps: int) -> Limits:
-    """Percentiles of c over resampled count bins, or clusters where they repeat (Efron)."""
-    if summary.scarce:
-        return None, None, (_SCARCE,)
-    n, first, second = resampled_sums(summary, rng, reps)
-    pooled = pooled_from_sums(n, first, second, summary.k)
-    # The correction of the whole record: resampling adds a bias of its own that percentiles must not undo.
-    drawn = pooled + (summary.adjusted - summary.pooled)
-    lo, hi = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return float(lo), float(min(hi, 1.0)), ()
-
-
-def bca(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps: int) -> Limits:
-    """Percentiles corrected for bias and acceleration, the latter from influence values (Efron 1987)."""
-    if summary.scarce:
-        return None, None, (_SCARCE,)
-    hist = resampled_hist(summary, rng, reps)
-    drawn = unbias(pooled_from_hist(hist), summary.items, summary.k)
-    drawn = np.asarray(drawn[~np.isnan(drawn)], np.float64)
-    values = influence(summary.k, summary.p, summary.pooled)
-    values = values - summary.hist @ values / summary.items
-    spread = float(summary.hist @ np.square(values))
-    if spread == 0:
-        return None, None, (_NO_SPREAD,)
-    # The acceleration of Efron's BCa, from the skewness of the influence values.
-    bend = float(summary.hist @ values**3) / (6 * spread**1.5)
-    # Draws that equal the estimate count half: with few questions many do.
-    below = float(np.mean(0.5 + 0.5 * np.sign(summary.adjusted - drawn)))
-    shift = float(ndtri(min(max(below, 1 / reps), 1 - 1 / reps)))
-    limits: list[float] = []
-    for share in ((1 - level) / 2, (1 + level) / 2):
-        tail = shift + float(ndtri(share))
-        moved = 0.5 * math.erfc(-(shift + tail / (1 - bend * tail)) / math.sqrt(2))
-        limits.append(float(np.quantile(drawn, moved)))
-    return limits[0], limits[1], ()
-
-
-def bootstrap_t(summary: InfluenceSummary, level: float, rng: np.random.Generator, reps: int) -> Limits:
-    """Studentised limits on the scale half log((1+(K-1)c)/(1-c)), which steadies the variance of c."""
-    k = summary.k
-    if summary.se == 0 or summary.adjusted <= -1 / (k - 1):
-        return None, None, (_NO_SPREAD,)
-    hist = resampled_hist(summary, rng, reps)
-    pooled = pooled_from_hist(hist)
-    drawn = unbias(pooled, summary.items, k)
-    share = hist @ np.arange(k + 1) / (summary.items * k)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        width = standard_error(hist, share, pooled) * _z_slope(k, drawn)
-        ratio = (_z(k, drawn) - _z(k, summary.adjusted)) / width
-    low, high = np.quantile(ratio[np.isfinite(ratio)], [(1 - level) / 2, (1 + level) / 2])
-    scale = summary.se * float(_z_slope(k, summary.adjusted))
-    centre = float(_z(k, summary.adjusted))
-    return _from_z(k, centre - high * scale), _from_z(k, centre - low * scale), ()
-
-
-def _z(k: int, c: ArrayLike) -> FloatArray:
-    c = np.asarray(c, float)
-    return np.asarray(0.5 * np.log((1 + (k - 1) * c) / (1 - c)))
-
-
-def _z_slope(k: int, c: ArrayLike) -> FloatArray:
-    c = np.asarray(c, float)
-    return np.asarray(0.5 * k / ((1 - c) * (1 + (k - 1) * c)))
-
-
-def _from_z(k: int, z: float) -> float:
-    # Beyond it the exponential overflows, and c is 1 to the last digit.
-    ratio = math.exp(2 * min(z, 300.0))
-    return (ratio - 1) / (ratio + k - 1)
-
-
-# A resample of few right (or wrong) answers often holds none: its limits would end too early.
-_SCARCE = Note(
-    "too_few_right_or_wrong",
-    "Fewer than ten units' worth of right or of wrong answers: resampling limits would mislead.",
-)
-_NO_SPREAD = Note("no_spread", "Items do not vary enough for this method: use hybrid_wilson.")
-
-
-# How an interval is made.
-Method = Literal["hybrid_wilson", "bayes", "percentile", "bootstrap_t", "bca", "cluster_bootstrap"]
-
 # Fewer units than this are too few to resample.
 FEW_UNITS = 10
 # The beta-binomial is trusted where few paths are seen; with more the data speak for themselves.
 BAYES_PATHS = 8
 
 
-def interval_c(
-    source: Votes | ArrayLike,
-    method: Method = "hybrid_wilson",
-    level: float = 0.95,
-    rng: np.random.Generator | None = None,
-    reps: int = 2000,
-) -> Estimate:
-    """Return the bias-corrected c with a two-sided interval.
+def interval_c(source: Votes | ArrayLike, level: float = 0.95) -> Estimate:
+    """Return the bias-corrected c with a two-sided interval, ``hybrid_wilson``.
 
-    ``source`` is votes, or the count histogram N_0..N_K of independent items. Methods:
-
-    - ``hybrid_wilson`` (default, deterministic): every c with |c_adj - c| <= t_{G-1} times the larger of the
-      standard error under the beta-binomial at (p, c) and the one from influence values.
-    - ``bayes``: posterior grid, for up to 8 paths.
-    - ``percentile``, ``bca``, ``bootstrap_t`` (on the scale half log((1+(K-1)c)/(1-c))): ``reps`` resamples
-      of the count bins, at a cost that does not depend on n.
-    - ``cluster_bootstrap``: percentile limits from resampled clusters.
-
-    Items that share a cluster are never taken as independent: hybrid Wilson and Bayes use the effective
-    number of items, the percentile method resamples clusters, and the other two are refused. Methods that
-    draw use ``rng`` (a fixed seed when not given). When fewer than ten units' worth of answers are right or
-    wrong, percentile limits are withheld. Raises ValueError for one path or one item.
+    ``source`` is votes, or the count histogram N_0..N_K of independent items. The interval holds every c with
+    |c_adj - c| <= t_{G-1} times the larger of the standard error under the beta-binomial at (p, c) and the
+    one from influence values. Items that share a cluster are never taken as independent: it uses the
+    effective number of items. Raises ValueError for one path or one item.
     """
     summary = summarise(source)
     if not 0 < level < 1:
         raise ValueError("the level of an interval lies between 0 and 1")
-    notes = _notes(summary, method)
+    notes, method = _notes(summary), "hybrid_wilson"
     if summary.degenerate or summary.units < 2:
         return Estimate(summary.adjusted, None, None, method, summary.units, summary.k, notes)
-    draw = rng if rng is not None else np.random.default_rng(0)
-    lo, hi, more = _limits(summary, method, level, draw, reps)
+    lo, hi, more = hybrid_wilson(summary, level)
     # A few items can put c below the least that exchangeable votes of their accuracy allow.
     lo = None if lo is None else min(lo, summary.adjusted)
     hi = None if hi is None else max(hi, summary.adjusted)
     return Estimate(summary.adjusted, lo, hi, method, summary.units, summary.k, notes + more)
 
 
-def majority_method(k: int) -> Method:
+def majority_method(k: int) -> str:
     """Return how intervals of a predicted majority vote are made from ``k`` recorded paths."""
     return "bayes" if k <= BAYES_PATHS else "cluster_bootstrap"
 
 
-def majority_fits(
-    source: Votes | InfluenceSummary, method: Method | None = None, rng: np.random.Generator | None = None
-) -> Fits:
-    """Return plausible (p, c) pairs by ``bayes`` or ``cluster_bootstrap``, for any function of both.
+def majority_fits(source: Votes | ArrayLike) -> Fits:
+    """Return plausible (p, c) pairs as ``majority_method`` says, for any function of both.
 
     For instance the gap between two K: ``fits.interval(curve[:, 31] - curve[:, 0])`` with
     ``curve = fits.majority(32)``.
     """
-    summary = source if isinstance(source, InfluenceSummary) else summarise(source)
-    used = method or majority_method(summary.k)
-    if used == "bayes":
+    summary = summarise(source)
+    if majority_method(summary.k) == "bayes":
         return bayes_fits(summary)
-    if used != "cluster_bootstrap":
-        raise ValueError("a predicted majority vote takes the method bayes or cluster_bootstrap")
-    return bootstrap_fits(summary, rng if rng is not None else np.random.default_rng(0))
+    return bootstrap_fits(summary, np.random.default_rng(0))
 
 
 def interval_mean(
@@ -281,7 +172,7 @@ def _ids(clusters: ArrayLike | None, n: int) -> IntArray:
 _ONE_UNIT = Note("one_cluster", "All items belong to one cluster: no interval can be given.")
 
 
-def _notes(summary: InfluenceSummary, method: Method) -> tuple[Note, ...]:
+def _notes(summary: InfluenceSummary) -> tuple[Note, ...]:
     notes: list[Note] = []
     if summary.degenerate:
         notes.append(Note("degenerate", "Every path is right, or every path is wrong: c is undefined."))
@@ -289,25 +180,4 @@ def _notes(summary: InfluenceSummary, method: Method) -> tuple[Note, ...]:
         notes.append(_ONE_UNIT)
     elif summary.units < FEW_UNITS:
         notes.append(Note("few_items", f"Only {summary.units} independent items: the interval is rough."))
-    if method == "bayes" and summary.k > BAYES_PATHS:
-        notes.append(
-            Note("bayes_many_paths", f"Above {BAYES_PATHS} paths Bayes relies on the model too much.")
-        )
     return tuple(notes)
-
-
-def _limits(
-    summary: InfluenceSummary, method: Method, level: float, rng: np.random.Generator, reps: int
-) -> Limits:
-    if method == "hybrid_wilson":
-        return hybrid_wilson(summary, level)
-    if method == "bayes":
-        fits = bayes_fits(summary)
-        return (*fits.interval(fits.c, level), ())
-    if method in ("bca", "bootstrap_t"):
-        if summary.sums is not None:
-            raise ValueError(f"{method} takes independent items: use hybrid_wilson or cluster_bootstrap")
-        return (bca if method == "bca" else bootstrap_t)(summary, level, rng, reps)
-    if method not in ("percentile", "cluster_bootstrap"):
-        raise ValueError(f"unknown interval method {method!r}")
-    return percentile(summary, level, rng, reps)
