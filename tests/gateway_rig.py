@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +47,11 @@ def make_plan(policy: str = "lead_k:3", **fields: Any) -> Plan:
 
 @dataclass
 class Rig:
-    """A running gateway: its base URL, and the service inside."""
+    """A running gateway: its base URL, the service inside, and what is closed when it ends."""
 
     url: str
     service: Service
+    closed_after: ExitStack
 
     @property
     def books(self) -> OwnBooks:
@@ -70,7 +71,10 @@ class Rig:
 
     def client(self, **options: Any) -> openai.OpenAI:
         """Return the official client, told nothing but the address."""
-        return openai.OpenAI(base_url=self.url, **({"api_key": "none", "max_retries": 0} | options))
+        # Closed by the test that asked for it: the garbage collector would close its socket in any other.
+        return self.closed_after.enter_context(
+            openai.OpenAI(base_url=self.url, **({"api_key": "none", "max_retries": 0} | options))
+        )
 
     def post(self, body: Any = None, **options: Any) -> httpx2.Response:
         """Post a chat request: by default the question to the plan's model."""
@@ -117,8 +121,8 @@ def gateway(
             timeout_graceful_shutdown=5,
         )
 
-    with serving(configure) as url:
-        yield Rig(f"{url}/v1", made[0])
+    with serving(configure) as url, ExitStack() as clients:
+        yield Rig(f"{url}/v1", made[0], clients)
 
 
 @contextmanager
