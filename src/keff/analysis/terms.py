@@ -148,11 +148,11 @@ class Terms:
 
     def __post_init__(self) -> None:
         if self.budget_dollars is not None and not 0 < self.budget_dollars < np.inf:
-            raise UsageError(f"a budget in dollars must be above 0, not {self.budget_dollars:g}")
+            raise UsageError(f"budget_dollars must be above 0, not {self.budget_dollars:g}")
         if self.tariff is None and (self.budget_dollars is not None or self.volume is not None):
-            raise UsageError("a budget in dollars and a volume need prices (--prices FILE)")
+            raise UsageError("budget_dollars and volume need prices")
         if self.volume is not None and self.volume < 1:
-            raise UsageError(f"a volume is at least 1 question, not {self.volume}")
+            raise UsageError(f"volume is at least 1 question, not {self.volume}")
 
 
 @dataclass(frozen=True, slots=True)

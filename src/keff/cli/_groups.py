@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from keff.analysis.decision import Aim
-from keff.analysis.terms import Terms
-from keff.analysis.wanted import aim_of, terms_of
+from keff.analysis.estimates import Settings
+from keff.analysis.wanted import WANTED, settings_of
 from keff.cli import _options as o
 from keff.cli._sample_options import named
 from keff.errors import UsageError
@@ -75,12 +75,6 @@ class MoneyOptions:
     volume: o.Volume = None
     pace: o.PaceText = None
 
-    def terms(self, budget_dollars: float | None = None) -> Terms:
-        """Make the terms; raises UsageError for --volume or --budget-dollars without prices."""
-        if self.prices is None and (self.volume is not None or budget_dollars is not None):
-            raise UsageError("--volume and --budget-dollars need --prices FILE")
-        return terms_of(_given(self) | ({} if budget_dollars is None else {"budget_dollars": budget_dollars}))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AimOptions:
@@ -94,20 +88,19 @@ class AimOptions:
     cost_per_path: o.CostPerPath = None
     slower: o.Slower = "1"
 
-    def aim(self) -> Aim:
-        """Make the aim of the recommendation; raises UsageError when two are stated."""
-        if (self.value_per_correct is None) != (self.cost_per_path is None):
-            raise UsageError("--value-per-correct and --cost-per-path go together")
-        others = (self.budget, self.value_per_correct)
-        if sum(aim is not None for aim in (self.retain, *others)) > 1:
-            raise UsageError("state one aim: --retain, --budget, or --value-per-correct with --cost-per-path")
-        if self.sure is not None and any(aim is not None for aim in others):
-            raise UsageError("--sure goes with --retain: how sure to be that the share is kept")
-        if self.sure is not None and not 0 < self.sure < 1:
-            raise UsageError(f"--sure must be above 0 and below 1, not {self.sure:g}")
-        return aim_of(_given(self))
+
+# A word that stands alone, not a part of the name of a file.
+_KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
 
 
-def _given(group: Any) -> dict[str, Any]:
-    """Return the options of a group that were given, by name."""
-    return {name: value for name, value in asdict(group).items() if value is not None}
+def settings_from(*groups: MoneyOptions | AimOptions, **given: Any) -> Settings:
+    """Return the settings that options ask for; what is wrong is told by flags, not by keywords."""
+    words = [asdict(group) for group in groups]
+    try:
+        return settings_of({name: value for group in [*words, given] for name, value in group.items()})
+    except UsageError as error:
+        raise UsageError(_KEYWORD.sub(_flag, str(error))) from None
+
+
+def _flag(word: re.Match[str]) -> str:
+    return "--" + word[0].replace("_", "-")

@@ -14,10 +14,9 @@ from keff.analysis.matching import told
 from keff.analysis.results.estimates import Analysis, percent, statements
 from keff.cli import _options as o
 from keff.cli._console import print_json, say, say_all, tabled, warn
-from keff.cli._groups import AimOptions, LogOptions, MoneyOptions
+from keff.cli._groups import AimOptions, LogOptions, MoneyOptions, settings_from
 from keff.cli._options import grouped
 from keff.errors import UsageError
-from keff.policy.spec import MAX_CAP
 from keff.reading.open import Record
 from keff.reading.several import open_records, pool_records
 
@@ -38,18 +37,7 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH."""
-    if not 0 < epsilon < float("inf"):
-        raise UsageError(f"--epsilon must be above 0, not {epsilon:g}")
-    if cap is not None and cap > MAX_CAP:
-        raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
-    settings = Settings(
-        epsilon=epsilon,
-        k_max=cap or 32,
-        cap=cap,
-        seed=seed,
-        aim=goal.aim(),
-        terms=money.terms(goal.budget_dollars),
-    )
+    settings = settings_from(money, goal, epsilon=epsilon, cap=cap, seed=seed)
     opening = log.opening()
     records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:

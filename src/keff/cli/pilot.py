@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
 from keff.analysis.results.estimates import Analysis
@@ -12,7 +11,7 @@ from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import note
-from keff.cli._groups import AimOptions, MoneyOptions
+from keff.cli._groups import AimOptions, MoneyOptions, settings_from
 from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
@@ -61,13 +60,10 @@ def command(
         opening = Opening(partial=True)
         mix_runs(drawn, settings, outputs, opening, names=list(branches), verbose=verbose, json=json)
         return
-    priced = replace(money, prices=wishes.prices)
-    terms = priced.terms(goal.budget_dollars)
-    if terms.tariff is not None and wishes.model is not None:
-        terms.tariff.of(wishes.model)  # before anything is drawn
-    wanted = Settings(
-        epsilon=epsilon, k_max=cap or 32, cap=cap, seed=wishes.seed, aim=goal.aim(), terms=terms
-    )
+    money = replace(money, prices=wishes.prices)
+    wanted = settings_from(money, goal, epsilon=epsilon, cap=cap, seed=wishes.seed)
+    if wanted.terms.tariff is not None and wishes.model is not None:
+        wanted.terms.tariff.of(wishes.model)  # before anything is drawn
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
     record = open_record(wishes.run, Opening(texts=page is not None, partial=True))

@@ -10,10 +10,10 @@ from pathlib import Path
 import typer
 
 from keff.analysis.arms import compare
-from keff.analysis.estimates import Settings, analyze
+from keff.analysis.estimates import analyze
 from keff.cli import _options as o
 from keff.cli._console import print_json
-from keff.cli._groups import LogOptions, MoneyOptions
+from keff.cli._groups import LogOptions, MoneyOptions, settings_from
 from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.reading.several import open_records
@@ -39,7 +39,7 @@ def command(
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
     opening = log.opening(texts=True)
-    settings = Settings(epsilon=epsilon, k_max=cap or 32, cap=cap, seed=seed, terms=money.terms())
+    settings = settings_from(money, epsilon=epsilon, cap=cap, seed=seed)
     records = [record for path in paths for record in open_records(path, opening)]
     if arms and len(records) != 2:
         raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")

@@ -43,7 +43,7 @@ class Aim:
         if self.slower is not None and not 0 < self.slower < np.inf:
             raise PolicyError(f"slower must be above 0, or any: not {self.slower:g}")
         if self.budget is not None and not 1 <= self.budget < np.inf:
-            raise PolicyError(f"a budget must be at least 1 path per question, not {self.budget:g}")
+            raise PolicyError(f"budget must be at least 1 path per question, not {self.budget:g}")
         if self.value_per_correct is not None and not 0 < self.value_per_correct < np.inf:
             raise PolicyError("value_per_correct must be above 0")
         if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
@@ -53,9 +53,9 @@ class Aim:
         if self.confidence is None:
             return
         if not 0 < self.confidence < 1:
-            raise PolicyError(f"confidence must be above 0 and below 1, not {self.confidence:g}")
+            raise PolicyError(f"sure must be above 0 and below 1, not {self.confidence:g}")
         if not self.asks_share:
-            raise PolicyError("confidence goes with retain: how sure to be that the share is kept")
+            raise PolicyError("sure goes with retain: how likely it is that the share is kept")
 
     @property
     def stated(self) -> bool:
