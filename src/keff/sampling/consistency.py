@@ -6,7 +6,7 @@ import asyncio
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import openai
@@ -16,6 +16,7 @@ from keff.errors import EngineError, UsageError
 from keff.policy import (
     Policy,
     RunningVote,
+    Sample,
     Stop,
     View,
     WeightKind,
@@ -26,6 +27,7 @@ from keff.policy import (
     parse_policy,
     tally,
 )
+from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import choices_of, completions
 from keff.protocol.values import question_of
@@ -148,16 +150,16 @@ async def self_consistency(
     (``model=``, ``temperature=``, ``max_tokens=``); without ``model`` the server's only one is taken.
     ``space`` says how answers are read from the texts and compared. Votes count in launch order, whatever
     comes back first, unless the policy says ``order=arrival``; with ``in_flight=W`` in the policy W paths run
-    at once, and what still runs when it stops is cancelled. The argument ``in_flight`` keeps that many going
-    in launch order, and warns. Cut or refused texts without an explicit answer abstain. Raises EngineError
+    at once, and what still runs when it stops is cancelled (the argument ``in_flight=W`` writes that key, in
+    launch order, and warns). Cut or refused texts without an explicit answer abstain. Raises EngineError
     when the server fails after the client's own retries, UsageError for wrong use.
 
     Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
     """
     rule = parse_policy(policy) if isinstance(policy, str) else policy
     if in_flight > 1:
-        line = f"in_flight is a key of the policy: {rule.spec},in_flight={in_flight},order=arrival"
-        warnings.warn(line, DeprecationWarning, stacklevel=2)
+        rule = flying(rule, min(in_flight, rule.cap))
+        warnings.warn(f"in_flight is a key of the policy: {rule.spec}", DeprecationWarning, stacklevel=2)
     if "confidence" in rule.needs:
         request.setdefault("logprobs", True)
     request.setdefault("model", None)
@@ -168,7 +170,6 @@ async def self_consistency(
             client,
             rule,
             of_unknown_options(space, question_of(talk)),
-            in_flight,
             {"messages": talk, **request},
         ).run()
     except openai.OpenAIError as error:
@@ -211,25 +212,17 @@ async def _only_model(client: Any) -> str:
     return names[0]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _PathsOfQuestion:
-    """The paths of one question: launched as the policy asks, voting in launch order."""
+    """The paths of one question: launched as the policy asks, voting as it counts them."""
 
     client: Any
     policy: Policy
     space: Space
-    in_flight: int
     request: Mapping[str, object]
-    running: list[asyncio.Task[tuple[str | None, Completion]]] = field(
-        default_factory=list[asyncio.Task[tuple[str | None, Completion]]]
-    )
 
     async def run(self) -> Consensus:
         """Draw until the policy stops; whatever is still in flight then is cancelled."""
-        return await (self._in_rounds() if in_flight_of(self.policy) is None else self._in_flight())
-
-    async def _in_flight(self) -> Consensus:
-        """Keep paths in flight, and ask the policy after every vote."""
         drawn: dict[int, tuple[str | None, Completion]] = {}
         running: dict[asyncio.Task[None], int] = {}
 
@@ -240,45 +233,28 @@ class _PathsOfQuestion:
             paths = [drawn[place] for place in places]
             return View(tuple(key for key, _ in paths), self._confidences([path for _, path in paths]))
 
-        vote, cancelled = RunningVote(self.policy, view), 0
         try:
-            await fly(vote, draw, running)
+            if in_flight_of(self.policy) is not None:
+                vote = RunningVote(self.policy, view)
+                await fly(vote, draw, running)
+                counted, stop = vote.counted, vote.stop
+            else:
+                while isinstance(stop := self.policy.decide(view(counted := range(len(drawn)))), Sample):
+                    places = range(len(drawn), len(drawn) + stop.m)
+                    running = {asyncio.create_task(draw(place)): place for place in places}
+                    # All of this round at once, so that a failure is heard of before the others end.
+                    await asyncio.gather(*running)
         finally:
             cancelled = await cancel_running(running)
-        assert vote.stop is not None
-        keys, paths = zip(*(drawn[place] for place in vote.counted), strict=True)
-        return Consensus(Verdict.of(keys, vote.stop), keys, paths, cancelled)
-
-    async def _in_rounds(self) -> Consensus:
-        """Draw what the policy asks for, round after round."""
-        keys: list[str | None] = []
-        paths: list[Completion] = []
-        try:
-            while True:
-                view = View(tuple(keys), self._confidences(paths))
-                decision = self.policy.decide(view)
-                if isinstance(decision, Stop):
-                    return Consensus(Verdict.of(keys, decision), tuple(keys), tuple(paths))
-                needed = len(keys) + decision.m
-                self._launch(max(needed, min(self.policy.cap, len(keys) + self.in_flight)))
-                # All of this round at once, so that a failure is heard of before the others are waited for.
-                for key, path in await asyncio.gather(*self.running[len(keys) : needed]):
-                    keys.append(key)
-                    paths.append(path)
-        finally:
-            for task in self.running:
-                task.cancel()
-            await asyncio.gather(*self.running, return_exceptions=True)
+        assert stop is not None
+        keys, paths = zip(*(drawn[place] for place in counted), strict=True)
+        return Consensus(Verdict.of(keys, stop), keys, paths, cancelled)
 
     def _confidences(self, paths: Sequence[Completion]) -> tuple[float, ...]:
         if "confidence" not in self.policy.needs:
             return ()
         name = confidence_of(self.policy)
         return tuple(logprob_of(path.logprobs, name) for path in paths)
-
-    def _launch(self, target: int) -> None:
-        while len(self.running) < target:
-            self.running.append(asyncio.create_task(self._path(len(self.running))))
 
     async def _path(self, index: int) -> tuple[str | None, Completion]:
         request = dict(self.request)
