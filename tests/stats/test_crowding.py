@@ -90,7 +90,7 @@ def test_a_vote_takes_as_long_as_at_a_server_that_batches(
     server = Batching(slots, fixed, each)
     seen = on_a_clock(among(server, answer(server, tokens, in_flight, votes)))
     table = timetable(tokens[None] * server.full, min(in_flight, slots))
-    told = cut(table, table.counted(arrival=True)[:, votes - 1], Crowding(slots, server.alone))
+    told = cut(table, np.array([votes - 1]), Crowding(slots, server.alone))
     assert told.time == pytest.approx(seen)
 
 

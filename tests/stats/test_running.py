@@ -93,7 +93,8 @@ def test_paths_in_flight_equal_a_plain_queue_of_events_to_the_token(
     n, crowding = min(end, len(work)), Crowding(slots, alone)
     clock, launched, done = Queue(work, in_flight, arrival, crowding).run(lambda counted: counted >= n)
     table = timetable(np.array([work, work]), min(in_flight, slots))
-    stopped = cut(table, table.counted(arrival=arrival)[:, n - 1], crowding)
+    event = np.array([n - 1, n - 1]) if arrival else table.in_launch_order[:, n - 1]
+    stopped = cut(table, event, crowding)
     assert stopped.time[1] == pytest.approx(clock, abs=1e-12)
     assert stopped.launched[1] == launched
     # A path without length has run whenever it was begun.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -182,17 +183,21 @@ class Timetable:
     arrival: IntArray
     width: int
 
-    def counted(self, *, arrival: bool) -> IntArray:
-        """Return the event (from 0) at which the n-th vote counts [m, cap]: paths in order, n from 1.
+    @cached_property
+    def in_launch_order(self) -> IntArray:
+        """The event (from 0) at which the n-th vote counts [m, cap] that waits for all launched before it.
 
-        On arrival the n-th event is the n-th vote; in launch order a vote waits for all launched before it.
+        On arrival the n-th event is the n-th vote.
         """
-        courses, cap = self.end.shape
-        if arrival:
-            return np.broadcast_to(np.arange(cap, dtype=np.int64), (courses, cap))
-        event = np.empty((courses, cap), np.int64)
-        np.put_along_axis(event, self.arrival, np.arange(cap, dtype=np.int64)[None], axis=1)
+        event = np.empty_like(self.arrival)
+        np.put_along_axis(event, self.arrival, np.arange(event.shape[1], dtype=np.int64)[None], axis=1)
         return np.maximum.accumulate(event, axis=1)
+
+    @cached_property
+    def work(self) -> tuple[FloatArray, IntArray]:
+        """How long each path takes [m, cap], above 0, and the flat places of those that take no time."""
+        length = self.end - self.start
+        return np.maximum(length, 1e-300), np.flatnonzero(length <= 0)
 
 
 @dataclass(frozen=True)
@@ -251,13 +256,10 @@ def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
         running = np.minimum(table.width, cap - np.arange(cap, dtype=np.int64))
         paces = np.diff(ends, axis=1, prepend=0.0) * crowding.pace(running)
         clock = paces.cumsum(axis=1)[rows, event]
-    length = table.end - table.start
-    ran = np.minimum(table.end, now[:, None])
-    ran -= table.start
-    np.divide(ran, length, out=ran, where=length > 0)
+    length, at_once = table.work
+    ran = np.clip((now[:, None] - table.start) / length, 0.0, 1.0)
     # Of paths that take no time at all those that were launched have ended.
-    ran[length <= 0] = 1.0
-    np.maximum(ran, 0.0, out=ran)
+    ran.flat[at_once] = 1.0
     ran *= np.arange(cap, dtype=np.int64) < launched[:, None]
     return Cut(clock, launched, ran)
 

@@ -13,6 +13,7 @@ from keff.analysis.replay.compare import (
     NAMES,
     Fixed,
     Judged,
+    Means,
     Pilot,
     Refitter,
     Rows,
@@ -131,6 +132,7 @@ def replay(
     flights = [(flight.cap, flight.width, rule) for rule in rules if (flight := in_flight_of(rule))]
     for _, _, rule in sorted(flights, key=lambda each: each[:2]):
         recorded.outcome(rule)
+    recorded.resample([rule for rule in rules if not _unfitted(rule)], settings.replicates)
     rows = [recorded.judge(rule, settings.replicates, pilot) for rule in rules]
     return Replay(
         n=votes.n,
@@ -211,6 +213,7 @@ class RecordedPaths:
     rng: np.random.Generator
     exact: FloatArray | None = None
     known: dict[str, PolicyOutcome] = field(default_factory=dict[str, PolicyOutcome])
+    spreads: dict[str, Means] = field(default_factory=dict[str, Means])
     tokens: PathTokens | None = None
     rates: Rates | None = None
     now: Policy | None = None
@@ -336,7 +339,7 @@ class RecordedPaths:
     def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
         """Return the row of one policy."""
         if not isinstance(policy, Fittable) or policy.fitted:
-            judged = self._as_it_is(policy, replicates)
+            judged = self._as_it_is(policy)
             return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
         judged = self._fitted(policy, replicates, pilot)
         costs = pilot.costs(self.rows.mean(judged.outcome.paths), "labels" in policy.needs)
@@ -355,18 +358,24 @@ class RecordedPaths:
             else change(self.now.spec, outcome, today, self.rows, fitted=fitted),
         )
 
-    def _as_it_is(self, policy: Policy, replicates: int) -> Judged:
+    def resample(self, rules: list[Policy], replicates: int) -> None:
+        """Resample the questions, the same ones for every policy: rows are paired."""
+        known = {rule.spec: self.outcome(rule) for rule in rules}
+        if self.fixed.accuracy is not None and self.rows.groups > 1 and known:
+            columns = item_columns([*known.values()], self.fixed)
+            totals = self.rows.bootstrap(columns, replicates, np.random.default_rng(0))
+            self.spreads.update(zip(known, means_of(totals, len(known)), strict=True))
+
+    def _as_it_is(self, policy: Policy) -> Judged:
         outcome = self.outcome(policy)
         if outcome.accuracy is None:
             return Judged(outcome, self.rows, None, None)
-        columns = item_columns(outcome, self.fixed)
-        point = means_of((self.rows.weights @ columns / self.votes.n)[:, None])
-        if self.rows.groups < 2:
-            return Judged(outcome, self.rows, point, None)
-        # The same resamples for every policy: rows are paired.
-        spread = self.rows.bootstrap(columns, replicates, np.random.default_rng(0))
-        error = self.rows.error(outcome.noise, self.rows.weights)
-        return Judged(outcome, self.rows, point, spread.with_noise(error, np.random.default_rng(1)))
+        columns, spread = item_columns([outcome], self.fixed), self.spreads.get(policy.spec)
+        (point,) = means_of((self.rows.weights @ columns / self.votes.n)[:, None])
+        if spread is not None:
+            error = self.rows.error(outcome.noise, self.rows.weights)
+            spread = spread.with_noise(error, np.random.default_rng(1))
+        return Judged(outcome, self.rows, point, spread)
 
     def _fitted(self, policy: Fittable, replicates: int, pilot: Pilot) -> Judged:
         refitter = Refitter(self.votes, self.rows, policy, pilot, self.outcome, self.rng)

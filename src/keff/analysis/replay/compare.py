@@ -62,16 +62,21 @@ class Means:
         return self.accuracy - (below + (place - low) * (above - below))
 
 
-def item_columns(outcome: PolicyOutcome, fixed: Fixed) -> FloatArray:
-    """Return accuracy, cost, unit cost and the fixed-K curve side by side [m, 3 + T]."""
-    assert outcome.accuracy is not None and fixed.accuracy is not None
-    cost = outcome.paths if outcome.tokens is None else outcome.tokens
-    return np.column_stack([outcome.accuracy, cost, fixed.unit, fixed.accuracy])
+def item_columns(outcomes: Sequence[PolicyOutcome], fixed: Fixed) -> FloatArray:
+    """Return accuracy and cost of P policies, unit cost and the fixed-K curve side by side [m, 2P+1+T]."""
+    columns = [fixed.unit, fixed.accuracy]
+    for each in reversed(outcomes):
+        columns[:0] = each.accuracy, each.paths if each.tokens is None else each.tokens
+    return np.column_stack(columns)  # type: ignore[arg-type]
 
 
-def means_of(totals: FloatArray) -> Means:
-    """Split rows of totals or means [3 + T, B]; ratios do not mind which."""
-    return Means(totals[0], totals[1], totals[3:], totals[2])
+def means_of(totals: FloatArray, policies: int = 1) -> list[Means]:
+    """Split rows of totals or means [2P+1+T, B] by policy; ratios do not mind which."""
+    unit = 2 * policies
+    return [
+        Means(totals[place], totals[place + 1], totals[unit + 1 :], totals[unit])
+        for place in range(0, unit, 2)
+    ]
 
 
 @dataclass(frozen=True)
@@ -125,14 +130,14 @@ class Rows:
             shared = np.bincount(self.pattern, weights, noise.size)
         return float(np.sqrt(np.square(shared) @ noise)) / float(weights.sum())
 
-    def bootstrap(self, columns: FloatArray, replicates: int, rng: np.random.Generator) -> Means:
-        """Resample clusters, the same ones for every column [m, 3 + T], and return means over questions."""
+    def bootstrap(self, columns: FloatArray, replicates: int, rng: np.random.Generator) -> FloatArray:
+        """Resample clusters, the same for every column [m, c], and return means over questions [c, B]."""
         n = self.clusters.size
         if self.groups == n:
-            return means_of(resampled_totals(columns, replicates, rng, self.counts) / n)
+            return resampled_totals(columns, replicates, rng, self.counts) / n
         units = group_sums(np.hstack([np.ones((n, 1)), columns]), self.clusters, self.groups)
         totals = resampled_totals(units, replicates, rng)
-        return means_of(totals[1:] / totals[0])
+        return totals[1:] / totals[0]
 
 
 def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
@@ -266,11 +271,11 @@ class Refitter:
         by_pilot = [
             self._row(outcome, weight, fixed) for outcome, weight in fits if outcome.accuracy is not None
         ]
-        return PolicyOutcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
+        return PolicyOutcome(**means), means_of(np.array(by_pilot).T)[0] if by_pilot else None  # type: ignore[arg-type]
 
     def _row(self, outcome: PolicyOutcome, weight: IntArray, fixed: Fixed) -> FloatArray:
         shares = weight / max(int(weight.sum()), 1)
-        return shares @ item_columns(outcome, fixed)
+        return shares @ item_columns([outcome], fixed)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
         """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left.
@@ -286,7 +291,7 @@ class Refitter:
             row = self._row(outcome, weight, fixed)
             row[0] += self.rows.error(outcome.noise, weight) * luck.standard_normal()
             rows.append(row)
-        return means_of(np.array(rows).T)
+        return means_of(np.array(rows).T)[0]
 
 
 def _first_of_each(values: IntArray, most: int) -> IntArray:

@@ -241,7 +241,9 @@ def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *
     arrival = flight.order == "arrival"
     votes = arriving if arrival else draws
     stop = flight.stops(votes).reshape(-1, cap + 1).argmax(axis=1)
-    event = np.take_along_axis(table.counted(arrival=arrival), stop[:, None] - 1, axis=1)[:, 0]
+    event = stop - 1
+    if not arrival:
+        event = np.take_along_axis(table.in_launch_order, event[:, None], axis=1)[:, 0]
     ended = cut(table, event, crowding)
     at_stop = stop.reshape(votes.codes.shape[:2])
     answer, credit = _answered(policy, votes, at_stop)
