@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import json
 import socket
-import threading
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from app_rig import port, until
 from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from how_many import examples
-from keff.gateway.accounts.accounts import Account, AccountLedger, Balance
+from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation
+from keff.gateway.accounts.billing import Billing
 from keff.gateway.accounts.metering import (
     UNSTATED,
     AnswerLengths,
@@ -50,13 +52,11 @@ def bearer(name: str = "carol") -> dict[str, str]:
     return {"authorization": f"Bearer {name}"}
 
 
-def balance(folder: Path, name: str = "carol") -> Balance:
-    """Look from a connection of its own, as another process would."""
-    ledger = AccountLedger(folder / "s")
-    try:
-        return ledger.today(name)
-    finally:
-        ledger.close()
+def balance(folder: Path, requests: int = 0) -> Balance:
+    """Look from a connection of its own, as another process would, once so many requests are settled."""
+    with closing(AccountLedger(folder / "s")) as ledger:
+        until(lambda: ledger.today("carol").requests >= requests)
+        return ledger.today("carol")
 
 
 async def flood(url: str, n: int, body: dict[str, Any], path: str = "chat/completions") -> list[int]:
@@ -74,31 +74,70 @@ def test_parallel_requests_go_past_a_limit_by_one_reservation_at_most(serve: Ser
     codes = asyncio.run(flood(rig.url, 90, {"messages": QUESTION, "keff": {"k": 6}}))
     assert codes.count(200) == 3 and codes.count(429) == 87
     assert len(script.requests) == 18 < 13 + 6
-    assert balance(tmp_path) == Balance(3, 18, 0.0)
+    assert balance(tmp_path, 3) == Balance(3, 18, 0.0)
 
 
 @pytest.mark.slow
 def test_many_processes_reserve_at_one_limit(tmp_path: Path) -> None:
-    """Threads with a connection each, as the workers of a gateway have: one transaction decides."""
-    who, admitted, lock = account(paths=100, dollars=50.0), [0], threading.Lock()
+    """Threads with a loop and a connection each, as workers have: one transaction decides."""
+    who = account(paths=100, dollars=50.0)
 
-    def work(_: int) -> None:
-        ledger = AccountLedger(tmp_path / "s")
-        for _ in range(20):
-            try:
-                held = ledger.reserve(who, 7, 0.5)
-            except Problem as problem:
-                assert problem.code == "key_limit_reserved"
-                continue
-            with lock:
-                admitted[0] += 1
-            assert held.paths == 7
-        ledger.close()
+    async def work() -> int:
+        billing, admitted = Billing(ledger=AccountLedger(tmp_path / "s")), 0
+        for _ in range(5):
+            asked = (billing.hold(who, 7, 0.5) for _ in range(4))
+            for held in await asyncio.gather(*asked, return_exceptions=True):
+                assert isinstance(held, Reservation) or getattr(held, "code", "") == "key_limit_reserved"
+                admitted += isinstance(held, Reservation)
+        await billing.close()
+        return admitted
 
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(work, range(8)))
-    assert admitted[0] == 15, "14 reservations of 7 paths are below 100, and one more passes it"
-    assert AccountLedger(tmp_path / "s").today("carol").held_paths == 105
+        admitted = sum(threads.map(lambda _: asyncio.run(work()), range(8)))
+    assert admitted == 15, "14 reservations of 7 paths are below 100, and one more passes it"
+    assert balance(tmp_path).held_paths == 105
+
+
+def test_requests_of_one_turn_share_a_commit_and_none_is_admitted_before_it(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def work() -> None:
+        ledger, who = AccountLedger(tmp_path / "s"), account(paths=10)
+        billing = Billing(ledger=ledger)
+        held = await billing.hold(who, 9, 0.0)
+        assert held is not None
+        ledger._db.set_trace_callback(lambda statement: said.append(statement[0]))
+        gone = asyncio.ensure_future(billing.hold(who, 2, 0.0))
+        asked = [asyncio.ensure_future(billing.hold(who, 4, 0.0)) for _ in range(4)]
+        for each in asked:
+            each.add_done_callback(lambda _: said.append("-"))
+        await asyncio.sleep(0)
+        billing.settle(held, 1, 0.0)
+        gone.cancel()
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        reserved = [isinstance(each, Reservation) for each in told]
+        assert reserved == [True, True, False, False], "1 + 2 + 4 is below 10, and 4 more pass it"
+        await billing.close()
+
+    asyncio.run(work())
+    assert "".join(said) == "BIIIIISISC" + "BIC" + "----", "first letters: BEGIN, INSERT, SELECT, COMMIT"
+    assert balance(tmp_path) == Balance(2, 1, 0.0, 8, 0.0), "who left while it waited draws nothing"
+
+
+def test_what_cannot_be_committed_admits_nobody(tmp_path: Path) -> None:
+    async def work() -> None:
+        billing, who = Billing(ledger=AccountLedger(tmp_path / "s")), account(paths=10)
+        held = await billing.hold(who, 3, 0.0)
+        with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            billing.settle(held, 1, 0.0)  # type: ignore[arg-type]
+            refused = await asyncio.gather(*(billing.hold(who, 1, 0.0) for _ in "ab"), return_exceptions=True)
+        assert [getattr(each, "code", "") for each in refused] == ["account_unavailable"] * 2
+        assert (await billing.hold(who, 4, 0.0)).paths == 4  # type: ignore[union-attr]
+        await billing.close()
+
+    asyncio.run(work())
+    assert balance(tmp_path) == Balance(0, 0, 0.0, 7, 0.0), "what was not entered stays reserved"
 
 
 def test_what_was_not_drawn_is_given_back(serve: Serve, tmp_path: Path) -> None:
@@ -107,19 +146,19 @@ def test_what_was_not_drawn_is_given_back(serve: Serve, tmp_path: Path) -> None:
         options=Options(accounts=(account(paths=20),)),
         spend=tmp_path / "s",
     )
-    for spent in (3, 6, 9):
+    for request in (1, 2, 3):
         assert rig.post(headers=bearer()).status_code == 200, "32 may be drawn, and 3 are"
-        assert balance(tmp_path) == Balance(spent // 3, spent, 0.0)
+        assert balance(tmp_path, request) == Balance(request, 3 * request, 0.0)
 
 
 def test_the_rest_in_flight_is_no_limit_reached(tmp_path: Path) -> None:
-    ledger, who = AccountLedger(tmp_path / "s"), account(paths=10)
-    held = ledger.reserve(who, 32, 0.0)
-    with pytest.raises(Problem, match="reserved what is left") as refused:
-        ledger.reserve(who, 1, 0.0)
-    assert refused.value.headers == {"retry-after": "1"}
-    ledger.settle(held, 2, 0.0)
-    assert ledger.reserve(who, 1, 0.0).paths == 1
+    who = account(paths=10)
+    with closing(AccountLedger(tmp_path / "s")) as ledger:
+        held, refused = ledger.reserve(who, 32, 0.0), ledger.reserve(who, 1, 0.0)
+        assert isinstance(held, Reservation) and isinstance(refused, Problem)
+        assert "reserved what is left" in str(refused) and refused.headers == {"retry-after": "1"}
+        ledger.settle(held, 2, 0.0)
+        assert isinstance(ledger.reserve(who, 1, 0.0), Reservation)
 
 
 COMPLETION = {
@@ -139,7 +178,7 @@ def test_passed_bodies_are_charged_by_their_answers_and_the_model_that_answered(
         body = {"model": "cheap", "prompt": ["x", "y"], "n": 7, "max_tokens": 4}
         for _ in range(2):
             assert httpx2.post(f"{rig.url}/completions", json=body, headers=bearer()).status_code == 200
-        assert balance(tmp_path) == Balance(2, 10, 10.0), "5 choices, 5 tokens at its price"
+        assert balance(tmp_path, 2) == Balance(2, 10, 10.0), "5 choices, 5 tokens at its price"
         over_limit = httpx2.post(f"{rig.url}/completions", json=body, headers=bearer())
         assert (over_limit.status_code, over_limit.json()["error"]["code"]) == (429, "key_limit_reached")
 
@@ -162,7 +201,7 @@ def test_an_answer_that_states_no_cost_is_charged_at_the_most_it_may(
         gateway(url, planless=True, options=options, spend=tmp_path / "s") as rig,
     ):
         assert httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer()).status_code == 200
-        assert balance(tmp_path).dollars >= 16_384 / 1e6
+        assert balance(tmp_path, 1).dollars >= 16_384 / 1e6
         assert httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer()).status_code == 429
 
 
@@ -201,8 +240,7 @@ def test_a_vote_that_is_left_counts_every_path_that_was_launched(serve: Serve, t
     for left in range(1, 4):
         with send(rig, "chat/completions", {"messages": QUESTION, "max_tokens": 11, "keff": {"k": 5}}):
             until(lambda n=5 * left: len(script.requests) == n)  # type: ignore[misc]
-        until(lambda n=left: balance(tmp_path).requests == n)  # type: ignore[misc]
-    assert balance(tmp_path) == Balance(3, 15, 15 * 11.0)
+        assert balance(tmp_path, left) == Balance(left, 5 * left, 5 * left * 11.0)
 
 
 @pytest.mark.parametrize("path", ["completions", "Chat/Completions"])
@@ -216,8 +254,7 @@ def test_a_body_that_is_read_and_hung_up_on_counts(path: str, tmp_path: Path) ->
         for left in range(3):
             with send(rig, path, body | {"keff": {"k": 1}}) as client:
                 client.recv(99)
-            until(lambda n=left + 1: balance(tmp_path).requests == n)  # type: ignore[misc]
-        assert balance(tmp_path).paths == 3
+            assert balance(tmp_path, left + 1).paths == left + 1
         assert httpx2.get(f"{rig.url}/files", headers=bearer()).status_code == 429
 
 
@@ -237,9 +274,9 @@ def test_a_stream_that_is_left_is_charged_for_its_prompt_and_its_events(tmp_path
             with send(rig, path, body | {"keff": {"k": 1}} if path != "completions" else body) as client:
                 while b"data" not in client.recv(999):
                     pass
-            until(lambda b=before: balance(tmp_path).requests == b.requests + 1)  # type: ignore[misc]
-            assert 3000 < balance(tmp_path).dollars - before.dollars < 3000 + 600
-        assert balance(tmp_path).held_dollars == 0
+            after = balance(tmp_path, before.requests + 1)
+            assert 3000 < after.dollars - before.dollars < 3000 + 600
+            assert after.held_dollars == 0
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -259,12 +296,9 @@ def test_any_order_of_reserving_and_settling_keeps_the_limit(
     spent = 0
     for paths, share, dollars, finish in steps:
         held = sum(each.paths for each in flying)
-        try:
-            flying.append(ledger.reserve(who, paths, dollars))
-        except Problem:
-            assert spent + held >= limit
-        else:
-            assert spent + held < limit
+        told = ledger.reserve(who, paths, dollars)
+        assert isinstance(told, Reservation) == (spent + held < limit)
+        flying += [told] if isinstance(told, Reservation) else []
         for _ in range(min(finish, len(flying))):
             done = flying.pop(0)
             drawn = int(done.paths * share)
@@ -274,6 +308,7 @@ def test_any_order_of_reserving_and_settling_keeps_the_limit(
         assert (now.paths, now.held_paths) == (spent, sum(each.paths for each in flying))
         assert now.held_dollars == pytest.approx(sum(each.dollars for each in flying), abs=1e-9)
         assert spent < limit + 40
+    ledger.close()
 
 
 @pytest.mark.parametrize(
@@ -367,4 +402,4 @@ def test_a_key_in_dollars_serves_requests_side_by_side_once_their_lengths_are_kn
     assert sum(map(sum, rig.service.billing.lengths._seen.values())) == 3, "its three answers are noted"
     rig.service.billing.lengths.note(("carol", "stub"), 10 * 97, 97)
     assert set(asyncio.run(flood(rig.url, 4, body))) == {200}
-    assert balance(tmp_path).held_dollars == pytest.approx(0)
+    assert balance(tmp_path, 5).held_dollars == pytest.approx(0)

@@ -22,12 +22,12 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway, make_plan
-from keff.gateway.accounts.accounts import Account, LedgerError
+from keff.gateway.accounts.accounts import Account
 from keff.gateway.options import Options
 from keff.gateway.traffic import traffic
 
 pytest.importorskip("redis")
-from keff.gateway.shared import RedisLedger, RedisStore, SharedBooks
+from keff.gateway.shared import LedgerError, RedisLedger, RedisStore, SharedBooks
 
 SERVER = shutil.which("redis-server")
 pytestmark = [

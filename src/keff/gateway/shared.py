@@ -12,7 +12,8 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -21,7 +22,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, LedgerError, Reservation, day_now
+from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation, day_now
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.monitor import StateFile
 from keff.gateway.traffic.traffic import Learner
@@ -64,6 +65,10 @@ if ARGV[2] ~= '' then redis.call('SET', KEYS[2], ARGV[2]) end
 redis.call('DEL', KEYS[1]) end"""
 
 
+class LedgerError(Exception):
+    """An account cannot be read or written."""
+
+
 class RedisStore:
     """One Redis, asked without patience."""
 
@@ -99,6 +104,11 @@ class RedisLedger(AccountLedger):
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Do what is done within one after the other."""
+        yield
 
     def today(self, name: str) -> Balance:
         """Return the balance of today; raises LedgerError."""

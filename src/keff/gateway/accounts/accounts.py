@@ -1,19 +1,19 @@
 """Accounts of named clients: the key file, and the ledger of what each spent today (UTC), in SQLite.
 
 Before a request draws anything, the most that it may draw is reserved on its account; when it ends, what it
-drew is entered and the rest is given back. Each of the two is one statement, so one transaction, whichever
+drew is entered and the rest is given back. Each of the two is one statement within a transaction, whichever
 process of the gateway makes it: an account that is limited goes past its limit by one reservation at most.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import logging
 import os
 import re
 import sqlite3
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -24,8 +24,6 @@ from keff.errors import UsageError
 from keff.files import toml_of
 from keff.gateway.http.errors import Problem
 from keff.protocol.server import checked_key
-
-log = logging.getLogger("keff.gateway")
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # The hash of no key at all: with it every caller would be this client.
@@ -97,14 +95,6 @@ class Reservation:
     dollars: float = 0.0
 
 
-class LedgerError(Exception):
-    """An account cannot be read or written."""
-
-
-# What goes wrong with a ledger of either kind.
-FAULTS = (sqlite3.Error, LedgerError)
-
-
 class AccountLedger:
     """What every account spent and has reserved, by day; kept over restarts, shared by processes.
 
@@ -130,14 +120,20 @@ class AccountLedger:
 
     def _made(self) -> bool:
         """Make the table, or bring one of keff 0.2 up to date; return False for one that is not known."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self.transaction():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version in (0, 1, VERSION):
                 for statement in _UPGRADE if version == 1 else (_TABLE,):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {VERSION}")
             return version in (0, 1, VERSION)
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Enter all that is done within at once, or nothing of it; raises sqlite3.Error."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
 
     def today(self, name: str) -> Balance:
         """Return the balance of today; raises sqlite3.Error."""
@@ -147,24 +143,16 @@ class AccountLedger:
         ).fetchone()
         return Balance(*row) if row else Balance()
 
-    def reserve(self, account: Account, paths: int, dollars: float) -> Reservation:
-        """Hold what a request may draw at the most, in one transaction.
+    def reserve(self, account: Account, paths: int, dollars: float) -> Reservation | Problem:
+        """Hold what a request may draw at the most; raises what ``held`` does.
 
-        Raises Problem: 429 for an account that is at its limit or would be if all that it has in flight drew
-        what it may; 503 where an account with a limit cannot be written.
+        Returns the problem (429) of an account that is at its limit, or would be if all that it has in flight
+        drew what it may.
         """
         day = day_now()
-        if not account.limited:
-            return Reservation(account, day)
-        try:
-            if self.held(day, account, paths, dollars):
-                return Reservation(account, day, paths, dollars)
-            balance = self.today(account.name)
-        except FAULTS as error:
-            log.warning(json.dumps({"event": "account not written", "message": str(error)}))
-            line = "the account of this key cannot be written: ask again"
-            raise Problem(503, line, code="account_unavailable") from None
-        raise _refusal(account, balance)
+        if self.held(day, account, paths, dollars):
+            return Reservation(account, day, paths, dollars)
+        return _refusal(account, self.today(account.name))
 
     def held(self, day: int, account: Account, paths: int, dollars: float) -> bool:
         """Hold paths and dollars, unless a limit is reached; raises sqlite3.Error."""

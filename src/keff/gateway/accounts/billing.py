@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from keff.gateway.accounts.accounts import FAULTS, Account, AccountLedger, Reservation
+from keff.gateway.accounts.accounts import Account, AccountLedger, Reservation, day_now
 from keff.gateway.accounts.metering import (
     FREE,
     AnswerLengths,
@@ -23,6 +25,10 @@ from keff.protocol.reply import counts_of
 from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
+
+# What waits to be entered: who asks for how many paths and dollars, and what those that ended drew.
+_Asked: TypeAlias = tuple[Account, int, float, "asyncio.Future[Reservation | Problem]"]
+_Ended: TypeAlias = tuple[Reservation, int, float]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,32 +72,80 @@ class Billing:
     ledger: AccountLedger | None = None
     lengths: AnswerLengths = field(default_factory=AnswerLengths)
     metrics: Metrics = field(default_factory=Metrics)
-    _settling: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _asked: list[_Asked] = field(default_factory=list[_Asked])
+    _ended: list[_Ended] = field(default_factory=list[_Ended])
+    _entering: asyncio.Task[None] | None = None
 
     async def hold(self, account: Account, paths: int, dollars: float) -> Reservation | None:
-        """Hold paths and dollars on an account; raises Problem."""
+        """Hold paths and dollars on an account; raises Problem.
+
+        Nobody is admitted before the transaction that holds it is committed: 503 where it cannot be.
+        """
         if self.ledger is None:
             return None
-        if not self.ledger.remote:
-            return self.ledger.reserve(account, paths, dollars)
-        return await asyncio.to_thread(self.ledger.reserve, account, paths, dollars)
+        if not account.limited:
+            return Reservation(account, day_now())
+        answer: asyncio.Future[Reservation | Problem] = asyncio.get_running_loop().create_future()
+        self._asked.append((account, paths, dollars, answer))
+        self._enter_soon()
+        try:
+            told = await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled():
+                self._give_back(answer.result())
+            raise
+        if isinstance(told, Problem):
+            raise told
+        return told
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
-        """Enter what a request cost its account; one that is elsewhere is told in a thread."""
-        if self.ledger is None or not self.ledger.remote:
-            self._settled(held, paths, dollars)
-            return
-        task = asyncio.create_task(asyncio.to_thread(self._settled, held, paths, dollars))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        """Enter what a request cost its account."""
+        self._ended.append((held, paths, dollars))
+        self._enter_soon()
 
-    def _settled(self, held: Reservation, paths: int, dollars: float) -> None:
+    def _give_back(self, told: Reservation | Problem) -> None:
+        if isinstance(told, Reservation):
+            self.settle(told, 0, 0.0)
+
+    def _enter_soon(self) -> None:
+        if self._entering is None:
+            self._entering = asyncio.create_task(self._enter())
+
+    async def _enter(self) -> None:
+        """Enter in one transaction all that came in one turn of the loop, for its commit costs most.
+
+        While a remote ledger is told of that in a thread, the next ones gather.
+        """
+        ledger = self.ledger
+        assert ledger is not None, "who holds or settles has one"
+        while self._asked or self._ended:
+            asked, ended, self._asked, self._ended = self._asked, self._ended, [], []
+            if ledger.remote:
+                answers = await asyncio.to_thread(self._entered, ledger, asked, ended)
+            else:
+                answers = self._entered(ledger, asked, ended)
+            for (*_, answer), told in zip(asked, answers, strict=True):
+                if answer.cancelled():
+                    self._give_back(told)
+                else:
+                    answer.set_result(told)
+        self._entering = None
+
+    def _entered(
+        self, ledger: AccountLedger, asked: Sequence[_Asked], ended: Sequence[_Ended]
+    ) -> Sequence[Reservation | Problem]:
+        """Return what became of each that asked."""
         try:
-            if self.ledger is not None:
-                self.ledger.settle(held, paths, dollars)
-        except FAULTS as error:
-            self.metrics.count("keff_spend_errors_total")
-            log.warning(json.dumps({"event": "account not settled", "message": str(error)}))
+            with ledger.transaction():
+                for each in ended:
+                    ledger.settle(*each)
+                return [ledger.reserve(account, paths, dollars) for account, paths, dollars, _ in asked]
+        except Exception as error:
+            # Whatever went wrong, they wait for an answer.
+            self.metrics.count("keff_spend_errors_total", len(ended))
+            log.warning(json.dumps({"event": "account not written", "message": str(error)}))
+            line = "the account of this key cannot be written: ask again"
+            return [Problem(503, line, code="account_unavailable") for _ in asked]
 
     def most(self, bound: Bound, model: object, seconds: float) -> Ceiling | None:
         """Return what a path of this model and so many seconds costs at the most; None without a price."""
@@ -150,9 +204,9 @@ class Billing:
             self.metrics.count("keff_dollars_total", dollars)
 
     async def close(self) -> None:
-        """Wait for what is being settled, and close the ledger."""
-        if self._settling:
-            await asyncio.wait(self._settling)
+        """Wait for what is being entered, and close the ledger."""
+        if self._entering is not None:
+            await self._entering
         if self.ledger is not None:
             self.ledger.close()
 
