@@ -42,7 +42,7 @@ from keff.gateway.vote.extraction import (
 )
 from keff.gateway.vote.job import RequestJob, called
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
-from keff.gateway.vote.outcome import Drawn, Outcome, ratings, reads_logprobs, reads_verifier
+from keff.gateway.vote.outcome import Drawn, Outcome, ratings, read_verifier
 from keff.gateway.vote.request_policy import Maker, PlanTerms
 from keff.gateway.vote.vote import Rules, Vote
 from keff.narrow import entries, fields
@@ -109,7 +109,7 @@ class Service:
         policy = await self.maker.settled(self.policy, ask.wish, most)
         about, reader, wish = None, self.reader, ask.wish
         if wish.answer_space is not None or wish.fields:
-            reader = reader_asked(wish.answer_space, wish.fields, frozenset(self.options.tool_ignore))
+            reader = reader_asked(wish.answer_space, wish.fields or (), frozenset(self.options.tool_ignore))
         if reader is None:
             about = asked(view)
             if policy is self.policy and is_tiny(view):
@@ -119,7 +119,8 @@ class Service:
             ask.end_with(reader.space.contract)
         shadow = policy is self.policy and self.board is None and self.shadows.chosen()
         job = RequestJob(name, ask, policy, stale, shadow, caller, reader=reader, asked=about)
-        job.baseline, job.reads_logprobs = self.baseline, reads_logprobs(policy, self.verifier)
+        job.baseline, job.verifier = self.baseline, read_verifier(policy, self.verifier)
+        job.reads_logprobs = job.verifier is None and confidence_of(policy) is not None
         if self.board is None:
             job.head = ask.head(self.gives_logprobs and job.reads_logprobs)
             job.headers = self.upstream.headers(caller)
@@ -130,13 +131,13 @@ class Service:
 
     async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
         """Hold on the caller's account what a job may draw at the most; raises Problem."""
-        if account is None or self.billing.ledger is None:
+        if account is None:
             return None
         paths, job.key = max(job.policy.cap, 1), account.name
         if self.priced and (most := self._most(job)) is not None:
             job.most = most
-            if self.verifier is not None and reads_verifier(job.policy, self.verifier):
-                dearest = self.billing.prices.rating(1, self.verifier.seconds)
+            if job.verifier is not None:
+                dearest = self.billing.prices.rating(1, job.verifier.seconds)
                 job.most = replace(most, path=most.path + dearest)
         elif account.dollars is not None:
             raise no_price(account, job.ask.body.get("model"))
@@ -224,10 +225,10 @@ class Service:
             paths = [
                 self._path(job, choice, answer.body, await reading.read(choice)) for choice in answer.choices
             ]
-        if self.verifier is None or not reads_verifier(job.policy, self.verifier):
+        if job.verifier is None:
             return paths
         talk = entries(job.ask.view.get("messages"))
-        rated, seconds = await ratings(self.verifier, talk, answer.choices, self.metrics)
+        rated, seconds = await ratings(job.verifier, talk, answer.choices, self.metrics)
         dollars = self.billing.prices.rating(len(rated), seconds)
         job.dollars += dollars
         self.metrics.count("keff_dollars_total", dollars)

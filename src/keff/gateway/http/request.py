@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, NoReturn, TypedDict, TypeVar, cast
+from typing import Annotated, Any, NoReturn, TypeVar, cast
 
 import jiter
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as checked
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
@@ -20,8 +22,6 @@ from keff.protocol.values import Object, encoded
 LONGEST_DEADLINE = 1_000_000
 
 OWN = "keff"
-OWN_FIELDS = ("policy", "cap", "k", "deadline_s", "return_paths", "answer_space", "fields")
-MOST_FIELDS, LONGEST_FIELD = 64, 200
 HEADERS = {
     b"x-keff-policy": "policy",
     b"x-keff-cap": "cap",
@@ -29,22 +29,8 @@ HEADERS = {
     b"x-keff-deadline": "deadline_s",
 }
 
-_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
-# Numbers as JSON has them: Python would read other scripts' digits and underscores too.
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-
 Headers = Mapping[bytes, bytes]
 T = TypeVar("T")
-
-
-class _Wished(TypedDict, total=False):
-    policy: str | None
-    cap: int | None
-    k: int | None
-    deadline_s: float | None
-    return_paths: bool
-    answer_space: str | None
-    fields: tuple[str, ...]
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -54,16 +40,29 @@ def _no_constant(name: str) -> NoReturn:
 DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
-class Wish(NamedTuple):
+Positive = Annotated[int, Field(ge=1)]
+
+
+@checked(frozen=True, slots=True, config=ConfigDict(strict=True))
+class Wish:
     """What one request asks of the gateway; None where it leaves that to the plan and the options."""
 
-    policy: str | None = None
-    cap: int | None = None
-    k: int | None = None
-    deadline_s: float | None = None
+    policy: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    cap: Positive | None = None
+    k: Positive | None = None
+    deadline_s: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] | None = None
     return_paths: bool = False
     answer_space: str | None = None
-    fields: tuple[str, ...] = ()
+    fields: (
+        Annotated[
+            tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
+            Field(min_length=1, max_length=64, strict=False),
+        ]
+        | None
+    ) = None
+
+
+NO_WISH = Wish()
 
 
 @dataclass(slots=True)
@@ -154,7 +153,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     if n > 1:
         if wish.k is not None or wish.policy is not None or wish.cap is not None:
             raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
-        wish = wish._replace(k=n)
+        wish = replace(wish, k=n)
     options = cast("Object | None", _typed(body, "stream_options", dict))
     seed = _typed(body, "seed", int)
     if seed is not None and not -(2**63) <= seed < 2**63:
@@ -254,56 +253,24 @@ def _wish(given: object, headers: Headers) -> Wish:
     wish: Object = {}
     for header, name in HEADERS.items():
         if header in headers:
-            text = headers[header].decode("latin-1")
-            wish[name] = text if name == "policy" else _number(text, name)
+            wish[name] = headers[header].decode("latin-1")
+            if name != "policy":
+                with contextlib.suppress(ValueError):
+                    wish[name] = _decoded(headers[header])
     if given is not None and not isinstance(given, dict):
         raise Problem(400, 'keff must be an object, such as {"policy": "lead_k:3"}', param=OWN)
-    for name, value in fields(cast("object", given)).items():
-        if name not in OWN_FIELDS:
-            raise Problem(400, f"keff takes {', '.join(OWN_FIELDS)}, not {name!r:.50}", param=OWN)
-        wish[name] = value
-    return _checked(wish)
-
-
-def _number(text: str, name: str) -> float | int:
-    whole = name != "deadline_s"
-    if not (_WHOLE if whole else _DECIMAL).fullmatch(text.strip()):
-        raise Problem(400, f"keff.{name} must be a number", param=f"keff.{name}")
-    return int(text) if whole else float(text)
-
-
-def _checked(wish: Object) -> Wish:
-    policy, deadline = wish.get("policy"), wish.get("deadline_s")
-    if policy is not None and (not isinstance(policy, str) or not 0 < len(policy) <= 200):
-        raise Problem(400, "keff.policy must be a string such as lead_k:3", param="keff.policy")
-    for name in ("cap", "k"):
-        value = wish.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise Problem(400, f"keff.{name} must be an integer of at least 1", param=f"keff.{name}")
-    if deadline is not None:
-        if isinstance(deadline, bool) or not isinstance(deadline, int | float):
-            raise Problem(400, "keff.deadline_s must be a number", param="keff.deadline_s")
-        if not 0 < deadline <= LONGEST_DEADLINE:
-            line = f"keff.deadline_s must be above 0 and at most {LONGEST_DEADLINE:,} seconds"
-            raise Problem(400, line, param="keff.deadline_s")
-    if not isinstance(wish.get("return_paths", False), bool):
-        raise Problem(400, "keff.return_paths must be true or false", param="keff.return_paths")
-    _check_reading(wish)
-    if wish.get("k") is not None and (policy is not None or wish.get("cap") is not None):
+    wish |= fields(cast("object", given))
+    if not wish:
+        return NO_WISH
+    known = Wish.__dataclass_fields__
+    for name in wish.keys() - known:
+        raise Problem(400, f"keff takes {', '.join(known)}, not {name!r:.50}", param=OWN)
+    try:
+        made = Wish(**cast("Mapping[str, Any]", wish))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = f"keff.{first['loc'][0]}"
+        raise Problem(400, f"{name}: {first['msg']}", param=name) from None
+    if made.k is not None and (made.policy is not None or made.cap is not None):
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
-    return Wish(**cast("_Wished", wish))
-
-
-def _check_reading(wish: Object) -> None:
-    """Check the names by which a request says how it is read; raises Problem."""
-    if wish.get("answer_space") is not None and not isinstance(wish["answer_space"], str):
-        raise Problem(400, "keff.answer_space must be a name such as numeric", param="keff.answer_space")
-    given = wish.get("fields")
-    if given is None:
-        wish.pop("fields", None)
-        return
-    named = [name for name in items(given) if isinstance(name, str) and 0 < len(name) <= LONGEST_FIELD]
-    if not named or len(named) != len(items(given)) or len(named) > MOST_FIELDS:
-        line = f'keff.fields must be a list of 1 to {MOST_FIELDS} names, such as ["answer"]'
-        raise Problem(400, line, param="keff.fields")
-    wish["fields"] = tuple(named)
+    return made

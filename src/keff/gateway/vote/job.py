@@ -21,6 +21,7 @@ from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
 from keff.policy import Policy
 from keff.protocol.reply import counts_of
+from keff.sampling.verifier import Verifier
 
 
 @dataclass(slots=True)
@@ -28,10 +29,10 @@ class RequestJob(RequestSpending):
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
     The paths that came back took ``times``. ``limits`` are the rate limits that the upstream told last.
-    ``reads_logprobs`` says that its policy reads log-probabilities. ``reader`` reads its answers; without one
-    ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``tab`` is its account
-    with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is what is
-    deployed without the gateway.
+    ``verifier`` rates its paths where its policy reads that; ``reads_logprobs`` says that it reads
+    log-probabilities. ``reader`` reads its answers; without one ``asked`` is what the prompt says of its
+    answer, and ``kind`` what it came to be. ``tab`` is its account with the branches of a plan that has
+    several, of which ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
     """
 
     name: str
@@ -45,6 +46,7 @@ class RequestJob(RequestSpending):
     vote: Vote | None = None
     stop: str = ""
     paths: int = 0
+    verifier: Verifier | None = None
     reads_logprobs: bool = False
     share: float | None = None
     reader: Reader | None = None

@@ -84,15 +84,10 @@ REASONS: dict[Cause, str] = {
 }
 
 
-def reads_verifier(policy: Policy, verifier: Verifier | None) -> bool:
-    """Return whether a policy reads the verifier's confidence."""
+def read_verifier(policy: Policy, verifier: Verifier | None) -> Verifier | None:
+    """Return the verifier where a policy reads its confidence; others read log-probabilities, or none."""
     name = confidence_of(policy)
-    return verifier is not None and name is not None and name not in LOGPROBS
-
-
-def reads_logprobs(policy: Policy, verifier: Verifier | None) -> bool:
-    """Return whether a policy reads log-probabilities, which the upstream has to be asked for."""
-    return confidence_of(policy) is not None and not reads_verifier(policy, verifier)
+    return None if name is None or name in LOGPROBS else verifier
 
 
 async def ratings(
