@@ -14,13 +14,14 @@ import argparse
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
 from keff.analysis.mix.claims import claims_of
-from keff.analysis.mix.drop import GIVEN_UP, LOOKS, beaten
+from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_it
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
@@ -140,10 +141,28 @@ class Pilot:
     part: Aligned
     costs: tuple[FloatArray, ...]
 
-    @property
+    @cached_property
     def rule(self) -> WorthRule:
         """The rule of worth on this pilot."""
         return WorthRule(self.table.accuracy, self.table.cost, self.table.single, self.ids)
+
+    @cached_property
+    def default(self) -> PlanChoice:
+        """The choice without an aim."""
+        return choose(self.table, self.ids, MixAim())
+
+    @cached_property
+    def looks(self) -> list[tuple[int, FloatArray, FloatArray]]:
+        """The questions of each look, the expected losses of branches there, and the cost of a path."""
+        return [
+            (look, expected_losses(self.part.take(np.arange(look))), self.path_cost(look))
+            for look in LOOKS
+            if look < self.part.n
+        ]
+
+    def path_cost(self, questions: int) -> FloatArray:
+        """Return the mean cost of a path of each branch on the first questions [A]."""
+        return np.array([float(cost[:questions].mean()) for cost in self.costs])
 
     def regret(self, plan: int, worth: float) -> float:
         """Return what the best plan has more at a worth in median path costs, in points."""
@@ -155,16 +174,12 @@ class Pilot:
 
         As ``keff pilot`` looks at it: after some questions, at the branches that are still drawn.
         """
-        names, size = list(self.part.names), self.part.n
-        ends = dict.fromkeys(names, size)
-        for look in (look for look in LOOKS if look < size):
-            going = [place for place, name in enumerate(names) if ends[name] == size]
-            first = self.part.take(np.arange(look))
-            some = replace(first, branches=tuple(first.branches[place] for place in going))
-            paid = [self.costs[place][:look] for place in going]
-            ends |= dict.fromkeys(beaten(some, paid, given_up), look)
-        spent = sum(float(cost[: ends[name]].sum()) for name, cost in zip(names, self.costs, strict=True))
-        kept = [all(ends[names[b]] == size for b in plan.branches) for plan in self.table.plans]
+        ends = np.full(len(self.costs), self.part.n)
+        for look, losses, cost in self.looks:
+            going = np.flatnonzero(ends == self.part.n)
+            ends[going[list(not_worth_it(losses[np.ix_(going, going)], cost[going], given_up))]] = look
+        spent = sum(float(cost[:end].sum()) for cost, end in zip(self.costs, ends, strict=True))
+        kept = [bool((ends[list(plan.branches)] == self.part.n).all()) for plan in self.table.plans]
         return np.flatnonzero(kept), spent / sum(float(cost.sum()) for cost in self.costs)
 
     def after_dropping(self, worth: float, given_up: float = GIVEN_UP) -> int:
@@ -246,11 +261,6 @@ def best_in_truth(pilot: Pilot, worth: float) -> int:
     return int(np.argmax(np.where(pilot.table.single, net, -np.inf)))
 
 
-def by_default(pilot: Pilot) -> PlanChoice:
-    """Return the choice without an aim."""
-    return choose(pilot.table, pilot.ids, MixAim())
-
-
 def best_on_all(pilot: Pilot, worth: float) -> int:
     """Return the plan that is best on all questions of the group, the pilot's too."""
     return int(np.argmax(worth * pilot.on_all[0] - pilot.on_all[1]))
@@ -263,7 +273,7 @@ def best_in_full(pilot: Pilot, worth: float) -> int:
 
 def holding(pilot: Pilot, _: float) -> int:
     """Return the cheapest plan that is in truth as accurate as A: no default that holds it costs less."""
-    as_good = pilot.true >= pilot.true[by_default(pilot).best] - EXACTLY
+    as_good = pilot.true >= pilot.true[pilot.default.best] - EXACTLY
     return int(np.argmin(np.where(as_good, pilot.paid, np.inf)))
 
 
@@ -284,8 +294,8 @@ def print_regret(known: Known) -> None:
         "best on the pilot's questions, all paths": best_in_full,
         "oracle of one branch": best_in_truth,
         "oracle that holds A's accuracy": holding,
-        "default": lambda pilot, _: by_default(pilot).taken,
-        "A": lambda pilot, _: by_default(pilot).best,
+        "default": lambda pilot, _: pilot.default.taken,
+        "A": lambda pilot, _: pilot.default.best,
     }
     head = "| | " + " | ".join(f"V = {worth:g}" for worth in WORTHS) + " |\n|---|" + "--:|" * len(WORTHS)
     for some, what in ((known, "all groups"), (full, "groups with 90 questions or more in a pilot")):
@@ -313,7 +323,7 @@ def print_default(known: Known) -> None:
     print("|---|--:|--:|--:|--:|--:|--:|")
     ratios: list[FloatArray] = []
     for group, pilots in known.items():
-        chosen = [by_default(pilot) for pilot in pilots]
+        chosen = [pilot.default for pilot in pilots]
         taken, best, cheap = (
             np.mean([p.paid[getattr(c, name)] for p, c in zip(pilots, chosen, strict=True)])
             for name in ("taken", "best", "cheap")

@@ -29,6 +29,8 @@ def plain(value: object) -> Json:
         return value
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, Result):
+        return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -103,8 +105,9 @@ def text_table(
 ) -> str:
     """Return rows as text: the first column to the left, the others to the right, nothing cut.
 
-    Where ``width`` is too small the first column folds, after ``/`` or ``,`` or a space if it can, and where
-    that does not do, the columns that do not fit follow in another table with the same first column.
+    Where ``width`` is too small a first cell that is wider than its column stands on lines of its own, folded
+    after ``/`` or ``,`` or a space if it can; and where that does not do, the columns that do not fit follow
+    in another table with the same first column.
     """
     lines = [tuple(head), *map(tuple, body)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -119,13 +122,16 @@ def text_table(
             left = width - first
         parts[-1].append(place)
         left -= needed + 2
-    drawn = ["\n".join(_drawn(line, first, widths, part) for line in lines if any(line)) for part in parts]
+    drawn = [
+        "\n".join(_drawn(line, (first, width), widths, part) for line in lines if any(line)) for part in parts
+    ]
     drawn[0] = "\n".join([*wrap(title, width), drawn[0]])
     return "\n\n".join(drawn)
 
 
-def _drawn(line: Sequence[str], first: int, widths: Sequence[int], part: Sequence[int]) -> str:
-    *before, last = _folded(line[0], first)
+def _drawn(line: Sequence[str], room: tuple[int, int], widths: Sequence[int], part: Sequence[int]) -> str:
+    first, width = room
+    *before, last = [line[0]] if len(line[0]) <= first else [*_folded(line[0], width), ""]
     cells = "".join(f"  {line[place]:>{widths[place]}}" for place in part)
     return "\n".join([*before, f"{last:<{first}}{cells}".rstrip()])
 

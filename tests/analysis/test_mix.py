@@ -441,10 +441,18 @@ def test_pilots_of_an_exam_are_told_how_little_they_say() -> None:
 
 
 def test_the_verdict_never_denies_what_the_frontier_shows() -> None:
-    """What is cheaper than the plan and more accurate on the pilot is named as declined, with the reason."""
+    """What is cheaper than the plan and more accurate on the pilot is named as declined, with the reason.
+
+    And what costs more is not said to save, however dear a right answer is.
+    """
+    prices = {f"b{number}": Price(path=path) for number, path in enumerate((0.1, 0.3, 1.0))}
+    dear = MixSettings(cap=4, aim=MixAim(value_per_correct=1e4), prices=prices)
+    verdicts = set[str]()
     for seed in range(8):
         aligned = group(60, 4, seed, p=(0.7, 0.72, 0.8), tokens=(100, 300, 1000))
-        found = combine_branches(aligned, MixSettings(cap=4))
+        found = combine_branches(aligned, dear if seed > 3 else MixSettings(cap=4))
+        assert found.advice.cost_ratio.value < 1 or "saves" not in found.advice.verdict
+        verdicts.add(found.advice.verdict)
         taken = found.advice.plan
         better = [
             line.policy
@@ -455,6 +463,7 @@ def test_the_verdict_never_denies_what_the_frontier_shows() -> None:
         assert not better or any(policy in found.advice.because for policy in better)
         product = found.advice.by_model * found.advice.by_cascade
         assert product == pytest.approx(taken.cost.value / found.best_single.cost.value, rel=1e-4)
+    assert "does not save" in verdicts
 
 
 def test_the_pilot_is_paid_back_by_what_the_plan_saves() -> None:

@@ -188,6 +188,11 @@ def test_a_table_that_fits_is_one_and_what_does_not_follows() -> None:
     assert text_table(head, [row], 20) == (
         "policy    accuracy\nlead_k:3     71.9%\n\npolicy    tokens\nlead_k:3       6"
     )
+    long = ("cascade:small(fixed:1)/large(lead_k:3,cap=8)", "71.9%", "6")
+    assert text_table(head, [long, row], 36) == (
+        "policy              accuracy  tokens\ncascade:small(fixed:1)/\nlarge(lead_k:3,cap=8)\n"
+        "                       71.9%       6\nlead_k:3               71.9%       6"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,27 +43,43 @@ class DroppedBranch:
     spent: float
 
 
-def beaten(group: Aligned, costs: Sequence[FloatArray], given_up: float = GIVEN_UP) -> dict[str, str]:
+def beaten(group: Aligned, costs: Sequence[FloatArray]) -> dict[str, str]:
     """Return which branches are not worth drawing on beside a cheaper one, and beside which.
 
-    Those where the expected loss of accuracy without them, E[max(theta_b - theta_a, 0)] under a flat prior
-    and normal errors (the expected value of perfect information), is below ``given_up`` times the share of
-    the pilot's cost that they take: both in the accuracy of a path and in that of the vote of all paths, for
-    a branch may be poor by the path and good by its vote. ``costs`` [n, K_a] are those of each branch's
-    paths. The cheapest branch is beaten by none, so one stays.
+    ``costs`` [n, K_a] are those of each branch's paths; see ``not_worth_it``.
+    """
+    found = not_worth_it(expected_losses(group), np.array([float(paid.mean()) for paid in costs]))
+    return {group.names[b]: group.names[a] for b, a in found.items()}
+
+
+def not_worth_it(losses: FloatArray, cost: FloatArray, given_up: float = GIVEN_UP) -> dict[int, int]:
+    """Return which branches are dropped, and beside which, by ``expected_losses`` and costs of a path [A].
+
+    Those of which the loss is below ``given_up`` times the share of the pilot's cost that they take. The
+    cheapest branch is beaten by none, so one stays.
+    """
+    beside = np.where(cost < cost[:, None], losses, np.inf)
+    out = beside.min(axis=1) < given_up * cost / max(float(cost.sum()), 1e-300)
+    return {b: int(np.argmin(beside[b])) for b in np.flatnonzero(out).tolist()}
+
+
+def expected_losses(group: Aligned) -> FloatArray:
+    """Return what accuracy is expected to be lost without branch b beside branch a alone [b, a].
+
+    E[max(theta_b - theta_a, 0)] under a flat prior and normal errors (the expected value of perfect
+    information), in the accuracy of a path or in that of the vote of all paths, whichever is more: a branch
+    may be poor by the path and good by its vote.
     """
     votes = [branch.votes for branch in group.branches]
+    ids = np.unique(group.clusters, return_inverse=True)[1]
     path = np.array([own.scored().mean(axis=1) for own in votes])
     vote = np.array([weighted_plurality(own, np.ones(own.k)) for own in votes])
-    cost = np.array([float(paid.mean()) for paid in costs])
-    ids = np.unique(group.clusters, return_inverse=True)[1]
-    out: dict[str, str] = {}
-    for b, name in enumerate(group.names):
-        loss = np.maximum(expected_loss(path - path[b], ids), expected_loss(vote - vote[b], ids))
-        loss[cost >= cost[b]] = np.inf
-        if loss.min() < given_up * cost[b] / max(float(cost.sum()), 1e-300):
-            out[name] = group.names[int(np.argmin(loss))]
-    return out
+    return np.array(
+        [
+            np.maximum(*(expected_loss(right - right[b], ids) for right in (path, vote)))
+            for b in range(len(votes))
+        ]
+    )
 
 
 def expected_loss(lead: FloatArray, ids: IntArray) -> FloatArray:
@@ -71,8 +87,7 @@ def expected_loss(lead: FloatArray, ids: IntArray) -> FloatArray:
     mean: FloatArray = lead.mean(axis=1)
     error: FloatArray = np.maximum(errors(lead, ids), UNSEEN / len(ids))
     z: FloatArray = mean / error
-    below: FloatArray = ndtr(-z)
-    return error * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) - mean * below
+    return error * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) - mean * ndtr(-z)
 
 
 def dropped_branch(pair: Aligned, costs: Sequence[FloatArray]) -> DroppedBranch:

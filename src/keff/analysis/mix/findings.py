@@ -15,11 +15,11 @@ from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
 from keff.records import TERMINAL, Finding, Interval, Json, Note, Result, number, plain, text_table
 
-Verdict = Literal["saves", "one branch is enough", "probably saves", "pilot too small"]
+Verdict = Literal["saves", "probably saves", "does not save", "one branch is enough", "pilot too small"]
 
 
 @dataclass(frozen=True, slots=True)
-class BranchLine:
+class BranchLine(Result):
     """One branch: accuracy ``p`` and correlation ``c`` of its paths, mean ``tokens`` and ``cost`` of a path.
 
     ``adds`` is what the best plan over all branches has more in accuracy than the best one that costs no
@@ -34,19 +34,11 @@ class BranchLine:
     cost: float
     adds: float | None
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the line as ``--json`` shows it."""
-        return {
-            "name": self.name,
-            "model": self.model,
-            "p": self.p.value,
-            "c": self.c.value,
-            "p_interval": self.p,
-            "c_interval": self.c,
-            "tokens": self.tokens,
-            "cost": self.cost,
-            "adds": self.adds,
-        }
+    def to_dict(self) -> dict[str, Json]:
+        """Return the line as ``--json`` shows it: values, and beside them their intervals."""
+        told = Result.to_dict(self)
+        values: dict[str, Json] = {"p": plain(self.p.value), "c": plain(self.c.value)}
+        return told | values | {"p_interval": told["p"], "c_interval": told["c"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +57,19 @@ class PlanLine(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class WorthLine:
+class WorthLine(Result):
     """The plan that is taken where a right answer is worth at least ``worth``, in the unit of costs."""
 
     worth: float
     plan: PlanLine
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Json]:
         """Return the line as ``--json`` shows it."""
         return {"from": self.worth, **self.plan.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
-class MixAdvice:
+class MixAdvice(Result):
     """The recommended plan and what may be claimed of it, all corrected for the choice on the same pilot.
 
     Its ``accuracy``; ``cost_ratio`` and ``accuracy_difference`` against the best single branch's plan;
@@ -97,24 +89,14 @@ class MixAdvice:
     questions_needed: int | None
     because: str
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the advice as ``--json`` shows it."""
-        ratio, difference = self.against_cheap
-        return {
-            "verdict": self.verdict,
-            "policy": self.plan.policy,
-            "branches": list(self.plan.branches),
-            "accuracy": self.accuracy,
-            "accuracy_on_pilot": self.plan.accuracy,
-            "cost": self.plan.cost,
-            "cost_ratio": self.cost_ratio,
-            "accuracy_difference": self.accuracy_difference,
-            "against_cheap": {"cost_ratio": ratio, "accuracy_difference": difference},
-            "by_model": self.by_model,
-            "by_cascade": self.by_cascade,
-            "questions_needed": self.questions_needed,
-            "because": self.because,
-        }
+    def to_dict(self) -> dict[str, Json]:
+        """Return the advice as ``--json`` shows it, with the plan's policy, branches and cost."""
+        told, plan = Result.to_dict(self), self.plan.to_dict()
+        ratio, difference = map(plain, self.against_cheap)
+        del told["plan"]
+        told["against_cheap"] = {"cost_ratio": ratio, "accuracy_difference": difference}
+        shown = {"policy": "policy", "branches": "branches", "accuracy": "accuracy_on_pilot", "cost": "cost"}
+        return told | {name: plan[own] for own, name in shown.items()}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,9 +141,8 @@ class MixFindings(Finding):
         """Return an amount of what cost is counted in, in words."""
         return f"${short(value)}" if self.cost_unit == "dollars" else f"{short(value)} {self.cost_unit}"
 
-    @property
-    def headline(self) -> str:
-        """The recommendation in words: which branches to ask, and what that costs and loses."""
+    def line(self) -> str:
+        """Return the recommendation in words: which branches to ask, and what that costs and loses."""
         plan, advice = self.advice.plan, self.advice
         first, *others = plan.branches
         if not others:
@@ -176,24 +157,20 @@ class MixFindings(Finding):
         points = 100 * advice.accuracy_difference.value
         return f"{asked}: {change:+.0f}% cost, {points:+.1f} points against the best single branch's plan."
 
-    def line(self) -> str:
-        """Return the recommendation in words."""
-        return self.headline
-
     def rows(self) -> list[tuple[str, ...]]:
-        """Return one line for each branch: accuracy, cost, what it adds, and c with each of them."""
-        names = [branch.name for branch in self.branches]
+        """Return one line for each branch: accuracy, cost, what it adds, and c with each, by number."""
         found = [
             (
-                branch.name,
+                f"{place} {branch.name}",
                 number(branch.p.value, ".1%"),
                 short(branch.cost),
                 "" if branch.adds is None else f"{100 * branch.adds:.1f}",
                 *(number(cell.value) for cell in row),
             )
-            for branch, row in zip(self.branches, self.c_between, strict=True)
+            for place, (branch, row) in enumerate(zip(self.branches, self.c_between, strict=True), 1)
         ]
-        return [("branch", "accuracy", f"cost, {self.cost_unit}", "adds", *names), *found]
+        numbers = (f"c {place + 1}" for place in range(len(found)))
+        return [("branch", "accuracy", f"cost, {self.cost_unit}", "adds, points", *numbers), *found]
 
     @property
     def worth_line(self) -> str:
@@ -211,7 +188,8 @@ class MixFindings(Finding):
         cost = f"The recorded paths of this pilot cost {self.amount(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
-        return f"{cost}; against the best single branch's plan that is saved in {self.pays_back:,} questions."
+        saved = f"{short(self.pays_back)} questions"
+        return f"{cost}; against the best single branch's plan that is saved in {saved}."
 
     @property
     def ceiling_line(self) -> str:
@@ -222,9 +200,9 @@ class MixFindings(Finding):
     def statements(self, width: int = TERMINAL, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""
         advice = self.advice
-        yield self.headline
-        yield f"{advice.verdict[0].upper()}{advice.verdict[1:]}: {advice.plan.policy}"
-        yield f"{advice.because}."
+        yield self.line()
+        yield f"{advice.verdict.capitalize()}: {advice.because}."
+        yield f"Policy: {advice.plan.policy}"
         if math.isfinite(advice.cost_ratio.value):
             yield f"Accuracy {advice.accuracy.percent()}, corrected for the choice on this pilot."
             if advice.plan.policy != self.best_single.policy:
@@ -241,14 +219,17 @@ class MixFindings(Finding):
                 f"{points(dropped.difference)} points against {dropped.by} there, "
                 f"at {dropped.cost_ratio:.3g} times its cost."
             )
+        yield self.ceiling_line
         yield from self._tables(width)
 
     def _tables(self, width: int) -> Iterator[str]:
         """Yield the tables of the branches, and of the plans on the frontier or taken at some worth."""
         head, *body = self.rows()
-        title = f"{len(self.branches)} branches on {self.n} shared questions; correlation of two paths, c"
+        title = (
+            f"{len(self.branches)} branches on {self.n} shared questions; c: how the correctness of a path "
+            "correlates with that of a path of branch 1, 2, and so on"
+        )
         yield "\n" + text_table(head, body, width, title)
-        yield f"\n{self.ceiling_line}"
         taken = self.advice.plan.policy
         held = {line.plan.policy: line.plan for line in self.by_worth}
         best = 0.0
@@ -276,32 +257,10 @@ class MixFindings(Finding):
 
     def to_dict(self) -> dict[str, Json]:
         """Return the object of ``keff mix --json``; undefined numbers are None."""
-        table: dict[str, object] = {
-            "n": self.n,
-            "clusters": self.clusters,
-            "k": self.paths,
-            "cap": self.cap,
-            "cost_unit": self.cost_unit,
-            "branches": [branch.to_dict() for branch in self.branches],
-            "c_between": [[cell.value for cell in row] for row in self.c_between],
-            "c_between_intervals": self.c_between,
-            "r_between": self.r_between,
-            "k_eff_of_one_each": self.k_eff,
-            "ceiling": self.ceiling,
-            "frontier": [plan.to_dict() for plan in self.frontier],
-            "singles": [plan.to_dict() for plan in self.singles],
-            "dropped": self.dropped,
-            "escalation": self.escalation,
-            "best_single": self.best_single.to_dict(),
-            "cheap_single": self.cheap_single.to_dict(),
-            "recommendation": self.advice.to_dict(),
-            "by_worth": [line.to_dict() for line in self.by_worth],
-            "pays_from": self.pays_from,
-            "pilot_cost": self.pilot_cost,
-            "pays_back": self.pays_back,
-            "warnings": self.warnings,
-        }
-        return {name: plain(value) for name, value in table.items()}
+        names = {"paths": "k", "k_eff": "k_eff_of_one_each", "advice": "recommendation"}
+        told = {names.get(name, name): value for name, value in Result.to_dict(self).items()}
+        values = [[cell.value for cell in row] for row in self.c_between]
+        return told | {"c_between": plain(values), "c_between_intervals": told["c_between"]}
 
 
 def short(value: float) -> str:

@@ -258,27 +258,37 @@ class MixAnalysis:
 
     def _verdict(self, taken: PlanLine, best: Against) -> tuple[Verdict, int | None, str]:
         tolerance = self.settings.tolerance
-        ratio, gain = best.cost_ratio().value, 100 * best.difference
-        against = f"cost x {ratio:.2f}, accuracy {gain:+.1f} points against the best single branch's plan"
         by_model, by_cascade = self._savings()
-        if len(taken.branches) > 1 and by_model < 1 - EQUAL:
-            against += f" (x {by_model:.2f} by the choice of the model, x {by_cascade:.2f} by asking several)"
         declined = self._declined()
         if len(taken.branches) == 1:
             own = self.table.plans[self.choice.best]
             model = self.group.names[own.branches[0]]
-            why = f"{against}, by the choice of the model" if taken.branches[0] != model else ""
+            why = (
+                "it differs from the best single branch's plan by the model"
+                if taken.branches[0] != model
+                else ""
+            )
             nothing = "no other plan is as accurate and cheaper on this pilot"
             return "one branch is enough", None, _joined(why, declined or nothing)
+        split = ""
+        if by_model < 1 - EQUAL:
+            split = f"cost x {by_model:.2f} by the choice of the model, x {by_cascade:.2f} by asking several"
         if best.saves(tolerance):
-            return "saves", None, _joined(against, declined)
-        needed = best.questions_needed(self.group.n, tolerance)
-        further = (
-            "more questions would not show a saving at these figures"
-            if needed is None
-            else f"about {needed} more questions would tell"
-        )
-        return "probably saves", needed, _joined(against, further, declined)
+            shown = f"it costs less and loses at most {100 * tolerance:g} points, each shown at 95%"
+            return "saves", None, _joined(shown, split, declined)
+        if needed := best.questions_needed(self.group.n, tolerance):
+            return (
+                "probably saves",
+                needed,
+                _joined(f"about {needed} more questions would tell", split, declined),
+            )
+        if best.log_ratio < 0:
+            why = f"it is cheaper and loses more than {100 * tolerance:g} points"
+        elif best.difference > 0:
+            why = "it is taken for its accuracy"
+        else:
+            why = "corrected for the choice on this pilot, it is neither cheaper nor more accurate"
+        return "does not save", None, _joined(why, split, declined)
 
     def _declined(self) -> str:
         """Name the plan that looks better than the one that is taken, if there is one, and why it is left."""
@@ -295,7 +305,7 @@ class MixAnalysis:
             why = "the best of many plans is so in part by luck, and it may lose accuracy on other questions"
         return (
             f"{self.table.plans[place].spec} looks better on this pilot (cost x {share:.2f}, accuracy "
-            f"{points:+.1f} points) and is declined: {why}"
+            f"{points:+.1f} points) and is declined, for {why}"
         )
 
     def _useless(self) -> list[Note]:

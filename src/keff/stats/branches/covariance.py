@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,8 +52,7 @@ class Between:
         return _divided(self.latent, np.sqrt(np.where(positive, product, np.nan)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(NamedTuple):
     """Totals of clusters, or of all but one: each [...] with A or A x A behind."""
 
     n: FloatArray
@@ -77,7 +77,7 @@ def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Be
     if units < 2:
         raise ValueError("the covariance of branches needs at least two independent questions")
     sums = _sums(means, correct, ids, units)
-    total = _Sums(*(np.asarray(part.sum(axis=0)) for part in _parts(sums)))
+    total = _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
     p, variance, latent = _covariance(total, k, units)
     return Between(p, variance, latent, k, units)
 
@@ -95,25 +95,22 @@ def correlation_intervals(
     whole = between(correct, clusters)
     units = whole.units
     sums = _sums(means, correct, ids, units)
-    parts = [np.asarray(part.sum(axis=0) - part) for part in _parts(sums)]
-    z = np.full((units, len(k), len(k)), np.nan)
+    few = units * np.minimum(whole.p, 1 - whole.p) < SCARCE
+    left: FloatArray = np.full((units, len(k), len(k)), np.nan)
     if units > 2:
-        _, variance, latent = _covariance(_Sums(*parts), k, units - 1)
-        scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
-        # Fisher's z of a correlation of 1 is infinite.
-        z = np.arctanh(np.clip(_divided(latent, scale), -1 + 1e-9, 1 - 1e-9))
-    error = np.sqrt((units - 1) / units * np.square(z - z.mean(axis=0)).sum(axis=0))
-    half = float(stdtrit(units - 1, (1 + level) / 2)) * error
-    scarce = units * np.minimum(whole.p, 1 - whole.p) < SCARCE
+        _, variance, latent = _covariance(_left_out(sums), k, units - 1)
+        left = _divided(latent, np.sqrt(variance[:, :, None] * variance[:, None, :]))
+    half = float(stdtrit(units - 1, (1 + level) / 2))
     lowest, highest = _ranges(whole)
-    c = whole.c
-    return [
-        [
-            _interval(c[a, b], half[a, b], (lowest[a, b], highest[a, b]), scarce=bool(scarce[a] or scarce[b]))
-            for b in range(len(k))
-        ]
-        for a in range(len(k))
-    ]
+
+    def interval(a: int, b: int) -> Interval:
+        c = float(whole.c[a, b])
+        if np.isfinite(c) and (few[a] or few[b] or not np.isfinite(left[:, a, b]).all()):
+            lo, hi = (float(limit) if np.isfinite(limit) else None for limit in (lowest[a, b], highest[a, b]))
+            return Interval(c, lo, hi, RANGE)
+        return _jackknifed(c, left[:, a, b], half)
+
+    return [[interval(a, b) for b in range(len(k))] for a in range(len(k))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +155,15 @@ def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
     if units < 3:
         raise ValueError("the correlation of templates needs at least three independent questions")
     sums = _sums(means, correct, ids, units)
-    whole = _Sums(*(np.asarray(part.sum(axis=0)) for part in _parts(sums)))
-    others = _Sums(*(np.asarray(part.sum(axis=0) - part) for part in _parts(sums)))
+    whole = _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
     values = _levels(whole, k, units)
-    drawn = _levels(others, k, units - 1)
+    drawn = _levels(_left_out(sums), k, units - 1)
     half = float(stdtrit(units - 1, (1 + level) / 2))
     p = float(whole.y.sum() / whole.n / len(k))
     scarce = units * min(p, 1 - p) < SCARCE
-    within, apart = (
-        _jackknifed(float(values[at]), drawn[:, at], half, np.arctanh, np.tanh, scarce=scarce)
-        for at in range(2)
-    )
+    within, apart = (_jackknifed(float(values[at]), drawn[:, at], half, scarce=scarce) for at in range(2))
     gap, gaps = float(values[0] - values[1]), drawn[:, 0] - drawn[:, 1]
-    difference = _jackknifed(gap, gaps, half, np.positive, np.positive, scarce=scarce)
+    difference = _jackknifed(gap, gaps, half, scarce=scarce, fisher=False)
     return BlockCorrelation(len(k), tuple(int(each) for each in k), within, apart, difference)
 
 
@@ -187,37 +180,23 @@ def _levels(total: _Sums, k: IntArray, units: int) -> FloatArray:
 
 
 def _jackknifed(
-    value: float,
-    left_out: FloatArray,
-    half: float,
-    forth: Callable[[FloatArray], FloatArray],
-    back: Callable[[FloatArray], FloatArray],
-    *,
-    scarce: bool,
+    value: float, left_out: FloatArray, half: float, *, scarce: bool = False, fisher: bool = True
 ) -> Interval:
-    """Return an interval from values with one cluster left out, on a scale where they are near normal."""
+    """Return an interval from values with one cluster left out: of correlations on Fisher's scale."""
     if not np.isfinite(value) or scarce:
         return Interval(
             value, None, None, "undefined" if not scarce else "no interval: too few right or wrong"
         )
-    edge = 1 - 1e-9 if forth is np.arctanh else np.inf
-    z = forth(np.clip(left_out, -edge, edge))
-    units = left_out.size
-    error = float(np.sqrt((units - 1) / units * np.square(z - z.mean()).sum()))
-    centre = forth(np.clip(np.asarray(value), -edge, edge))
-    lo, hi = (float(back(centre + sign * half * error)) for sign in (-1, 1))
-    return Interval(value, lo, hi, JACKKNIFE if forth is np.arctanh else "cluster jackknife")
-
-
-def _interval(c: float, half: float, possible: tuple[float, float], *, scarce: bool) -> Interval:
-    if not np.isfinite(c):
-        return Interval(float("nan"), None, None, "undefined")
-    if scarce or not np.isfinite(half):
-        lo, hi = (None if not np.isfinite(limit) else float(limit) for limit in possible)
-        return Interval(float(c), lo, hi, RANGE)
     # Fisher's z of a correlation of 1 is infinite.
-    centre = float(np.arctanh(np.clip(c, -1 + 1e-9, 1 - 1e-9)))
-    return Interval(float(c), float(np.tanh(centre - half)), float(np.tanh(centre + half)), JACKKNIFE)
+    edge = 1 - 1e-9
+    z: FloatArray = np.append(value, left_out)
+    z = np.arctanh(np.clip(z, -edge, edge)) if fisher else z
+    centre, others = z[0], z[1:]
+    units = others.size
+    error = float(np.sqrt((units - 1) / units * np.square(others - others.mean()).sum()))
+    ends = centre - half * error, centre + half * error
+    lo, hi = (float(np.tanh(end)) if fisher else float(end) for end in ends)
+    return Interval(value, lo, hi, JACKKNIFE if fisher else "cluster jackknife")
 
 
 def _ranges(whole: Between) -> tuple[FloatArray, FloatArray]:
@@ -250,19 +229,15 @@ def _sums(means: FloatArray, correct: Sequence[IntArray], ids: IntArray, units: 
     products = (means[:, :, None] * means[:, None, :]).reshape(n, -1)
     items = group_sums(products, ids, units).reshape(units, branches, branches)
     # Within a question: the unbiased variance of one path, NaN for a single one.
-    spread = [
-        means[:, a] * (1 - means[:, a]) * _per_degree(matrix.shape[1]) for a, matrix in enumerate(correct)
-    ]
-    within = group_sums(np.stack(spread, axis=1), ids, units)
+    k = np.array([matrix.shape[1] for matrix in correct])
+    spread = means * (1 - means) * np.where(k > 1, k / np.maximum(k - 1, 1), np.nan)
+    within = group_sums(spread, ids, units)
     return _Sums(size, size**2, y, size[:, None] * y, items, y[:, :, None] * y[:, None, :], within)
 
 
-def _per_degree(k: int) -> float:
-    return k / (k - 1) if k > 1 else float("nan")
-
-
-def _parts(sums: _Sums) -> tuple[FloatArray, ...]:
-    return (sums.n, sums.squared_n, sums.y, sums.n_y, sums.items, sums.clusters, sums.spread)
+def _left_out(sums: _Sums) -> _Sums:
+    """Return the totals of all clusters but each one."""
+    return _Sums(*(np.asarray(part.sum(axis=0) - part) for part in sums))
 
 
 def _covariance(total: _Sums, k: IntArray, units: int) -> tuple[FloatArray, FloatArray, FloatArray]:
