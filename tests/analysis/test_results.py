@@ -102,15 +102,20 @@ def made() -> list[tuple[str, Finding]]:
 def test_every_result_is_valid_under_its_schema(made: list[tuple[str, Finding]]) -> None:
     validator = pytest.importorskip("jsonschema").Draft202012Validator
     script = schemas()
+    told = set[str]()
     for command, result in made:
         shape = script.schema(command)
-        validator.check_schema(shape)
+        valid = validator(shape)
         printed = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-        validator(shape).validate(printed)
+        valid.validate(printed)
+        if command in told:
+            continue  # what the schema requires was seen with the first result of its kind
+        told.add(command)
+        validator.check_schema(shape)
         for name in printed:
             less = {other: value for other, value in printed.items() if other != name}
-            assert not validator(shape).is_valid(less), f"{command} without {name}"
-        assert not validator(shape).is_valid(printed | {"more": 1})
+            assert not valid.is_valid(less), f"{command} without {name}"
+        assert not valid.is_valid(printed | {"more": 1})
     runs = {"runs": [{"path": "x", **made[0][1].to_dict()}] * 2}
     validator(script.schema("analyze")).validate(runs)
     assert not validator(script.schema("analyze")).is_valid({"runs": [made[0][1].to_dict()]})

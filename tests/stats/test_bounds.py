@@ -54,14 +54,16 @@ def test_exact_law_gives_the_known_bounds(k0: int, low: float, high: float, digi
     assert hi == pytest.approx(high, abs=0.6 * 10**-digits)
 
 
-@pytest.mark.parametrize(("p", "c"), [(0.8, 0.6), (0.43, 0.45), (0.05, 0.3)])
+# Each law under two shapes: the program is solved alike in all of them.
 @pytest.mark.parametrize(
-    ("k0", "k"),
+    ("p", "c", "k0", "k"),
     [
-        (3, 9),
-        pytest.param(4, 32, marks=pytest.mark.slow),
-        pytest.param(6, 11, marks=pytest.mark.slow),
-        pytest.param(8, 101, marks=pytest.mark.slow),
+        (0.8, 0.6, 3, 9),
+        (0.05, 0.3, 3, 9),
+        pytest.param(0.43, 0.45, 4, 32, marks=pytest.mark.slow),
+        pytest.param(0.8, 0.6, 6, 11, marks=pytest.mark.slow),
+        pytest.param(0.05, 0.3, 8, 101, marks=pytest.mark.slow),
+        pytest.param(0.43, 0.45, 8, 101, marks=pytest.mark.slow),
     ],
 )
 def test_exact_bounds_enclose_and_touch_linear_programming(p: float, c: float, k0: int, k: int) -> None:
