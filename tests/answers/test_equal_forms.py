@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import made, objects
+from drawn import value as json_value
 from equal_forms import EQUAL_FORMS
 from how_many import examples
 from keff.answers import read, space
@@ -38,23 +40,7 @@ def test_different_answers_have_different_keys(spec: str) -> None:
         assert each.key(one[0]) != each.key(other[0]), (one[0], other[0])
 
 
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8)
-)
-DOCUMENTS = st.dictionaries(
-    st.text(max_size=5),
-    st.recursive(
-        SCALARS,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-        max_leaves=8,
-    ),
-    min_size=1,
-    max_size=5,
-)
+DOCUMENTS = objects(least=1)
 JSON = space("json")
 
 
@@ -76,7 +62,7 @@ def written(value: Any, rng: random.Random) -> str:
 
 @pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
-@given(document=DOCUMENTS, rng=st.randoms(use_true_random=False))
+@given(document=DOCUMENTS, rng=made(lambda rng: rng))
 def test_layout_and_order_of_names_never_change_a_json_key(document: Any, rng: random.Random) -> None:
     plain = JSON.key(json.dumps(document))
     assert plain is not None
@@ -88,7 +74,7 @@ def test_layout_and_order_of_names_never_change_a_json_key(document: Any, rng: r
 
 @pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
-@given(document=DOCUMENTS, rng=st.randoms(use_true_random=False), value=SCALARS)
+@given(document=DOCUMENTS, rng=made(lambda rng: rng), value=made(lambda rng: json_value(rng, depth=0)))
 def test_a_changed_value_always_changes_a_json_key(document: Any, rng: random.Random, value: Any) -> None:
     name = rng.choice(list(document))
     changed = {**document, name: value}
@@ -133,7 +119,7 @@ def test_what_is_not_json_abstains_with_its_reason(text: str, reason: str) -> No
 @pytest.mark.parametrize("spec", EQUAL_FORMS)
 @pytest.mark.parametrize(
     "text",
-    ["(" * 10_000, "[" * 10_000 + "]" * 10_000, "x " * 5_000_000, "1+" * 10_000 + "1", "SELECT (" * 5_000],
+    ["(" * 10_000, "[" * 10_000 + "]" * 10_000, "x " * 600_000, "1+" * 10_000 + "1", "SELECT (" * 5_000],
 )
 def test_hostile_texts_are_survived(spec: str, text: str) -> None:
     read(space(spec), text)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import texts
 from how_many import examples
 from keff.answers import Space, names, space
 from keff.answers.parts import workers
@@ -27,8 +28,7 @@ WORDS = r"""#### \boxed{ \frac{ } \frac12 \text{ $ $$ \( \) \[ \] \{ \} Answer: 
 </think> <answer> </answer> [ANSWER] <|channel|> ** ``` ```python def (A) B) C. A a I not yes no true 1 2,5
 1,234 .5 1/2 -7 − % € 1e9 1e999 x= \sqrt \pi \pm \cup , ( ) [ ] ' " \ assert f(1) == correct returns ٣ ½ １"""
 BLANKS = ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = ", "the answer is "]
-PIECES = st.sampled_from([*WORDS.split(), *BLANKS])
-TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
+TEXTS = texts(30, [*WORDS.split(), *BLANKS])
 
 
 @pytest.fixture(scope="module", autouse=True)

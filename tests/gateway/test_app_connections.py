@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app_rig import Serve, ask, port, raw_request, says, until
+from drawn import jsons
 from fault_server import Script
 from gateway_rig import QUESTION, gateway, make_plan
 from how_many import examples
@@ -89,15 +90,7 @@ def test_a_thousand_connections_at_once_are_all_answered(serve: Serve) -> None:
     assert heads == [b"HTTP/1.1 200 OK\r\n"] * wanted
 
 
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
+VALUES = jsons()
 FIELDS = st.sampled_from(
     [
         "model",

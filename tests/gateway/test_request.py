@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import INFINITE, jsons
 from gateway_rig import QUESTION, make_plan
 from how_many import examples
 from keff.gateway.http.errors import Problem
@@ -106,11 +107,7 @@ def test_a_header_that_is_no_number_is_refused() -> None:
     assert refused(raw(), {b"x-keff-k": b"many"}).param == "keff.k"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
+JSON = jsons(INFINITE)
 NAMES = ["model", "messages", "n", "stream", "seed", "stop", "tools", "temperature", "max_tokens", "top_k"]
 SPECS = st.sampled_from(
     ["off", "fixed:4", "lead_k:3", "esc", "adaptive_k", "fixed:1e9", "nope", ":", "cap=3"]

@@ -9,17 +9,14 @@ import httpx2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn import ANY_FLOAT, jsons
 from how_many import examples
 from keff.errors import EngineError
 from keff.gateway.http.stream import response_events
 from keff.protocol.responses import chat_usage, chat_view, choice_of, filled, response_usage
 from responses_rig import USAGE, says, served
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=12,
-)
+JSON = jsons(ANY_FLOAT)
 ITEM = st.fixed_dictionaries(
     {},
     optional={

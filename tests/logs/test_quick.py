@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import INFINITE, objects
 from how_many import examples
 from keff.errors import LogError
 from keff.logs.parts.lines import parse, quick_parse, quick_rows
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=12,
-)
 
 ODD = [
     b'{"id": 1, "id": 2}',
@@ -54,7 +49,7 @@ def test_odd_lines_are_read_alike(line: bytes, first: bool) -> None:
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(st.dictionaries(st.text(), VALUES), st.booleans(), st.integers(0, 40))
+@given(objects(INFINITE), st.booleans(), st.integers(0, 40))
 def test_any_line_is_read_alike(row: dict[str, object], ascii_only: bool, cut: int) -> None:
     line = json.dumps(row, ensure_ascii=ascii_only).encode("utf-8", "replace")
     for text in (line, line[: max(len(line) - cut, 0)]):
@@ -93,9 +88,7 @@ def test_lines_that_go_together_only_by_their_text_are_read_apart(lines: list[by
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(
-    st.lists(st.dictionaries(st.text(), VALUES), min_size=1, max_size=6), st.integers(0, 6), st.integers(1, 9)
-)
+@given(st.lists(objects(INFINITE), min_size=1, max_size=6), st.integers(0, 6), st.integers(1, 9))
 def test_lines_are_read_together_as_one_by_one(rows: list[dict[str, object]], torn: int, cut: int) -> None:
     lines = [json.dumps(row).encode() for row in rows]
     assert said_together(lines, first=True) == all_said(lines, first=True)

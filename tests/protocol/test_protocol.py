@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drawn import ANY_FLOAT, jsons
 from keff.errors import UsageError
 from keff.protocol.server import (
     LONGEST,
@@ -170,16 +171,7 @@ def test_bodies_that_grow_too_much_are_refused_early() -> None:
             Body(wrong)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["error", "message", "code", "type", "param", "detail"]), inner, max_size=4
-        )
-    ),
-    max_leaves=8,
-)
+JSON = jsons(ANY_FLOAT, ["error", "message", "code", "type", "param", "detail"])
 
 
 @given(JSON | st.binary(max_size=50), st.integers(100, 999))
@@ -231,11 +223,7 @@ def test_events_are_cut_alike_however_they_arrive(parts: list[bytes], data: Any)
     assert data_of(b"data: a\ndata:b\n\n") == b"a\nb"
 
 
-@given(
-    st.recursive(
-        st.floats() | st.integers() | st.text() | st.none(), lambda inner: st.lists(inner), max_leaves=6
-    )
-)
+@given(jsons(ANY_FLOAT))
 def test_what_is_sent_on_is_json_and_what_is_stored_is_utf_8(value: Any) -> None:
     json.loads(sendable(value), parse_constant=lambda name: pytest.fail(name))
     (words(value) or "").encode()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drawn import jsons
 from keff.errors import EngineError
 from keff.narrow import fields
 from keff.protocol.reply import apportion, choices_of, completions, summarize, token_counts
@@ -47,17 +48,8 @@ def test_tokens_are_counted_by_the_best_evidence() -> None:
     assert token_counts([choice("ab"), choice("abcdef")], None) == [1, 2]
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["choices", "message", "content", "index", "logprobs", "usage", "error", "x"]),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
+json_values = jsons(
+    (), ["choices", "message", "content", "index", "logprobs", "usage", "error", "x"], kinds=4
 )
 
 

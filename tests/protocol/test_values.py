@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drawn import INFINITE, jsons
 from keff.protocol.values import decoded, encoded, sendable
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
-)
+VALUES = jsons(INFINITE)
 
 
 @given(value=VALUES | st.sampled_from(["NaN", "\u2028 Infinity", "\ud83d", 10**400, 2**70]))
