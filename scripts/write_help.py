@@ -12,7 +12,8 @@ from typing import Any
 
 import typer
 
-from keff.cli import COMMANDS, build
+from keff.cli import COMMANDS
+from keff.cli._app import build
 from keff.cli._serve_options import ServeSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "help.md"

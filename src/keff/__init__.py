@@ -6,7 +6,9 @@ Names are loaded when they are first used, so ``import keff`` stays quick.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+
+# As type checkers know it; the module of that name takes as long to import as all of Python.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from keff.analysis.decision import Aim

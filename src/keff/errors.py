@@ -6,17 +6,18 @@ KeffError                 any of the below; the command line prints its one line
 │   ├── PlanError         a plan file does not fit
 │   ├── LogError          a recorded log cannot be read
 │   ├── PolicyError       a policy or its parameters are wrong
-│   └── PluginError       an unknown name, or an extra that is not installed
+│   ├── PluginError       an unknown name, or an extra that is not installed
+│   └── StoreError        a run folder is corrupt, foreign or cannot be written (a full disk)
 └── RunError              a failure while running: exit code 1
     ├── EngineError       the model or its server failed
-    ├── StoreError        a run folder is corrupt, foreign or cannot be written
     └── SandboxError      the sandbox cannot be trusted or is missing
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Characters of a wrong name that are compared and shown: names come from requests too.
 LONGEST_NAME = 60
@@ -54,6 +55,10 @@ class PluginError(UsageError):
     """An unknown plugin name, or an extra that is not installed."""
 
 
+class StoreError(UsageError):
+    """A run folder is corrupt, foreign or cannot be written."""
+
+
 class RunError(KeffError):
     """A failure while running."""
 
@@ -70,10 +75,6 @@ class EngineError(RunError):
         self.transient, self.refused = transient, refused
 
 
-class StoreError(RunError):
-    """A run folder is corrupt, foreign or cannot be written."""
-
-
 class SandboxError(RunError):
     """The sandbox cannot be trusted or is missing."""
 
@@ -83,6 +84,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
     The nearest name that is known, where one is near, then all.
     """
+    from difflib import get_close_matches
+
     names, shown = list(known), name[:LONGEST_NAME]
     near = get_close_matches(shown.lower().replace("-", "_"), names, n=1)
     meant = f"did you mean {near[0]}? There are" if near else "there are"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command_line import keff
+from keff.cli import COMMANDS
 
 NAMED = (
     "n",
@@ -244,13 +249,29 @@ def test_a_corrupt_run_is_one_line(questions: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     good("sample", questions, "--run", run, "--engine", "fake", "--n", 2)
     (run / "paths.sqlite").write_bytes(b"garbage" * 1000)
-    assert "is it a run of keff" in bad("analyze", run, code=1)
+    assert "is it a run of keff" in bad("analyze", run)
 
 
 def test_version_and_help() -> None:
-    assert keff("--version").stdout.startswith("keff ")
+    assert keff("--version").stdout == f"keff {metadata.version('keff')}\n"
     shown = keff("--help").stdout
-    assert all(name in shown for name in ("demo", "sample", "pilot", "analyze", "predict", "list"))
+    assert re.findall(r"^  (\w+) +[A-Z]", shown, re.MULTILINE) == COMMANDS
+    assert max(map(len, shown.splitlines())) <= 80
+    # Without a command it is wrong use, and shows the same.
+    alone = keff()
+    assert (alone.returncode, alone.stderr.strip()) == (2, shown.strip())
+
+
+def test_the_overview_imports_no_library() -> None:
+    code = (
+        "import sys; bare = set(sys.modules); sys.argv = ['keff', '--help']; "
+        "from keff.__main__ import main; main(); "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - bare})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "keff" in loaded and loaded <= sys.stdlib_module_names | {"keff"}
+    assert not loaded & {"typing", "re", "inspect"}
 
 
 @pytest.mark.slow

@@ -102,7 +102,7 @@ def test_a_disk_that_fills_up_is_one_line_and_costs_no_path(tmp_path: Path) -> N
     disk = ["bwrap", "--dev-bind", "/", "/", "--size", "8000000", "--tmpfs", str(tmp_path)]
     shell = [*disk, "bash", "-euc", SMALL_DISK.format(**words)]
     done = subprocess.run(shell, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode, done.stdout.splitlines()) == (0, ["ended 1"]), done.stderr
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["ended 2"]), done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("keff: ")]
     assert "the disk is full: free some space and run the same command again" in line
     found = re.search(r"run: (\d+) paths drawn, (\d+) kept from before, 8 questions", done.stderr)

@@ -12,6 +12,7 @@ import pytest
 
 from command_line import keff
 from keff import cli
+from keff.cli import _app
 from keff.paper import records
 from published_records import Truth, series_rows, write
 
@@ -122,7 +123,7 @@ def test_a_file_that_may_not_be_read_is_bad_input(
     def build(arguments: list[str]) -> None:
         raise PermissionError(13, "Permission denied", arguments[-1])
 
-    monkeypatch.setattr(cli, "build", build)
+    monkeypatch.setattr(_app, "build", build)
     monkeypatch.setattr(sys, "argv", ["keff", "analyze", "log.jsonl"])
     with pytest.raises(SystemExit) as found:
         cli.main()

@@ -1,0 +1,89 @@
+"""The commands as an application of typer, which holds only the one that runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from keff.cli import COMMANDS, module_of, overview, summary
+from keff.cli._start import UNUSED, as_given, only_compiled, postpone
+
+
+def _stub() -> None:
+    """Stand for a command whose module is not wanted in this process."""
+
+
+class _QuickStart:
+    """A command whose parameters are taken as they are given."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters."""
+        return list(map(as_given, cast("Any", super()).get_params(ctx)))
+
+
+class _Commands(_QuickStart, TyperGroup):
+    """All commands."""
+
+    def get_help(self, ctx: Any) -> str:  # noqa: ARG002
+        """Return the overview."""
+        return overview()
+
+
+class _GroupedHelp(_QuickStart, TyperCommand):
+    """A command whose help shows what matters first, and the rest under the heading of its group."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then options without a group, then each group in the order of its first option."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        parameters = cast("list[Any]", self.get_params(ctx))
+        for parameter in parameters:
+            if (record := parameter.get_help_record(ctx)) is None:
+                continue
+            argument = parameter.param_type_name == "argument"
+            heading = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
+            groups.setdefault(heading, []).append(record)
+        for heading, rows in sorted(
+            groups.items(), key=lambda group: group[0] not in ("Arguments", "Options")
+        ):
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def build(arguments: list[str]) -> typer.Typer:
+    """Make the app with the one command that ``arguments`` name, and stubs for the help of the others."""
+    app = typer.Typer(
+        name="keff",
+        cls=_Commands,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+
+    if "_KEFF_COMPLETE" in os.environ:
+        # A shell asks: typer knows how to answer, and the words so far say of which command.
+        importlib.import_module("typer.completion").completion_init()
+        words = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        arguments = words.split()[1:]
+
+    app.callback()(_stub)  # without which typer makes a lone command the whole application
+
+    named = next((argument for argument in arguments if not argument.startswith("-")), None)
+    # Nothing is said about the others where a command comes first: their first lines need not be read.
+    shown = (named,) if named in COMMANDS and arguments[0] == named else COMMANDS
+    for command in shown:
+        function: Callable[..., None] = _stub
+        if command == named:
+            postpone(UNUSED)
+            if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
+                only_compiled()
+            function = importlib.import_module(f"keff.cli.{module_of(command)}").command
+        # A service is set up by its environment: every flag of serve is also a variable.
+        settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None
+        app.command(command, help=summary(command), context_settings=settings, cls=_GroupedHelp)(function)
+    return app
