@@ -21,9 +21,13 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 import keff  # noqa: E402
 from keff.analysis.arms import compare  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
+from keff.analysis.scores import contest  # noqa: E402
 from keff.gateway.traffic.live import page as live_page  # noqa: E402
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent  # noqa: E402
 from keff.gateway.traffic.traffic import History  # noqa: E402
+from keff.reading.open import open_record  # noqa: E402
+from keff.reading.repeated import as_scored  # noqa: E402
+from keff.report.evals import write_comparison_page, write_noise_page  # noqa: E402
 from keff.report.mix_page import write_mix_page  # noqa: E402
 from keff.report.page import write_page  # noqa: E402
 
@@ -115,7 +119,7 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path
 
 @pytest.fixture(scope="module")
 def side_pages(folder: Path) -> list[Path]:
-    """The page of ``keff mix`` and that of the gateway."""
+    """The pages of ``keff mix``, ``keff noise``, ``keff compare`` and of the gateway."""
     logs = [write_log(folder / f"{name}.jsonl", rows(30, 6, seed)) for seed, name in enumerate("ab")]
     write_mix_page(keff.mix(*logs, names=["small & <i>cheap</i>", "large"]), folder / "mix.html")
     history, today = History(), GatewayChange(Baseline("fixed:8", 8))
@@ -126,26 +130,42 @@ def side_pages(folder: Path) -> list[Path]:
     share = {"value": 0.4, "lo": 0.3, "hi": 0.5}
     state = {"requests": 60, "paths_per_request": share | {"value": 4.5}, "saved": share, "now": "fixed:8"}
     (folder / "keff.html").write_bytes(live_page(state, [], history.told()))
-    return [folder / "mix.html", folder / "keff.html"]
+    write_noise_page([(logs[0].name, keff.noise(logs[0]))], folder / "noise.html")
+    scored = [as_scored(open_record(log)) for log in logs]
+    compared = contest(scored)
+    write_comparison_page(compared.pairs, compared.warnings, folder / "compare.html")
+    return [folder / f"{name}.html" for name in ("mix", "noise", "compare", "keff")]
+
+
+LETTERS = """all => all.map(e => {
+  const own = e.getBoundingClientRect(), all = e.ownerSVGElement.getBoundingClientRect();
+  return [own.height, own.left >= all.left - 1 && own.right <= all.right + 1];
+})"""
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_pages_of_mix_and_of_the_gateway_are_for_everyone(
+def test_every_page_is_for_everyone_and_nothing_is_clipped(
     browser: Any, side_pages: list[Path], width: int, scheme: str
 ) -> None:
+    clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 99))"
     for file in side_pages:
         screen = {"width": width, "height": 900}
         context = browser.new_context(viewport=screen, color_scheme=scheme, bypass_csp=True)
         page = context.new_page()
         page.goto(file.as_uri())
+        page.eval_on_selector_all("details", "all => all.forEach(e => e.open = true)")
         assert violations(page) == [], file.name
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (
             "nothing is wider than the screen"
         )
-        assert page.locator("h1").count() == 1 and page.locator("svg[role=img]").count() >= 2
+        assert page.eval_on_selector_all(".scroll, .t, figure", clipped) == [], file.name
+        assert page.locator("h1").count() == 1 and page.locator("svg[role=img]").count() >= 1
+        # Type in a drawing is scaled with it: it stays legible, and within it.
+        marks = page.eval_on_selector_all("svg text", LETTERS)
+        assert marks and min(high for high, _ in marks) > 9 and all(within for _, within in marks), file.name
+        page.set_viewport_size({"width": 688, "height": 1017})  # A4 between its margins
         page.emulate_media(media="print")
-        clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
-        assert page.eval_on_selector_all("figure", clipped) == 0, "a printed figure is whole"
+        assert page.eval_on_selector_all(".scroll, .t, figure", clipped) == [], "what is printed is whole"
         assert file.stat().st_size < 1_000_000
         context.close()
 
@@ -245,10 +265,13 @@ def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator(".tools").is_hidden()
-    page.set_viewport_size({"width": 688, "height": 900})  # A4 between its margins
+    page.set_viewport_size({"width": 688, "height": 1017})  # A4 between its margins
     wide = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.className)"
     assert page.eval_on_selector_all("table, .tiles, .chart svg", wide) == []
     assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).printColorAdjust") == "exact"
+    first, drawn = (page.locator(f"[data-chart=gain]{part}").bounding_box() for part in ("", " svg"))
+    assert first["y"] + first["height"] <= 1017, "the first chart stands on the first page"
+    assert first["height"] - drawn["height"] < 12, "and nothing is left empty below it"
 
 
 def test_hostile_output_stays_text(browser: Any, hostile: Path) -> None:

@@ -14,12 +14,11 @@ from keff.analysis.results.scores import Audit, Noise, PowerLine
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.records import Interval, Note
-from keff.report.mix_page import colour
+from keff.report.mix_page import WIDE, colour, round_ticks, svg_drawing, svg_line, svg_text
 from keff.report.template import filled
 
-# Units of the drawing, which is scaled to the page: the margins hold names on the left and numbers on the
-# right.
-WIDE, LEFT, RIGHT, ROW, TICKS = 900.0, 260.0, 60.0, 46.0, 5
+# In units of the drawing: the margins at the sides, and a row of a name above its interval.
+MARGIN, ROW = 30.0, 58.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +37,26 @@ def forest(bars: Sequence[Bar], title: str, *, shares: bool, zero: bool) -> Mark
     ends += [0.0] if zero else []
     low, high = min(ends), max(ends)
     room = max(high - low, 1e-9) * 0.05
-    low, high, tall = low - room, high + room, ROW * len(bars) + 60
+    low, high, tall = low - room, high + room, ROW * len(bars) + 66
 
     def x(value: float) -> float:
-        return LEFT + (WIDE - LEFT - RIGHT) * (value - low) / (high - low)
+        return MARGIN + (WIDE - 2 * MARGIN) * (value - low) / (high - low)
 
-    parts = [_tick(x(value), tall - 40, _label(value, shares)) for value in _ticks(low, high)]
+    parts = [_tick(x(value), tall - 46, _label(value, shares)) for value in round_ticks(low, high)]
     if zero:
-        parts.append(_line(x(0), 8, x(0), tall - 50, "axis"))
+        parts.append(svg_line(x(0), 8, x(0), tall - 56, "axis"))
     for place, bar in enumerate(bars):
-        y = 8 + ROW * (place + 0.5)
+        y = ROW * (place + 1) - 14
         if bar.chance is not None:
             box = Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="16" class="chance"/>')
             parts.append(box.format(x(-bar.chance), y - 8, x(bar.chance) - x(-bar.chance)))
-        parts.append(_text(_short(bar.name), LEFT - 14, y + 4, "end"))
+        parts.append(svg_text(_short(bar.name), MARGIN, y - 16, "start"))
         if (limits := bar.value.limits) is not None:
-            parts.append(_line(x(limits[0]), y, x(limits[1]), y, "reach"))
+            parts.append(svg_line(x(limits[0]), y, x(limits[1]), y, "reach"))
         dot = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="5" class="value"><title>{}</title></circle>')
         parts.append(dot.format(x(bar.value.value), y, bar.name))
-    parts.append(_text(title, (LEFT + WIDE - RIGHT) / 2, tall - 4, "middle"))
-    return _svg(tall, title, parts)
+    parts.append(svg_text(title, WIDE / 2, tall - 4, "middle"))
+    return svg_drawing(tall, title, parts)
 
 
 def power_figure(lines: Sequence[PowerLine], *, shares: bool) -> Markup:
@@ -65,50 +64,34 @@ def power_figure(lines: Sequence[PowerLine], *, shares: bool) -> Markup:
     title = "smallest difference found with 80% power, by questions"
     if not lines:
         return Markup("")
-    tall, left = 380.0, 70.0
+    tall, left = 380.0, 66.0
     sizes = [math.log(line.questions) for line in lines]
     low, wide = min(sizes), max(max(sizes) - min(sizes), 1e-9)
     top = max(line.difference for line in lines)
 
     def x(questions: int) -> float:
-        return left + (WIDE - left - 140) * (math.log(questions) - low) / wide
+        return left + (WIDE - left - MARGIN) * (math.log(questions) - low) / wide
 
     def y(value: float) -> float:
         return tall - 50 - (tall - 70) * value / top
 
     parts, last = list[Markup](), -math.inf
     for n in sorted({line.questions for line in lines}):
-        # The record's own size may lie beside a round one; names of five digits are this wide.
-        if x(n) - last >= 45:
+        # The record's own size may lie beside a round one; numbers of four digits are this wide.
+        if x(n) - last >= 64:
             parts.append(_tick(last := x(n), tall - 40, f"{n:,}"))
-    for value in _ticks(0.0, top):
+    for value in round_ticks(0.0, top):
         parts += [
-            _line(left, y(value), WIDE - 140, y(value), "grid"),
-            _text(_label(value, shares), left - 8, y(value) + 4, "end"),
+            svg_line(left, y(value), WIDE - MARGIN, y(value), "grid"),
+            svg_text(_label(value, shares), left - 8, y(value) + 4, "end"),
         ]
     for place, repeats in enumerate(sorted({line.repeats for line in lines})):
         own = sorted((line for line in lines if line.repeats == repeats), key=lambda line: line.questions)
         points = " ".join(f"{x(line.questions):.1f},{y(line.difference):.1f}" for line in own)
         curve = Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="2.5"/>')
         parts.append(curve.format(points, colour(place)))
-        row = 30.0 + 22 * place
-        key = Markup('<rect x="{:.1f}" y="{:.1f}" width="14" height="4" fill="{}"/>')
-        parts.append(key.format(WIDE - 120, row - 7, colour(place)))
-        parts.append(_text(f"{repeats} repeat{'s' * (repeats > 1)}", WIDE - 100, row, "start"))
-    parts.append(_text("questions (logarithmic)", (left + WIDE - 140) / 2, tall - 4, "middle"))
-    return _svg(tall, title, parts)
-
-
-def _svg(tall: float, title: str, parts: Sequence[Markup]) -> Markup:
-    head = Markup('<svg viewBox="0 0 {:g} {:g}" role="img" class="scores"><title>{}</title>')
-    return head.format(WIDE, tall, title) + Markup("").join(parts) + Markup("</svg>")
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return some round values between two ends."""
-    step = 10 ** math.floor(math.log10((high - low) / TICKS))
-    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= TICKS)
-    return [place * step for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    parts.append(svg_text("questions (logarithmic)", (left + WIDE - MARGIN) / 2, tall - 4, "middle"))
+    return svg_drawing(tall, title, parts)
 
 
 def _label(value: float, shares: bool) -> str:
@@ -116,21 +99,12 @@ def _label(value: float, shares: bool) -> str:
 
 
 def _short(name: str) -> str:
-    # Some 8 units a letter at 13 pixels; what tells files apart is mostly at their end.
-    return name if len(name) <= 30 else f"…{name[-29:]}"
+    # Some 11 units a letter on a telephone; what tells files apart is mostly at their end.
+    return name if len(name) <= 50 else f"…{name[-49:]}"
 
 
 def _tick(x: float, y: float, text: str) -> Markup:
-    return _line(x, y - 10, x, y - 4, "axis") + _text(text, x, y + 12, "middle")
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
-    line = Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>')
-    return line.format(x1, y1, x2, y2, kind)
-
-
-def _text(text: str, x: float, y: float, anchor: str) -> Markup:
-    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
+    return svg_line(x, y - 10, x, y - 4, "axis") + svg_text(text, x, y + 12, "middle")
 
 
 # Title, headers and rows.
@@ -139,7 +113,7 @@ Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One page: its question, the answer, some numbers beside their names, a picture, tables and warnings."""
+    """One page: its question, the answer, numbers beside their names, a picture with its legend, tables."""
 
     title: str
     about: str
@@ -149,6 +123,7 @@ class Sheet:
     caption: str
     tables: Sequence[Table]
     warnings: Sequence[Note]
+    legend: Sequence[tuple[str, str]] = ()
 
 
 def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
@@ -163,21 +138,20 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
     sheet = Sheet(
         title="Is it better?",
         about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
-        answer="; ".join(pair.line() for pair in pairs[:3]),
-        tiles=[
-            ("difference", first.said(first.difference.value)),
-            ("p-value", p_text(first.p_adjusted).lstrip("= ")),
-        ],
+        answer=".\n".join(pair.line() for pair in pairs[:3]),
+        tiles=[],
         figure=forest(
             [
                 Bar(pair.names[1] if alone else pair.versus, pair.difference, _by_chance(pair))
                 for pair in pairs
             ],
-            f"difference, minus {first.names[0]}" if alone else "difference, second minus first",
+            "difference" if alone else "difference, second minus first",
             shares=first.scale == (0.0, 1.0),
             zero=True,
         ),
-        caption="Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
+        caption=f"Each minus {first.names[0]}. "
+        * alone
+        + "Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
         "very questions, in 19 of 20 comparisons of a model with itself.",
         tables=[_deciding(pairs)],
         warnings=warnings,
@@ -257,6 +231,7 @@ def write_audit_page(found: Audit, file: Path) -> None:
 def _noise_sheet(path: str, found: Noise) -> Sheet:
     head, *rows = found.rows()
     repeats = sorted({line.repeats for line in found.power})
+    names = [f"{r} repeat{'s' * (r > 1)}" for r in repeats]
     lines = {(line.questions, line.repeats): line for line in found.power}
     power = [
         (
@@ -281,11 +256,12 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
             ("The score and its noise", head, rows),
             (
                 "Smallest difference found: new questions (these questions)",
-                ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats)),
+                ("questions", *names),
                 power,
             ),
         ],
         warnings=found.warnings,
+        legend=[(colour(place), name) for place, name in enumerate(names)],
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from markupsafe import Markup
@@ -20,12 +19,10 @@ from keff.report.template import filled
 # The palette of the other figures, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f")
 
-# Units of the drawing, which is scaled to the page; the wide right margin holds labels.
-WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 900.0, 450.0, 60.0, 190.0, 40.0, 50.0
+# Units of the drawing, which is scaled to the page: a telephone sets its type larger, which has to fit too.
+WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 640.0, 400.0, 66.0, 20.0, 44.0, 56.0
 # Round ticks that an axis of this length carries without crowding.
 TICKS = 5
-# Pixels between labels: the height of a line of small type.
-LABEL_GAP = 15.0
 
 Place = Callable[[float], float]
 
@@ -55,19 +52,17 @@ def frontier_figure(mix: MixFindings) -> Markup:
     plans = [*mix.frontier, mix.advice.plan, *(plan for curve in curves for plan in curve)]
     scales = _scales([plan.cost.value for plan in plans], [plan.accuracy.value for plan in plans])
     parts = [_axes(scales, f"{mix.cost_unit} per question (logarithmic)"), _steps(mix.frontier, scales)]
-    ends = [(place, curve[-1]) for place, curve in enumerate(curves) if curve]
-    at = _spread([scales.y(plan.accuracy.value) for _, plan in ends])
-    for place, curve in enumerate(curves):
-        parts.append(_curve(curve, scales, colour(place)))
-    for (place, plan), y in zip(ends, at, strict=True):
-        parts.append(_label(names[place], scales.x(plan.cost.value), y, colour(place)))
+    parts += [_curve(curve, scales, colour(place)) for place, curve in enumerate(curves)]
     parts += [_mark(plan, scales) for plan in mix.frontier if len(plan.branches) > 1]
     parts.append(_choice(mix.advice.plan, scales))
     title = f"Accuracy against cost of {len(names)} branches; recommended: {mix.advice.plan.policy}"
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" class="frontier"><title>{}</title>').format(
-        f"{WIDE:g}", f"{HIGH:g}", title
-    )
-    return head + Markup("").join(parts) + Markup("</svg>")
+    return svg_drawing(HIGH, title, parts)
+
+
+def svg_drawing(tall: float, title: str, parts: Sequence[Markup]) -> Markup:
+    """Return a drawing of ``WIDE`` x ``tall`` units; its title is escaped."""
+    head = Markup('<svg viewBox="0 0 {:g} {:g}" role="img" class="drawn"><title>{}</title>')
+    return head.format(WIDE, tall, title) + Markup("").join(parts) + Markup("</svg>")
 
 
 def _undominated(plans: Sequence[PlanLine]) -> list[PlanLine]:
@@ -95,15 +90,12 @@ def worth_figure(mix: MixFindings) -> Markup:
         parts.append(bar.format(scales.x(begin), scales.x(end), y, kind, told(line.plan)))
     if mix.pays_from:
         x = min(scales.x(mix.pays_from), WIDE - RIGHT)
-        rule = Markup('<line x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}" class="pays"/>')
+        anchor, beside = ("start", x + 6) if x < WIDE / 2 else ("end", x - 6)
         parts += [
-            rule.format(x, TOP, HIGH - BOTTOM),
-            _text("pays from here", x + 6, HIGH - BOTTOM - 10, "start"),
+            svg_line(x, TOP, x, HIGH - BOTTOM, "pays"),
+            svg_text("pays from here", beside, HIGH - BOTTOM - 10, anchor),
         ]
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" class="frontier"><title>{}</title>').format(
-        f"{WIDE:g}", f"{HIGH:g}", "The plan by what a right answer is worth"
-    )
-    return head + Markup("").join(parts) + Markup("</svg>")
+    return svg_drawing(HIGH, "The plan by what a right answer is worth", parts)
 
 
 def _scales(across: Sequence[float], marks: Sequence[float]) -> Scales:
@@ -118,11 +110,11 @@ def _scales(across: Sequence[float], marks: Sequence[float]) -> Scales:
     def y(accuracy: float) -> float:
         return HIGH - BOTTOM - (HIGH - TOP - BOTTOM) * (accuracy - bottom) / tall
 
-    return Scales(x, y, _round_costs(math.exp(low), math.exp(high)), _round_shares(bottom, top))
+    return Scales(x, y, _round_costs(math.exp(low), math.exp(high)), round_ticks(bottom, top))
 
 
-def _round_shares(low: float, high: float) -> tuple[float, ...]:
-    """Return the ticks within an axis of shares, in steps of 1, 2 or 5 of the last digit."""
+def round_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return the ticks within an axis, in steps of 1, 2 or 5 of the last digit."""
     rough = max(high - low, 1e-3) / TICKS
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
@@ -135,8 +127,8 @@ def _round_costs(low: float, high: float) -> tuple[float, ...]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [times * 10.0**power for power in powers for times in (1, 2, 5)]
     within = [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
-    if len(within) > 2 * TICKS:
-        every = math.ceil(len(powers) / (2 * TICKS))
+    if len(within) > TICKS:
+        every = math.ceil(len(powers) / TICKS)
         within = [tick for tick in within if any(tick == 10.0**power for power in powers[::every])]
     # Within less than a doubling there may be none.
     return tuple(within) if len(within) > 1 else (low, high)
@@ -145,19 +137,24 @@ def _round_costs(low: float, high: float) -> tuple[float, ...]:
 def _axes(scales: Scales, label: str) -> Markup:
     base = HIGH - BOTTOM
     lines = [
-        Markup('<line x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}" class="grid"/>').format(
-            LEFT, WIDE - RIGHT, scales.y(value)
-        )
-        + _text(f"{100 * value:.3g}%", LEFT - 8, scales.y(value) + 4, "end")
+        svg_line(LEFT, scales.y(value), WIDE - RIGHT, scales.y(value), "grid")
+        + svg_text(f"{100 * value:.3g}%", LEFT - 8, scales.y(value) + 4, "end")
         for value in scales.accuracies
     ]
-    lines += [_text(short(value), scales.x(value), base + 20, "middle") for value in scales.costs]
-    lines.append(_text(label, (LEFT + WIDE - RIGHT) / 2, HIGH - 8, "middle"))
+    lines += [svg_text(short(value), scales.x(value), base + 20, "middle") for value in scales.costs]
+    lines.append(svg_text(label, (LEFT + WIDE - RIGHT) / 2, HIGH - 8, "middle"))
     return Markup("").join(lines)
 
 
-def _text(text: str, x: float, y: float, anchor: str) -> Markup:
+def svg_text(text: str, x: float, y: float, anchor: str) -> Markup:
+    """Return a text, escaped, whose start, middle or end stands at a place."""
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
+
+
+def svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
+    """Return a line of a class of the style."""
+    line = Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>')
+    return line.format(x1, y1, x2, y2, kind)
 
 
 def _curve(plans: Sequence[PlanLine], scales: Scales, stroke: str) -> Markup:
@@ -192,23 +189,7 @@ def _choice(plan: PlanLine, scales: Scales) -> Markup:
     x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
     ring = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="10" class="choice"><title>{}</title></circle>')
     word = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="middle" class="choice">recommended</text>')
-    return ring.format(x, y, told(plan)) + word.format(min(max(x, LEFT + 40), WIDE - RIGHT - 40), y - 16)
-
-
-def _label(name: str, x: float, y: float, fill: str) -> Markup:
-    shown = name if len(name) <= 24 else f"{name[:23]}…"
-    return Markup('<text x="{:.1f}" y="{:.1f}" fill="{}" class="name">{}</text>').format(
-        x + 15, y + 4, fill, shown
-    )
-
-
-def _spread(heights: Sequence[float]) -> list[float]:
-    """Return the heights of labels, moved down where they would overlap."""
-    out = list(heights)
-    order = sorted(range(len(out)), key=lambda place: out[place])
-    for before, after in pairwise(order):
-        out[after] = max(out[after], out[before] + LABEL_GAP)
-    return out
+    return ring.format(x, y, told(plan)) + word.format(min(max(x, LEFT + 60), WIDE - RIGHT - 60), y - 16)
 
 
 def told(plan: PlanLine) -> str:

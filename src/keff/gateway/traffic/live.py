@@ -7,7 +7,7 @@ import html
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from keff.errors import KeffError
@@ -32,9 +32,16 @@ background:var(--back)}}h1,h2{{line-height:1.2}}.n,figcaption span{{color:var(--
 padding:.25em 1.5em .25em 0;border-bottom:1px solid var(--line)}}.r td{{white-space:nowrap}}
 figure{{margin:0}}figcaption strong{{font-size:1.35em}}svg{{width:100%;height:auto;display:block}}
 a{{color:inherit}}svg text{{font-size:10px;fill:var(--soft)}}.up{{fill:var(--up)}}.down{{fill:var(--down)}}
-svg line{{stroke:var(--line)}}@media print{{body{{margin:0;max-width:none}}h2{{break-after:avoid}}
+svg line{{stroke:var(--line)}}
+@media(max-width:40em){{h1{{font-size:1.5em}}h2{{font-size:1.2em}}table,tbody,tr{{display:block}}
+.r tr:first-child{{position:absolute;width:1px;height:1px;overflow:hidden}}
+tr{{padding:.4em 0;border-bottom:1px solid var(--line)}}td,th{{border:0;padding:.1em 0}}
+td{{overflow-wrap:anywhere;text-align:right}}td .n{{white-space:nowrap}}
+.r td,.f tr{{display:flex;gap:.4em}}.r td{{white-space:normal}}.f th{{margin-right:auto}}
+.r td:before{{content:attr(data-label);color:var(--soft);margin-right:auto}}}}
+@media print{{body{{margin:0;max-width:none}}h2{{break-after:avoid}}
 figure,tr{{break-inside:avoid}}.t{{overflow:visible}}.r td{{white-space:normal}}
-*{{print-color-adjust:exact}}}}</style>
+table{{font-size:.85em}}td,th{{padding-right:.8em}}*{{print-color-adjust:exact}}}}</style>
 <main><h1>{headline}</h1><p class="n">keff gateway, {at} UTC. <a href="">Reload</a>{warning}
 <div class="g">{charts}</div>
 <h2>Since {since}</h2>{state}
@@ -94,7 +101,7 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
         warning=said,
         charts=_charts(history),
         since=_escaped(str(state.get("since"))),
-        state=f'<div class="t" tabindex="0"><table>{table}</table></div>',
+        state=f'<div class="t" tabindex="0"><table class="f">{table}</table></div>',
         named=_table(history.get("by_key_and_model"), sums),
         dearest=_table(history.get("dearest"), request),
         others=_rules(others),
@@ -121,7 +128,7 @@ def _charts(history: Mapping[str, object]) -> str:
         for name in names
     ]
     shares = [_share(span) for span in spans]
-    return "".join([*drawn, _chart("of two paths agree", _share(total), shares, since, width, unit="%")])
+    return "".join([*drawn, _chart("of pairs of paths agree", _share(total), shares, since, width, unit="%")])
 
 
 def _share(sums: Mapping[str, object]) -> float | None:
@@ -187,8 +194,17 @@ def _table(rows: object, columns: Sequence[str]) -> str:
     kept = [name for name in columns if any(row.get(name) not in ("", None) for row in given)]
     if not kept:
         return "<p>None so far."
-    head = "".join(f"<th>{_words(name)}" for name in kept)
-    body = "".join("<tr>" + "".join(f"<td>{_cell(row.get(name, 0), '')}" for name in kept) for row in given)
+    cells = ([_cell(row.get(name, 0), "") for name in kept] for row in given)
+    return _cards(list(map(_words, kept)), cells)
+
+
+def _cards(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table, which a telephone shows as one card for each row."""
+    head = "".join(f"<th>{name}" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f'<td data-label="{name}">{cell}' for name, cell in zip(names, cells, strict=True))
+        for cells in rows
+    )
     return f'<div class="t" tabindex="0"><table class="r"><tr>{head}{body}</table></div>'
 
 
@@ -212,13 +228,8 @@ def _drift(state: Mapping[str, object]) -> str:
 def _rules(others: list[Object]) -> str:
     if not others:
         return "<p>None so far: see the setting shadow_budget.</p>"
-    head = "<tr><th>rule<th>requests<th>paths per request<th>same answer as all paths"
-    units = ("", "", "", "%")
-    rows = (
-        "<tr>" + "".join(f"<td>{_cell(cell, unit)}" for cell, unit in zip(row.values(), units, strict=True))
-        for row in others
-    )
-    return f'<div class="t" tabindex="0"><table class="r">{head}{"".join(rows)}</table></div>'
+    names, units = ("rule", "requests", "paths per request", "same answer as all paths"), ("", "", "", "%")
+    return _cards(names, (list(map(_cell, row.values(), units)) for row in others))
 
 
 def _cell(value: object, unit: str) -> str:
