@@ -194,33 +194,33 @@ class Fits:
         if spread == 0:
             return self.interval(share, level)
         shifted = expit(logit(share)[:, None] + spread * _NORMAL)
-        return Fits(
-            np.repeat(self.p, _NORMAL.size),
-            np.repeat(self.c, _NORMAL.size),
-            np.repeat(self.weight, _NORMAL.size),
-        ).interval(shifted.ravel(), level)
+        return _weighted_interval(shifted.ravel(), np.repeat(self.weight, _NORMAL.size), level)
 
     def interval(self, values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
         """Return the equal-tailed interval of a quantity that takes ``values`` [m] at the pairs."""
-        value, weight = np.asarray(values, np.float64), self.weight
-        low, high = float(value.min()), float(value.max())
-        if low == high:
-            return low, high
-        # All of them need not be sorted: those of the bin that holds a limit, and of its neighbours, do.
-        bins = ((value - low) * (BINS / (high - low))).astype(np.int32)
-        mass: FloatArray = np.bincount(bins, weight).astype(np.float64)
-        filled: list[int] = np.flatnonzero(mass).tolist()
-        upto = np.cumsum(mass)
-        limits: list[float] = []
-        for share in ((1 - level) / 2, (1 + level) / 2):
-            at = int(np.searchsorted(upto[filled], share * float(upto[-1])))
-            first, last = filled[max(at - 1, 0)], filled[min(at + 1, len(filled) - 1)]
-            near = (bins >= first) & (bins <= last)
-            kinds, back = np.unique(value[near], return_inverse=True)
-            own = np.bincount(back, weight[near])
-            middle = upto[first] - mass[first] + np.cumsum(own) - 0.5 * own
-            limits += map(float, np.interp([share * float(upto[-1])], middle, kinds))
-        return limits[0], limits[1]
+        return _weighted_interval(np.asarray(values, np.float64), self.weight, level)
+
+
+def _weighted_interval(value: FloatArray, weight: FloatArray, level: float) -> tuple[float, float]:
+    """Return the equal-tailed interval of values [m] with weights [m]."""
+    low, high = float(value.min()), float(value.max())
+    if low == high:
+        return low, high
+    # All of them need not be sorted: those of the bin that holds a limit, and of its neighbours, do.
+    bins = ((value - low) * (BINS / (high - low))).astype(np.int32)
+    mass: FloatArray = np.bincount(bins, weight).astype(np.float64)
+    filled: list[int] = np.flatnonzero(mass).tolist()
+    upto = np.cumsum(mass)
+    limits: list[float] = []
+    for share in ((1 - level) / 2, (1 + level) / 2):
+        at = int(np.searchsorted(upto[filled], share * float(upto[-1])))
+        first, last = filled[max(at - 1, 0)], filled[min(at + 1, len(filled) - 1)]
+        near = (bins >= first) & (bins <= last)
+        kinds, back = np.unique(value[near], return_inverse=True)
+        own = np.bincount(back, weight[near])
+        middle = upto[first] - mass[first] + np.cumsum(own) - 0.5 * own
+        limits += map(float, np.interp([share * float(upto[-1])], middle, kinds))
+    return limits[0], limits[1]
 
 
 def bayes_fits(summary: InfluenceSummary) -> Fits:
@@ -280,8 +280,9 @@ def _posterior(summary: InfluenceSummary, box: _Box) -> tuple[FloatArray, FloatA
     """Return p, c and unnormalised mass on a grid [P_CELLS, C_CELLS] over logit p and arcsin sqrt c."""
     scale = summary.effective / summary.items
     logit, angle = _midpoints(box[0], box[1], P_CELLS)[:, None], _midpoints(box[2], box[3], C_CELLS)[None, :]
-    p, c = np.broadcast_arrays(1 / (1 + np.exp(-logit)), np.square(np.sin(angle)))
+    p, c = 1 / (1 + np.exp(-logit)), np.square(np.sin(angle))
     log = scale * log_likelihood(summary.hist, p, c) + 0.5 * np.log(p * (1 - p)) + np.log(np.sin(2 * angle))
+    p, c = np.broadcast_arrays(p, c)
     return p, c, np.asarray(np.exp(log - log.max()), np.float64)
 
 

@@ -40,7 +40,7 @@ def hybrid_wilson(summary: InfluenceSummary, level: float) -> Limits:
     # Tenths of a standard error around the estimate, where limits of any usual level lie, and all of the rest
     # coarsely, for a hull that reaches further.
     near = around + math.sqrt(max(float(own), summary.se**2)) * np.linspace(-12, 12, 241)
-    grid = np.unique(np.clip(np.concatenate([np.linspace(lowest, 1, 601), near, [around]]), lowest, 1.0))
+    grid = np.sort(np.clip(np.concatenate([np.linspace(lowest, 1, 601), near, [around]]), lowest, 1.0))
     variance = np.maximum(model_variance(k, summary.p, grid) / max(summary.effective - 1, 1), summary.se**2)
     quantile = float(stdtrit(summary.units - 1, (1 + level) / 2))
     excess = np.abs(grid - centre) - quantile * np.sqrt(variance)

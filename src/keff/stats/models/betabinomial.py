@@ -104,14 +104,14 @@ def log_likelihood(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:
     """
     counts = np.asarray(hist, np.float64)
     k = counts.size - 1
-    p, c = np.broadcast_arrays(np.asarray(p, float)[..., None], np.asarray(c, float)[..., None])
+    p, c = np.asarray(p, float)[..., None], np.asarray(c, float)[..., None]
     right = np.cumsum(counts[::-1])[::-1][1:]
     wrong = np.cumsum(counts)[::-1][1:]
     i = np.arange(1, k, dtype=np.float64)
     head = _times_log(right[0], p) + _times_log(wrong[0], 1 - p)
     # The factors 1-c of the first terms cancel down to one for each item that is neither all right nor all
     # wrong.
-    head += _times_log(right[0] + wrong[0] - counts.sum(), 1 - c)
+    head = head + _times_log(right[0] + wrong[0] - counts.sum(), 1 - c)
     tail = _times_log(right[1:], p * (1 - c) + i * c) + _times_log(wrong[1:], (1 - p) * (1 - c) + i * c)
     return head[..., 0] + np.sum(tail - counts.sum() * np.log1p((i - 1) * c), axis=-1)
 

@@ -45,7 +45,7 @@ def _centre(
     for _ in range(60):
         slope = slope - weight * (1 / slack) @ rows
         curve = curve + weight * (rows / slack[:, None] ** 2).T @ rows
-        scale = 1 / np.sqrt(np.diag(curve))
+        scale = 1 / np.sqrt(curve.diagonal())
         step = -scale * np.linalg.solve(curve * scale[:, None] * scale + ridge, slope * scale)
         gain = -float(slope @ step)
         # Nearer to the centre is no use: the next round moves it.
@@ -149,7 +149,18 @@ class _Dual:
 
 
 def _limits(dual: _Dual, k: int) -> tuple[float, float]:
-    lo, hi = -_upper(dual, k, -1.0), _upper(dual, k, 1.0)
+    degree = max(k, dual.k0)
+    # A polynomial of this degree turns within about 1/sqrt(degree) of the angle; 200 points on each turn.
+    coarse = _theta(int(200 * (2 + math.sqrt(degree))))
+    # Bernstein's inequality is useless below a few cells for each degree, and exact enough at 512.
+    fine = _theta(min(512 * degree, max(FINEST, 8 * degree)))
+    (some, some_b), (most, most_b) = ((_majority(k, t), _bernstein(dual.k0, t)) for t in (coarse, fine))
+
+    def upper(sign: float) -> float:
+        proposed = dual.find(sign * some, some_b)
+        return min(_greatest(sign * most + y @ most_b, degree) - dual.support(y) for y in proposed)
+
+    lo, hi = -upper(-1.0), upper(1.0)
     # Where the counts fix the law both sides are one number, and rounding may cross them.
     if lo > hi + 1e-6:
         raise ValueError(
@@ -158,28 +169,13 @@ def _limits(dual: _Dual, k: int) -> tuple[float, float]:
     return min(max(lo, 0.0), 1.0), min(max(hi, 0.0), 1.0)
 
 
-def _upper(dual: _Dual, k: int, sign: float) -> float:
-    degree = max(k, dual.k0)
-    # A polynomial of this degree turns within about 1/sqrt(degree) of the angle; 200 points on each turn.
-    theta = _theta(int(200 * (2 + math.sqrt(degree))))
-    proposed = dual.find(sign * _majority(k, theta), _bernstein(dual.k0, theta))
-
-    def top(y: FloatArray) -> float:
-        return _greatest(lambda t: sign * _majority(k, t) + y @ _bernstein(dual.k0, t), degree)
-
-    return min(top(y) - dual.support(y) for y in proposed)
-
-
-def _greatest(polynomial: Callable[[FloatArray], FloatArray], degree: int) -> float:
-    """Return an upper bound on the maximum of a polynomial over [0, 1].
+def _greatest(values: FloatArray, degree: int) -> float:
+    """Return an upper bound on the maximum over [0, 1] of a polynomial with these values, even in the angle.
 
     In the angle it is a trigonometric polynomial of that degree, whose second derivative Bernstein's
     inequality bounds by degree^2 times its half range; at a maximum the slope is zero.
     """
-    # Bernstein's inequality is useless below a few cells for each degree, and exact enough at 512.
-    cells = min(512 * degree, max(FINEST, 8 * degree))
-    values = polynomial(_theta(cells))
-    bend = (degree * math.pi / cells) ** 2 / 8
+    bend = (degree * math.pi / (values.size - 1)) ** 2 / 8
     top, bottom = float(values.max()), float(values.min())
     return top + bend / (1 - bend) * (top - bottom) / 2
 

@@ -93,7 +93,7 @@ def _summed_above(own: int, k: int) -> FloatArray:
 def _by_votes(own: IntArray, floor: IntArray, k: int, table: Callable[[int, int], FloatArray]) -> FloatArray:
     """Return row ``floor`` of the ``table`` of each answer's votes ``own`` [T, k + 1]; 0 beyond its rows."""
     out = np.zeros((own.size, k + 1))
-    for votes in np.unique(own).tolist():
+    for votes in sorted(set(own.tolist())):
         rows = np.flatnonzero((own == votes) & (floor < votes))
         if rows.size:
             out[rows] = table(votes, k)[floor[rows]]
