@@ -289,6 +289,7 @@ def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
 
 def step(low: int, high: int, points: float, dollars: float) -> Step:
     """Return a step of the curve; a right answer has no price where the curve does not rise."""
+    # A rise of less is rounding, and would have an absurd price.
     return Step(low, high, points, dollars, dollars / points if points > 1e-9 else None)
 
 

@@ -103,6 +103,7 @@ def _longest(seconds: FloatArray) -> FloatArray:
 
 
 def _times(times: FloatArray, votes: Votes) -> Seconds:
+    # What users of a service feel: the usual wait, and the long one that they remember.
     return Seconds(*(quantile(times, share, votes.cluster_ids) for share in (0.5, 0.95)))
 
 

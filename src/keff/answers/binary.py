@@ -48,6 +48,7 @@ class BinarySpace:
         """
         text = visible(text)
         for statement in statements(text):
+            # A verdict stands at the beginning; the rest may be of any length, and hostile.
             payload = _ASKED.sub(" ", plain(statement.payload[:300]))
             match = _FIRST.match(payload) or _SAID.search(payload)
             if match:

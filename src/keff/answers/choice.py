@@ -202,6 +202,7 @@ class ChoiceSpace:
         """Return the label as ``labels`` writes it; None if the answer is neither a label nor an option."""
         if answer in self.labels:
             return answer
+        # An option is seldom longer; a longer answer is not the text of one.
         payload = plain(fold(answer[:2000])).strip()
         return reader(self.labels).whole(payload) or self._option(payload)
 

@@ -140,6 +140,7 @@ class DateSpace:
         """Return day and month of a numeric date; raises where nobody can know."""
         if self.order:
             return (first, second) if self.order == "dmy" else (second, first)
+        # Written day first or month first, 3/3 is one day; and no month is above 12.
         if first == second or second > 12:
             return second, first
         if first > 12:

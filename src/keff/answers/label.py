@@ -68,6 +68,7 @@ class LabelSpace:
                 return Extracted(named.pop(), statement.rule) if len(named) == 1 else None
         if truncated:
             return None
+        # A verdict comes last; labels that are weighed before it are not one.
         for sentence in reversed(_SENTENCE.split(plain(text[-_TAIL:]))[-20:]):
             if named := self._named(sentence):
                 return Extracted(named.pop(), "last sentence") if len(named) == 1 else None
@@ -92,6 +93,7 @@ class LabelSpace:
         return {
             self._known[_form(match[0])]
             for match in self._pattern.finditer(text)
+            # "not" this far before a label still speaks of it.
             if not _REJECTED.search(text, max(0, match.start() - 60), match.start())
         }
 

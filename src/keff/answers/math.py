@@ -285,6 +285,7 @@ def _expression(statement: Statement) -> str | None:
     sentence = _SENTENCE_END.split(payload[lead.end() if lead else 0 :], maxsplit=1)[0]
     if formulas := _formulas(sentence):
         return formulas
+    # Short and nearly without words, it is notation; longer, it is prose with a number in it.
     if len(PROSE.findall(sentence)) <= 1 and (statement.strong or len(sentence.split()) <= 6):
         return sentence.strip("*_ \t") or None
     text = plain(sentence)

@@ -83,6 +83,7 @@ def number_of(answer: str) -> Fraction | None:
     """Return the number that an answer begins with, after signs and words such as "about"."""
     if _INTEGER.fullmatch(answer):
         return Fraction(int(answer))
+    # The number comes first: what follows it may be of any length.
     match = notation.leading(plain(fold(answer[:2000])).strip())
     return None if match is None else notation.value(match)
 

@@ -127,6 +127,7 @@ def _rounds(n: int | None) -> list[int | None]:
     """Return how many questions each round draws up to: twice as many each time, so branches stay level."""
     if n is None:
         return [None]
+    # Billions of questions: more than anyone has.
     sizes = [*LOOKS, *(LOOKS[-1] * 2**power for power in range(1, 32))]
     return [*(size for size in sizes if size < n), n]
 

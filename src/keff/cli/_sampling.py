@@ -372,6 +372,7 @@ def _watcher(bar: Progress, run: Path, together: Together) -> orders.Watch:
     begun = time.monotonic()
 
     def watch(progress: orders.Progress) -> None:
+        # Clocks of some systems stand still for 15 ms.
         seconds = max(time.monotonic() - begun, 1e-9)
         held = progress.kept + progress.done
         share = progress.abstained / max(progress.done, 1)

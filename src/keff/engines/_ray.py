@@ -289,4 +289,5 @@ async def _dismiss(actor: Any) -> None:
 
 
 def _last_line(error: RayError) -> str:
+    # Ray wraps an error in the stack of every worker it passed; the last line is the error itself.
     return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]

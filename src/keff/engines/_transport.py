@@ -110,6 +110,7 @@ class Transport:
                 raw = await self._whole(response)
             listed = entries(fields(decoded(raw)).get("data"))
         except _RefusedError as error:
+            # Servers without a list of models are many, and serve all the same.
             if error.refusal.status in (404, 405, 501):
                 return []
             raise self.error(self._status_line(error.refusal), transient=False) from None
@@ -185,6 +186,7 @@ class Transport:
             async with asyncio.timeout(seconds):
                 headers = {"content-type": "application/json"} if body is not None else None
                 async with client.stream(method, self._urls[path], content=body, headers=headers) as response:
+                    # A redirect too: following it could carry the key to another host.
                     if response.status_code >= 300:
                         raw = await self._whole(response)
                         raise _RefusedError(

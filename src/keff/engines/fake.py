@@ -171,6 +171,7 @@ class Fake:
         truth, others = self._ends(prompt)
         end = truth if right else self._wrong(others, prompt, rng)
         length = max(1, int(rng.poisson(settings.tokens)))
+        # Half of what parts right from wrong paths: their logprobs tell, and not too well.
         noise = float(rng.normal(0, 0.1))
         prompt_tokens = sum(len(str(message.get("content", "")).split()) for message in messages)
         if rng.random() < settings.refuse:
@@ -190,6 +191,7 @@ class Fake:
 
     def _ends(self, prompt: str) -> tuple[str, list[str]]:
         """Return how a right path of a prompt ends, and how wrong ones may end."""
+        # Without an oracle a prompt has an answer of its own, the same in every process.
         told = self._oracle.get(prompt) or str(int(prompt[:6], 16) % 1000)
         if isinstance(told, str):
             wrong = wrong_answers(told, self._settings.answers)
@@ -205,4 +207,5 @@ class Fake:
 
 
 def _uniform(*parts: object) -> float:
+    # 13 hexadecimal digits are 52 bits: a float holds them exactly.
     return int(stable_hash(*parts)[:13], 16) / 16**13

@@ -49,6 +49,7 @@ class Helm:
         if not path.is_file():
             return "not a file"
         with path.open("rb") as file:
+            # The specification of the adapter comes first in what HELM writes.
             head = file.read(4096)
         if not head.lstrip().startswith(b"{") or b'"adapter_spec"' not in head:
             return 'no object with "adapter_spec"'

@@ -65,6 +65,7 @@ class OpenaiBatch:
 def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
     body = inner(row, "response", "body")
     said = list(_said(body))
+    # OpenAI writes what failed to a file of its own; servers like it leave it here.
     if row.get("error") or inner(row, "response").get("status_code", 200) != 200 or not said:
         kept.left_out["failed" if row.get("error") or not said else "has a status that is not 200"] += 1
         return

@@ -226,5 +226,6 @@ def _limits(draws: FloatArray) -> tuple[float | None, float | None]:
     kept = draws[~np.isnan(draws)]
     if not kept.size:
         return None, None
+    # A resample in which an arm is all right or all wrong has no c.
     lo, hi = np.quantile(kept, [0.025, 0.975])
     return float(lo), float(hi)

@@ -282,6 +282,7 @@ def reasoning(sample: ArmSample, replicates: int, seed: int) -> dict[str, Json]:
     """Return the numbers of the appendix on the reasoning model beside its table."""
     votes = sample.votes
     c = rho(votes)
+    # Random numbers of Table 9 alone: no other table changes with it.
     row = adaptive_k(sample, replicates, np.random.default_rng([seed, 9]))
     return {
         "p": votes.p,

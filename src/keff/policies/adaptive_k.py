@@ -48,6 +48,7 @@ class AdaptiveK:
         if self.form == "paper":
             return k_star(pooled_c(pilot), self.epsilon, self.cap)
         if self.form == "conservative":
+            # The lower limit of an 80% interval lies below the true c in nine of ten pilots.
             return k_star_conservative(interval_c(pilot, level=0.8), self.epsilon, self.cap)
         fits = majority_fits(pilot)
         return k_within_probably(fits.majority(self.cap), fits.weight, DELTA)

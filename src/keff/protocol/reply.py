@@ -176,6 +176,7 @@ def body_error(error: object) -> EngineError:
     """
     detail = fields(error)
     code = detail.get("code")
+    # Some servers send an error in a stream that began with status 200: its code says whose fault it is.
     ours = isinstance(code, int) and 400 <= code < 500 and code not in PASSING
     said = words(detail.get("message")) or words(error)
     return EngineError(

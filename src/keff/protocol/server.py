@@ -229,7 +229,9 @@ def pause(
     random: requests that failed together do not come back together.
     """
     if asked:
+        # Never sooner than asked.
         return min(obeyed, asked * random.uniform(1.0, 1.1))
+    # Bounded before the power: 2.0 ** 1024 overflows.
     return min(first * 2.0 ** min(tries - 1, 60), longest) * random.uniform(0.5, 1.0)
 
 
@@ -263,6 +265,7 @@ class Refusal:
     @property
     def transient(self) -> bool:
         """Whether the same request may work later."""
+        # A quota that is spent comes as 429 too, and no wait brings it back.
         return (self.status in PASSING or not 400 <= self.status < 500) and self.code != SPENT
 
     @property
@@ -298,6 +301,7 @@ def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) 
 def _named(value: object, mask: Mask) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
+    # Python refuses to write an integer of thousands of digits.
     return mask(storable(str(value)), 100) if not isinstance(value, int) or abs(value) < 10**9 else None
 
 

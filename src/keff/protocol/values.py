@@ -85,6 +85,7 @@ def _finite(value: object, depth: int) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, int) and not isinstance(value, bool):
+        # What SQLite can hold, and most readers of JSON.
         return value if abs(value) < 2**63 else None
     if isinstance(value, dict):
         inner = cast("Object", value)

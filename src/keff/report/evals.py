@@ -36,6 +36,7 @@ def forest(bars: Sequence[Bar], title: str, *, shares: bool, zero: bool) -> Mark
     ends += [end for bar in bars if bar.chance is not None for end in (-bar.chance, bar.chance)]
     ends += [0.0] if zero else []
     low, high = min(ends), max(ends)
+    # So that no bar ends on the frame; with one value alone the axis still has a length.
     room = max(high - low, 1e-9) * 0.05
     low, high, tall = low - room, high + room, ROW * len(bars) + 66
 

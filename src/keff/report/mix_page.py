@@ -99,6 +99,7 @@ def worth_figure(mix: MixFindings) -> Markup:
 
 
 def _scales(across: Sequence[float], marks: Sequence[float]) -> Scales:
+    # A branch that costs nothing has a place at the left end of the logarithmic axis.
     costs = [max(value, 1e-12) for value in across]
     low, high = math.log(min(costs)), math.log(max(costs))
     bottom, top = min(marks), max(marks)
@@ -118,6 +119,7 @@ def round_ticks(low: float, high: float) -> tuple[float, ...]:
     rough = max(high - low, 1e-3) / TICKS
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
+    # 0.3 / 0.1 is below 3: rounding must not lose the tick at an end.
     first = math.ceil(low / step - 1e-9)
     return tuple(place * step for place in range(first, math.floor(high / step + 1e-9) + 1))
 

@@ -87,6 +87,7 @@ def saturation(analysis: Analysis, k_max: int) -> Datasets:
 
 
 def _shade(lo: int, hi: int) -> Row:
+    # Numbers of paths are whole: a shade of one number is a column around it.
     return {"from": max(lo - 0.4, 1), "to": hi + 0.4, "lo": lo, "hi": hi}
 
 

@@ -150,6 +150,7 @@ def _exchange(
 def _feed(fd: int, left: memoryview) -> memoryview:
     """Write what cannot block; a reader that is gone wants no more."""
     try:
+        # 512 bytes are the least that POSIX lets a pipe take at once, so this never blocks after a poll.
         return left[os.write(fd, left[:512]) :] if left else left
     except BrokenPipeError:
         return left[:0]

@@ -378,4 +378,5 @@ def run_to_run(repeats: Repeats, level: float = 0.95) -> Interval | None:
 
 def quantiles() -> float:
     """Return how many standard errors a difference measures that is found in 80% of cases at 5%: 2.80."""
+    # Two-sided at 5%, with a power of 80%: the textbook's sum of two quantiles.
     return float(ndtri(0.975) + ndtri(0.8))

@@ -304,6 +304,7 @@ def sign_flips(totals: FloatArray) -> tuple[float, bool]:
 def _grid(terms: FloatArray) -> float | None:
     """Return the step of which all terms are whole multiples; None where there is none of a useful size."""
     smallest = float(terms.min())
+    # Means over a few repeats share a small denominator; beyond some tens anything fits by rounding.
     for part in range(1, 65):
         step = smallest / part
         # Means of few repeats are multiples of a small step, which rounding hides in the last digits only.
@@ -350,6 +351,7 @@ def _needed(n: int, value: float, variance: float) -> int | None:
     if value == 0:
         return None
     needed = n * variance * (quantiles() / value) ** 2
+    # 100.0000000001 questions are 100.
     return max(2, math.ceil(needed - 1e-9)) if needed < MOST_NEEDED else None
 
 

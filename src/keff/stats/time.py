@@ -66,6 +66,7 @@ def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: in
     below = _reached(times, grid) / times.shape[1]
     units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
     totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    # Sums of shares miss a whole number of questions by rounding.
     reached = totals[1:] >= share * totals[0] - 1e-9
     spread = grid[reached.argmax(axis=0)]
     lo, hi = np.quantile(spread, [0.025, 0.975])
@@ -95,6 +96,7 @@ def quantile_ratio(times: FloatArray, today: FloatArray, share: float, clusters:
     value = float(np.quantile(times, share) / max(float(np.quantile(today, share)), 1e-12))
     if int(clusters.max()) < 1:
         return Interval(value, None, None, "replayed courses")
+    # On the scale of logarithms: half and twice the time are equally far from today's.
     drawn = np.log(np.maximum(resampled_ratios(times, today, share, clusters), 1e-12))
     middle = np.log(max(value, 1e-12))
     return _of_new(value, np.exp(middle + 2**0.5 * (drawn - middle)))
@@ -112,6 +114,7 @@ def resampled_ratios(
     With ``law``, a distribution function at equal steps from 0 to 1, it is that of their means over shares.
     """
     mine, other = _resampled_pair(times, today, share, clusters, law)
+    # Today's time may be zero in a record without any: the ratio is large, and finite.
     return mine / np.maximum(other, 1e-12)
 
 
@@ -124,6 +127,7 @@ def _resampled_pair(
     grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
     below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
     units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
+    # Both in one set of resamples: the ratio is paired.
     totals = resampled_totals(units, 500, np.random.default_rng(0))
     reached: FloatArray = totals[1:] / totals[0]
     split = grids[0].size
@@ -197,6 +201,7 @@ class Timetable:
     def work(self) -> tuple[FloatArray, IntArray]:
         """How long each path takes [m, cap], above 0, and the flat places of those that take no time."""
         length = self.end - self.start
+        # Work left is divided by it; paths of no length are put right by their places.
         return np.maximum(length, 1e-300), np.flatnonzero(length <= 0)
 
 

@@ -48,6 +48,7 @@ def encode(value: Any) -> Node:
         elements = None
     if elements is not None and len(elements) <= MOST_ELEMENTS:
         return ["iter", _each(elements)]
+    # What has no form of its own votes by how it shows itself; addresses make those differ.
     return ["other", hexed(f"{type(value).__name__} {repr(value)[:200]}")]
 
 

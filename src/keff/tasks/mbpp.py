@@ -86,6 +86,7 @@ def _number(value: float) -> str:
     if isinstance(value, float) and not value.is_integer():
         return repr(value)
     whole = int(value)
+    # Python refuses to write longer ones in decimals, for that takes quadratic time.
     return str(whole) if whole.bit_length() < 4000 else hex(whole)
 
 

@@ -239,6 +239,7 @@ class RecordedPaths:
         orders, rows = drawn_orders(
             votes,
             longest,
+            # A stream of its own: how many orders are drawn must not move the resamples that follow.
             np.random.default_rng(rng.integers(2**63)),
             one_by_one=not all(at_once(rule) or _unfitted(rule) for rule in rules),
             by_path=timed or weighted,

@@ -371,6 +371,7 @@ def _weighted(
         right = np.zeros(stop.shape)
         if draws.correct is not None:
             right = (draws.correct * held).sum(axis=2) / np.maximum(held.sum(axis=2), 1)
+        # Equal weights are summed in another order for each answer: they tie up to rounding.
         leads = weight > best * (1 + 1e-9)
         joins = ~leads & (weight > 0) & (weight >= best * (1 - 1e-9))
         total = np.where(leads, right, np.where(joins, total + right, total))

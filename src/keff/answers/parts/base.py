@@ -247,6 +247,7 @@ def strip_thinking(text: str) -> str:
     """
     if "<|channel|>" in text:
         return _final_channel(text)
+    # Servers that strip the marks of harmony leave the names of its channels, glued to the text.
     if text.startswith("analysis") and (text[8:9].isupper() or "assistantfinal" in text):
         return text.partition("assistantfinal")[2]
     if not _may_think(text):

@@ -193,6 +193,7 @@ def _without_exponent(text: str) -> str:
 
 def _scaled(digits: str, exponent: int) -> str:
     """Write digits * 10^exponent: plainly while that is short, else as 12e400."""
+    # About the range of a float; 1e999999 written out would fill the memory.
     if exponent >= 0 and len(digits) + exponent < 300:
         return digits + "0" * exponent
     if exponent < 0 and -exponent < 300:

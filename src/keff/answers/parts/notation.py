@@ -177,6 +177,7 @@ def written(number: Fraction) -> str:
     """Return the one way to write a number: 18, -0.5, 1/3."""
     if number.denominator == 1:
         return str(number.numerator)
+    # A fraction has finitely many decimals if no prime but 2 and 5 divides its denominator.
     rest, places = number.denominator, 0
     for prime in (2, 5):
         count = 0
@@ -184,6 +185,7 @@ def written(number: Fraction) -> str:
             rest //= prime
             count += 1
         places = max(places, count)
+    # Longer decimals would be harder to read than the fraction.
     if rest != 1 or places > 60:
         return f"{number.numerator}/{number.denominator}"
     digits = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")

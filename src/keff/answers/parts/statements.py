@@ -188,6 +188,7 @@ def _answer(text: str, at: int, after: int) -> Statement | None:
         end = text.find(f"{text[at - 1]}/{text[at:after]}", after, after + WINDOW)
         payload = text[after + 1 : end] if end >= 0 else text[after + 1 : after + WINDOW]
         return Statement(at, payload, "tag", True, end < 0)
+    # Room for a few words before "answer", such as "my final".
     before = text[max(0, at - 40) : at]
     final = _BEFORE_FINAL.search(before) is not None
     link = _AFTER_ANSWER.match(text, after)

@@ -106,6 +106,7 @@ def size(number: Any) -> float:
     if number.free_symbols:
         return math.inf
     if number.is_Integer or number.is_Rational or number.is_Float:
+        # Anything larger is too large to be worked out as an exponent: no need to know how large.
         return float(min(abs(number), 10**9))
     return 2.0 ** min(bound(number).bits + 1, 60)
 

@@ -352,6 +352,7 @@ def whole_of(name: str, values: Sequence[object]) -> Codes:
     if not set(map(type, values)) <= _WHOLE_KINDS:
         raise NotPlainError
     column = np.array(values, np.int64)
+    # A slot is kept as 32 bits.
     if column.size and (column.min() < 0 or column.max() > (1 if name == "correct" else 2**31 - 1)):
         raise NotPlainError
     return column.astype(np.int32)

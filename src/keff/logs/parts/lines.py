@@ -346,6 +346,7 @@ def _inflate(where: str, info: zipfile.ZipInfo, packed: bytes) -> bytes:
         return packed
     if info.compress_type == zipfile.ZIP_DEFLATED:
         try:
+            # Negative: a member of a zip file is a bare stream, without the head of zlib.
             return zlib.decompressobj(-15).decompress(packed, limit)
         except zlib.error as error:
             raise LogError(f"{where} is damaged ({error})") from None
@@ -359,6 +360,7 @@ def _zstandard(where: str, packed: bytes, limit: int) -> bytes:
         zstandard: object = importlib.import_module("zstandard")
     except ImportError as error:
         raise missing_extra(error, "a log packed with Zstandard") from error
+    # What zstd -19 --long=27 may need; a hostile head could ask for gigabytes.
     unpacker = zstandard.ZstdDecompressor(max_window_size=2**27)
     try:
         with unpacker.stream_reader(packed, read_across_frames=True) as stream:

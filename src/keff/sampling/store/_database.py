@@ -103,6 +103,7 @@ def _opened(file: File, mode: str) -> tuple[sqlite3.Connection, int]:
 
 
 def _counted(file: File, how: str) -> tuple[sqlite3.Connection, int]:
+    # Another process may hold the lock while it commits thousands of paths to a slow disk.
     database = sqlite3.connect(f"{file.as_uri()}?{how}", uri=True, timeout=30)
     database.row_factory = sqlite3.Row
     try:

@@ -164,6 +164,7 @@ def _search(law: Margin, cost: FloatArray, budget: float, most: IntArray) -> Int
     starts = [zero]
     for a, price in enumerate(cost):
         whole = zero.copy()
+        # Budgets such as 3 * 0.1 are a rounding error short of three paths.
         whole[a] = most[a] if price <= 0 else min(most[a], int(budget * (1 + 1e-12) / price))
         starts.append(whole)
     filled = np.array(sorted({tuple(_fill(law, cost, budget, most, k).tolist()) for k in starts}), np.int64)

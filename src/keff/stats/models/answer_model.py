@@ -112,6 +112,7 @@ class AnswerModel:
             item = (prior @ (flat * step).T) / under
             mean = np.sum(item * weights, axis=1) / weights.sum(axis=1)
             error = _variance(np.sum(step * self.posterior, axis=1), self.counts) / max(self.units - 1, 1)
+            # Shrunk by the share of its square that is no error, as an empirical Bayes estimate towards 0.
             out[:, column] = mean * mean**2 / np.maximum(mean**2 + error, 1e-300)
         return out
 

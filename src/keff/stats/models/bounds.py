@@ -92,6 +92,7 @@ def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: flo
             break
         direction, amount = inverse @ columns[:, enter], np.maximum(inverse @ law, 0.0)
         ratio = np.full(cells, np.inf)
+        # A column that moves a basic variable by rounding alone does not bound the step.
         np.divide(amount, direction, out=ratio, where=direction > 1e-12)
         basis[int(np.argmin(ratio))] = enter
     return prices
@@ -196,6 +197,7 @@ def _sampled(hist: ArrayLike, level: float) -> _Dual:
     counts = np.asarray(hist, np.float64)
     n, k0 = float(counts.sum()), counts.size - 1
     share = counts / n
+    # A grid coarser than the bounds' own: a likelihood that is not quite the best only widens them.
     allowed = _distance(share, _bernstein(k0, _theta(400 + 40 * k0))) + math.log(2 / (1 - level)) / n
 
     def support(y: FloatArray) -> float:

@@ -251,5 +251,6 @@ def _turned(curves: FloatArray) -> bool:
     middle = (FIRST_OF_LINE + k0) // 2
     early = curves[:, middle - 1] - curves[:, FIRST_OF_LINE - 1]
     late = curves[:, -1] - curves[:, middle - 1]
+    # A turn is claimed when nine in ten resamples show it: the price of a miss is a wrong sign.
     lo, hi = np.quantile(late[1:], [0.1, 0.9])
     return bool((early[0] > 0 and hi < 0) or (early[0] < 0 and lo > 0))

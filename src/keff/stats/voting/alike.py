@@ -102,6 +102,7 @@ def alike(votes: Votes) -> Alike:
     """
     k = votes.k
     codes = np.broadcast_to(np.int64(0), (votes.n, k)) if votes.answers is None else votes.answers
+    # Sums of random numbers name bags of pairs: equal bags have equal sums, whatever their order.
     name_of = np.random.default_rng(0).integers(1, 2**63, (k + 1) * (k + 1), np.uint64)
     step = max(1, BLOCK_CELLS // k)
     parts: list[tuple[NDArray[np.uint64], IntArray, IntArray]] = []

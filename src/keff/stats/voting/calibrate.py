@@ -78,6 +78,7 @@ def informs(auc: Interval, several: int = 1) -> bool:
     if auc.limits is None:
         return False
     half = max(auc.limits[1] - auc.value, auc.value - auc.limits[0])
+    # Bonferroni: of several confidences the best one looks better than it is.
     return abs(auc.value - 0.5) > half * float(ndtri(1 - 0.025 / several)) / float(ndtri(0.975))
 
 
@@ -236,6 +237,7 @@ def _middle(z: FloatArray, slope: float, base: float) -> float:
     values, counts = np.unique(z, return_counts=True)
     for _ in range(STEPS):
         p = expit(level + slope * values)
+        # Newton's step; where all chances are 0 or 1 the curve is flat, and the step is bounded.
         level -= float(counts @ (p - base) / max(float(counts @ (p * (1 - p))), 1e-9))
     return float((logit(base) - level) / slope) if slope > 0 else 0.0
 

@@ -67,6 +67,7 @@ def k_within_probably(curves: FloatArray, weights: FloatArray, delta: float, sur
     ``curves`` [m, K_max] are majority curves of draws or grid cells with ``weights`` [m]
     (``Draws.majority``).
     """
+    # A curve that is exactly delta off counts as near, whatever its last digit.
     near = np.abs(curves - curves[:, -1:]) <= delta + 1e-12
     held = np.flip(np.logical_and.accumulate(np.flip(near, axis=1), axis=1), axis=1)
     chance = weights @ held / weights.sum()

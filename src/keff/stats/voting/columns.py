@@ -103,6 +103,7 @@ def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
     as_far = done = 0
     while done < DRAWS and as_far < ENOUGH:
         shuffled = rng.permuted(np.broadcast_to(varied, (size, *varied.shape)), axis=2)
+        # A shuffle that gives the same table must count as one that is as far.
         as_far += int(np.sum(_cochran(shuffled.sum(axis=1), votes) >= statistic - 1e-9))
         done += size
     return ColumnTest(statistic, (1 + as_far) / (done + 1))
@@ -174,5 +175,6 @@ def _ratio(totals: FloatArray) -> FloatArray:
     square_of_sum, sum_of_squares = p.sum(axis=0) ** 2, np.sum(p**2, axis=0)
     covariance = (pairs / n - (square_of_sum - sum_of_squares)) / (k * (k - 1))
     variance = (p.sum(axis=0) - sum_of_squares) / k
+    # With all paths right, or all wrong, what is left is rounding.
     known = variance > 1e-12
     return np.asarray(np.where(known, covariance / np.where(known, variance, 1.0), np.nan), np.float64)

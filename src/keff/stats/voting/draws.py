@@ -295,6 +295,7 @@ def _tally_into(out: Tallies, draws: Draws) -> None:
 def _bags(draws: Draws) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
     n, repeats, cap = draws.codes.shape
     rows = n * repeats
+    # A bag of votes is named by a sum of random numbers, which no order of drawing changes.
     name_of = np.random.default_rng(0).integers(0, 2**63, cap + 2, np.uint64)
     name_of[0] = 0
     names = np.zeros((rows, cap + 1), np.uint64)
