@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
-from keff.analysis.mix.claims import claims_of
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_it
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
@@ -125,6 +124,7 @@ def _path(row: dict[str, float], equal: bool) -> float:
 class Pilot:
     """What a pilot shows of every plan, and their accuracy [P] and cost [P] on the other questions.
 
+    ``deeper`` [2, Q] are those of all plans, also of more paths than the pilot drew.
     ``gain_error`` [P] is the standard error of the difference to A there. ``on_all`` [2, P] are accuracy and
     cost on all questions, the pilot's too, ``in_full`` [2, P] those on the pilot's questions by all recorded
     paths. ``part`` holds the pilot's paths, which cost ``costs``.
@@ -135,6 +135,7 @@ class Pilot:
     unit: float
     true: FloatArray
     paid: FloatArray
+    deeper: FloatArray
     gain_error: FloatArray
     on_all: FloatArray
     in_full: FloatArray
@@ -164,10 +165,14 @@ class Pilot:
         """Return the mean cost of a path of each branch on the first questions [A]."""
         return np.array([float(cost[:questions].mean()) for cost in self.costs])
 
-    def regret(self, plan: int, worth: float) -> float:
-        """Return what the best plan has more at a worth in median path costs, in points."""
-        net = worth * self.unit * self.true - self.paid
-        return 100 * float(net.max() - net[plan]) / (worth * self.unit)
+    def regret(self, plan: int, worth: float, *, deeper: bool = False) -> float:
+        """Return what the best plan has more at a worth in median path costs, in points.
+
+        The best of those that the pilot shows; ``deeper``: of up to eight paths of a branch.
+        """
+        true, paid = self.deeper if deeper else (self.true, self.paid)
+        net = worth * self.unit * self.true[plan] - self.paid[plan]
+        return 100 * float((worth * self.unit * true - paid).max() - net) / (worth * self.unit)
 
     def dropping(self, given_up: float = GIVEN_UP) -> tuple[IntArray, float]:
         """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
@@ -234,17 +239,23 @@ def _pilot(
                   for name in ("accuracy", "cost")])
         for rows in (slice(None), drawn)
     )  # fmt: skip
-    return Pilot(shown, ids, unit, accuracy.mean(axis=1), paid, error, on_all, in_full, part, costs)
+    every = [
+        [getattr(plan, name)[rest].mean(dtype=np.float64) for plan in whole.values()]
+        for name in ("accuracy", "cost")
+    ]
+    return Pilot(
+        shown, ids, unit, accuracy.mean(axis=1), paid, np.array(every), error, on_all, in_full, part, costs
+    )
 
 
 Known = dict[Group, list[Pilot]]
 
 
-def regrets(known: Known, rule: Callable[[Pilot, float], int]) -> FloatArray:
+def regrets(known: Known, rule: Callable[[Pilot, float], int], *, deeper: bool = False) -> FloatArray:
     """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths]."""
     return np.array(
         [
-            [np.mean([p.regret(rule(p, w * p.unit), w) for p in pilots]) for w in WORTHS]
+            [np.mean([p.regret(rule(p, w * p.unit), w, deeper=deeper) for p in pilots]) for w in WORTHS]
             for pilots in known.values()
         ]
     )
@@ -302,6 +313,9 @@ def print_regret(known: Known) -> None:
         print(f"\n{what} ({len(some)}): mean regret in points (standard error over groups)\n\n{head}")
         for name, rule in rules.items():
             print(_line(name, regrets(some, rule)), flush=True)
+        for name in ("1 error, as now", "as now, after dropping"):
+            deep = regrets(some, rules[name], deeper=True)
+            print(_line(f"{name}, against plans of up to {MOST_PATHS} paths", deep), flush=True)
     print(
         "\n| as now | questions of a pilot | "
         + head.split("\n")[0][4:]

@@ -1,12 +1,12 @@
 """The constants of `keff mix` and of its pilots, chosen with whole families of records left out.
 
-    python -m benchmarks.mix_constants [DATA] [--pilots 8] [--laws 24]
+    python -m benchmarks.mix_constants [DATA] [--pilots 8] [--seeds 100 500]
 
 Pilots as in `benchmarks/mix.py`. The margin of worth is that of least regret on the other families; the
-constants of the default are those of some of a grid that lose the least accuracy beyond half a standard error
-of one pilot, and cost the least; what dropping gives up is that of least regret among those whose pilots cost
-three quarters of full ones at most. Before that, simulated, how often a pilot drops a branch by how much more
-accurate than a cheaper one it is.
+constants of the default are those of a grid that lose the least accuracy beyond half a standard error of one
+pilot, and cost the least; what dropping gives up is that of least regret among those whose pilots cost three
+quarters of full ones at most, where a pilot has the questions of every look. Before that, simulated, how
+often a pilot drops a branch by how much more accurate than a cheaper one it is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GRID = {
     "slack": (0.0, 0.002, 0.004, 0.006),
     "spread": (0.02, 0.03, 0.04),
 }
-DROPS = (0.01, 0.02, 0.025, 0.03, 0.04, 0.05)
+DROPS = (0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05)
 DEAREST = 0.75
 """A pilot that drops branches costs at most this part of a full one."""
 FLOOR = 0.15
@@ -99,33 +99,44 @@ def print_margins(known: Known) -> None:
 
 
 def print_drops(known: Known) -> None:
-    """Print cost and regret of pilots by what dropping gives up, and which one the other families choose."""
-    listed = list(known)
-    regret = {m: regrets(known, lambda p, w, m=m: p.after_dropping(w, m)) for m in DROPS}
-    cost = {m: np.array([np.mean([p.dropping(m)[1] for p in own]) for own in known.values()]) for m in DROPS}
-    for given_up in DROPS:
-        told = " | ".join(f"{value:.2f}" for value in regret[given_up].mean(axis=0))
-        print(f"| {given_up:g} | {cost[given_up].mean():.2f} | {told} |")
+    """Print cost and regret of pilots by what dropping gives up, and which one the other families choose.
+
+    Of all groups, and of those whose pilots have the questions of every look, by which it is chosen.
+    """
+    full = {group: pilots for group, pilots in known.items() if len(pilots[0].ids) >= LOOKS[-1]}
+    for some in (known, full):
+        listed = list(some)
+        rows = {
+            m: np.column_stack(
+                [
+                    [np.mean([p.dropping(m)[1] for p in own]) for own in some.values()],
+                    regrets(some, lambda p, w, m=m: p.after_dropping(w, m)),
+                ]
+            )
+            for m in DROPS
+        }
+        print(f"\n{len(some)} groups")
+        for given_up, found in rows.items():
+            print(f"| {given_up:g} | " + " | ".join(f"{value:.2f}" for value in found.mean(axis=0)) + " |")
     out: FloatArray = np.zeros((len(listed), 6))
     for family in dict.fromkeys(group.family for group in listed):
         weights = family_weights(listed, family)
-        cheap = [m for m in DROPS if weights @ cost[m] <= DEAREST]
-        best = min(cheap, key=lambda m, w=weights: float(w @ regret[m].mean(axis=1)))
+        cheap = [m for m in DROPS if weights @ rows[m][:, 0] <= DEAREST]
+        best = min(cheap, key=lambda m, w=weights: float(w @ rows[m][:, 1:].mean(axis=1)))
         here = np.array([group.family == family for group in listed])
-        out[here] = np.column_stack([cost[best], regret[best]])[here]
+        out[here] = rows[best][here]
         print(f"without {family}: {best:g}")
     print("chosen by the other families: " + " | ".join(f"{value:.2f}" for value in out.mean(axis=0)))
 
 
-def print_laws(known: Known, tried: int) -> None:
+def print_laws(known: Known) -> None:
     """Print the default's rule: as it is, with families left out, with constants halved and doubled."""
     listed = list(known)
     grid = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
-    picked = np.random.default_rng(0).permutation(len(grid))[:tried]
-    laws = [LAW, *(grid[place] for place in picked if grid[place] != LAW)]
+    laws = [LAW, *(law for law in grid if law != LAW)]
     every = [np.array([outcome(known[group], law) for group in listed]) for law in laws]
     print("\n| rule | cost over A | points | short |\n|---|--:|--:|--:|")
-    print(f"| as now | {told(np.array([outcome(known[group], LAW) for group in listed]))}")
+    print(f"| as now | {told(every[0])}")
     out: FloatArray = np.zeros((len(listed), 3))
     chosen: list[str] = []
     for family in dict.fromkeys(group.family for group in listed):
@@ -180,19 +191,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="?", default=SHARED)
     parser.add_argument("--pilots", type=int, default=8)
-    parser.add_argument("--laws", type=int, default=24, help="so many of the grid's")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[100, 500], help="so many pilots from each on"
+    )
     given = parser.parse_args()
     print_dropping()
     if not given.data.is_dir():
         print(f"skipped: {given.data} is not there")
         return
+    seeds = [first + number for first in given.seeds for number in range(given.pilots)]
     known = {
-        group: pilots_of(read(given.data, group), prices(), range(100, 100 + given.pilots), 100, 4)
-        for group in groups(given.data)
+        group: pilots_of(read(given.data, group), prices(), seeds, 100, 4) for group in groups(given.data)
     }
     print_margins(known)
     print_drops(known)
-    print_laws(known, given.laws)
+    print_laws(known)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
-from keff.analysis.mix.claims import claims_of
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.escalation import escalation
 from keff.analysis.mix.orders import draw_orders

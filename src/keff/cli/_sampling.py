@@ -349,6 +349,9 @@ async def _draw(job: Job, together: Together | None) -> orders.Progress:
 
 
 def _bar(*, transient: bool) -> Progress:
+    shown = console(stderr=True)
+    # Where nothing is drawn, a bar that goes when it is done would leave an empty line.
+    shown.quiet = transient and not shown.is_terminal
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -356,7 +359,7 @@ def _bar(*, transient: bool) -> Progress:
         TextColumn("{task.fields[rate]}"),
         TextColumn("{task.fields[notes]}"),
         TimeRemainingColumn(compact=True),
-        console=console(stderr=True),
+        console=shown,
         transient=transient,
     )
 

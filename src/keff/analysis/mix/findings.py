@@ -194,8 +194,9 @@ class MixFindings(Finding):
     @property
     def ceiling_line(self) -> str:
         """What no vote can pass, in words."""
-        share = self.ceiling.percent()
-        return f"No vote can pass {share}: on the other questions no path of any branch is right."
+        share, other = self.ceiling.percent(), "on the other questions no path of any branch is right"
+        why = other if self.ceiling.value < 1 else "on every question here some path is right"
+        return f"No vote can pass {share}: {why}."
 
     def statements(self, width: int = TERMINAL, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""

@@ -50,16 +50,11 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
         return Costs(
             tuple(np.ones_like(b.votes.scored(), np.float64) for b in group.branches), "paths", (note,)
         )
-    check_prices([(branch.name, branch.model) for branch in group.branches], prices)
-    known = {branch.name: _named_price(branch.name, branch.model, prices) for branch in group.branches}
-    paths = tuple(_dollars(b, price) for b in group.branches if (price := known[b.name]) is not None)
+    known = named_prices([(branch.name, branch.model) for branch in group.branches], prices)
+    paths = tuple(_dollars(branch, known[branch.name]) for branch in group.branches)
     if not any(cost.any() for cost in paths):
         raise UsageError("every path costs 0 at these prices: leave --prices out to count tokens or paths")
-    unpriced = [
-        branch.name
-        for branch in group.branches
-        if (price := known[branch.name]) is not None and prompt_notes(branch.votes, branch.name, price)
-    ]
+    unpriced = [b.name for b in group.branches if prompt_notes(b.votes, b.name, known[b.name])]
     notes: list[Note] = []
     if unpriced:
         text = f"prompts of {', '.join(unpriced)} are not recorded, and not priced"
@@ -71,19 +66,20 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
     return Costs(paths, "dollars", tuple(notes))
 
 
-def check_prices(branches: Sequence[tuple[str, str | None]], prices: Mapping[str, Price]) -> None:
-    """Raise UsageError unless every branch (its name and model) has a price."""
-    missing = [name for name, model in branches if _named_price(name, model, prices) is None]
+def named_prices(branches: Sequence[tuple[str, str | None]], prices: Mapping[str, Price]) -> dict[str, Price]:
+    """Return the price of every branch (its name and model); UsageError where one has none."""
+    found = {
+        name: price
+        for name, model in branches
+        if (price := price_of(name, prices) or price_of(model, prices)) is not None
+    }
+    missing = [name for name, _ in branches if name not in found]
     if missing:
         raise UsageError(
             f"no price for {', '.join(missing)}: a comparison needs one for every branch "
             f"(the table has {', '.join(prices) or 'none'})"
         )
-
-
-def _named_price(name: str, model: str | None, prices: Mapping[str, Price]) -> Price | None:
-    by_name = price_of(name, prices)
-    return price_of(model, prices) if by_name is None else by_name
+    return found
 
 
 def _dollars(branch: AlignedBranch, price: Price) -> FloatArray:

@@ -308,7 +308,7 @@ def allocations(stats: Between, cost: FloatArray, recorded: IntArray) -> list[In
     out: dict[tuple[int, ...], IntArray] = {}
     for unit in (float(cost.min()), float(np.median(cost))):
         for times in BUDGETS:
-            k = allocate(law, cost, times * unit, most).k
+            k = allocate(law, cost, times * unit, most)
             if np.count_nonzero(k) > 1:
                 out[tuple(k.tolist())] = k
     each = np.ones(len(cost), np.int64)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose
-from keff.analysis.mix.claims import Against, claims_of
+from keff.analysis.mix.choose import Against, MixAim, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import (
@@ -23,7 +23,7 @@ from keff.analysis.mix.findings import (
     WorthLine,
 )
 from keff.analysis.mix.orders import draw_orders
-from keff.analysis.mix.prices import Costs, check_prices, path_costs
+from keff.analysis.mix.prices import Costs, named_prices, path_costs
 from keff.analysis.mix.search import (
     EQUAL,
     CandidatePlan,
@@ -42,7 +42,7 @@ from keff.stats.branches.covariance import correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
 from keff.stats.intervals import interval_mean
 from keff.stats.resampling import grouped
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray
 
 # Of fewer independent questions half a dozen decide a resample's choice, and no interval of it covers.
 FEWEST = 16
@@ -84,7 +84,7 @@ class MixSettings:
         if not priced and self.aim.budget is not None:
             raise UsageError("--budget-dollars needs --prices FILE")
         if self.prices is not None:
-            check_prices(branches, self.prices)
+            named_prices(branches, self.prices)
 
 
 def combine_branches(
@@ -119,6 +119,7 @@ class MixAnalysis:
         self.aim = settings.aim
         self.table = PlanTable.of(chain(self._fixed_plans(), mixes(group, self.orders, self.mean_cost)))
         self.ids = grouped(group.clusters)[0]
+        self.choose = partial(choose, aim=self.aim)
         self.choice = self.choose(self.table, self.ids)
 
     def _fixed_plans(self) -> list[CandidatePlan]:
@@ -128,10 +129,6 @@ class MixAnalysis:
             plans += pairs(orders, names)
             plans += triples(orders, names, plans)
         return plans
-
-    def choose(self, table: PlanTable, ids: IntArray) -> PlanChoice:
-        """Return the choice from a table under the user's aim."""
-        return choose(table, ids, self.aim)
 
     def line(self, plan: CandidatePlan) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with cluster t intervals."""

@@ -130,26 +130,15 @@ def k_eff_of_mix(law: Margin, k: ArrayLike) -> float:
     return float(deflections(law, k)[0] / best) if best > 0 else float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """Paths by branch ``k`` [A], what they cost, d^2, and whether every allocation was tried."""
-
-    k: IntArray
-    cost: float
-    deflection: float
-    exact: bool
-
-
-def allocate(law: Margin, cost: ArrayLike, budget: float, k_max: ArrayLike) -> Allocation:
-    """Return the paths by branch with the most d^2 whose cost is within ``budget``.
+def allocate(law: Margin, cost: ArrayLike, budget: float, k_max: ArrayLike) -> IntArray:
+    """Return the paths by branch [A] with the most d^2 whose cost is within ``budget``.
 
     Tries all where the product of k_max + 1 is at most 50,000. Otherwise adds paths by d^2 per cost, from
     nothing and from each affordable single branch, then exchanges: drop up to two paths and refill.
     """
     prices, most = np.asarray(cost, np.float64), np.asarray(k_max, np.int64)
-    exact = float(np.prod(most + 1.0)) <= ENUMERATED
-    k = _enumerate(law, prices, budget, most) if exact else _search(law, prices, budget, most)
-    return Allocation(k, float(k @ prices), float(deflections(law, k)[0]), exact)
+    find = _enumerate if float(np.prod(most + 1.0)) <= ENUMERATED else _search
+    return find(law, prices, budget, most)
 
 
 def _enumerate(law: Margin, cost: FloatArray, budget: float, most: IntArray) -> IntArray:
