@@ -45,7 +45,10 @@ class StandIn:
                 index=i,
                 text=f"{question} {how.seed + i}",
                 token_ids=(1, 2),
-                logprobs=[{1: SimpleNamespace(logprob=-1.0)}, {2: SimpleNamespace(logprob=-3.0)}],
+                logprobs=[
+                    {1: SimpleNamespace(logprob=-1.0, decoded_token=" 4")},
+                    {2: SimpleNamespace(logprob=-3.0, decoded_token="2")},
+                ],
                 finish_reason="stop",
             )
             for i in reversed(range(how.n))

@@ -39,6 +39,18 @@ def test_log_probabilities_are_asked_for_only_where_the_rule_reads_them(serve: S
     assert (reply["keff"]["paths"], reply["keff"]["weight"]["kind"]) == (1, "posterior")
 
 
+@pytest.mark.parametrize(("sure", "paths"), [(-0.5, 1), (-0.3, 4)])
+def test_the_log_probability_of_the_answer_s_tokens_is_read(serve: Serve, sure: float, paths: int) -> None:
+    # The stub gives word i the log-probability -i/10: the answer is the fifth word, and their mean is -0.3.
+    held = Calibration((sure - 0.05, sure, sure + 0.05), (0.1, 0.95, 0.1), (1.0, 1.0, 1.0), 0.6)
+    plan = make_plan("switch:0.9,cap=4,confidence=logprob_answer", calibrations={"logprob_answer": held})
+    script = Script(answer=says("7", "8"))
+    reply = serve(script, plan=plan).post(SEEDED).json()
+    assert reply["keff"]["paths"] == paths
+    assert all(body["logprobs"] is True for body in script.requests)
+    assert "logprobs" not in reply["choices"][0]
+
+
 def test_a_server_that_refuses_log_probabilities_gives_ordinary_votes(serve: Serve) -> None:
     script = Script(answer=says("7", "7", "8"), refuses_logprobs=True)
     rig = serve(script, plan=make_plan("switch:0.3,cap=3,else=log_odds", calibrations=LOGPROBS))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gateway_rig import Rig, gateway
@@ -25,7 +26,7 @@ SYSTEM = "You add numbers. Reply with: The answer is <number>."
 
 
 @pytest.fixture(scope="module")
-def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def pilot(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
     from real_server import real_base_url
 
@@ -37,10 +38,17 @@ def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     engine = plugins.load("engine", "openai", base_url=url)
     order = Order(Sampling(max_tokens=10), k=4)
     asyncio.run(execute(Job(task, engine, folder / "run", order, options=options)))
-    record = open_record(folder / "run")
-    plan = make_plan(record, analyze(record, Settings(k_max=8)))
     (folder / "own.jsonl").unlink()
-    with gateway(url, plan, path_seconds=120) as rig:
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def served(smollm2: Path, pilot: Path) -> Iterator[Rig]:
+    from real_server import real_base_url
+
+    record = open_record(pilot)
+    plan = make_plan(record, analyze(record, Settings(k_max=8)))
+    with gateway(real_base_url(smollm2), plan, path_seconds=120) as rig:
         yield rig
 
 
@@ -64,9 +72,20 @@ def test_the_real_model_answers_by_a_vote(served: Rig) -> None:
     assert served.service.terms.system == SYSTEM
 
 
-def test_the_real_model_s_log_probabilities_weigh_votes(served: Rig) -> None:
+def test_the_real_model_s_answers_have_a_log_probability_of_their_own(pilot: Path) -> None:
+    votes = open_record(pilot).ballot.votes
+    assert votes.answers is not None and votes.confidences is not None
+    kept, read = votes.named["logprob_answer"], votes.answers >= 0
+    assert read.any() and np.array_equal(np.isfinite(kept), read)
+    # The mean of a part of the tokens.
+    assert np.all(kept[read] >= votes.named["logprob_total"][read] - 1e-9)
+    assert np.any(kept[read] != votes.confidences[read])
+
+
+@pytest.mark.parametrize("name", ["logprob_bottom", "logprob_answer"])
+def test_the_real_model_s_log_probabilities_weigh_votes(served: Rig, name: str) -> None:
     messages = [{"role": "user", "content": "What is 2 + 1?"}]
-    extra = {"keff": {"policy": "fixed:4,weight=log_odds,confidence=logprob_bottom"}, "seed": 1}
+    extra = {"keff": {"policy": f"fixed:4,weight=log_odds,confidence={name}"}, "seed": 1}
     reply = served.client(timeout=120).chat.completions.create(  # type: ignore[call-overload]
         model="keff", messages=messages, extra_body=extra
     )

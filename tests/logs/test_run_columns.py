@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from keff.reading.open import Opening, Record, open_record
 from keff.records import Sampling
 from keff.sampling.job import Job, execute
 from keff.sampling.orders import Order
-from keff.sampling.store import DATABASE
+from keff.sampling.store import ANSWER, DATABASE, Run
 from keff.stats.votes import Votes
 
 TEMPLATES = 'templates = ["Think.", "Be brief.", "Check twice."]'
@@ -57,6 +58,31 @@ ORDERS = {
     "one prompt": Order(Sampling(max_tokens=12), 5, backoff=0.001),
     "templates": Order(Sampling(max_tokens=12), 7, (2, 0, 1), backoff=0.001),
 }
+
+
+def test_answers_log_probabilities_are_read_alike_and_are_no_ratings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sampled(tmp_path, ORDERS["templates"])
+    with Run.edit(path) as run:
+        for item in run.items():
+            kept = [one.path for one in run.kept(item.id) if one.path.index % 2]
+            run.add_ratings([(one, -0.25 * one.index - one.slot, 0.0) for one in kept], ANSWER)
+    quick, slow = (record.ballot.votes for record in both(path, monkeypatch))
+    assert quick.confidences is not None and quick.confidences.max() < 0
+    found = quick.named[ANSWER]
+    np.testing.assert_array_equal(found, slow.named[ANSWER])
+    paths, slots = np.divmod(np.arange(7), 3)
+    order = np.array([2, 0, 1])[slots]
+    np.testing.assert_array_equal(found, [np.where(paths % 2, -0.25 * paths - order, np.nan)] * len(found))
+
+
+def test_a_run_of_an_older_version_has_no_place_for_confidences(tmp_path: Path) -> None:
+    path = sampled(tmp_path, ORDERS["one prompt"])
+    with closing(sqlite3.connect(path / DATABASE)) as database:
+        database.execute("drop table confidences")
+    assert set(open_record(path).ballot.votes.named) == {"logprob_bottom", "logprob_total"}
+    assert not RunLog().info(path).missing
 
 
 @pytest.mark.parametrize(("gold", "refuse"), [(True, 0.1), (False, 0.0)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drawn import jsons
 from keff.errors import EngineError
 from keff.narrow import fields
-from keff.protocol.reply import apportion, choices_of, completions, summarize, token_counts
+from keff.protocol.reply import apportion, choices_of, completions, summarize, token_counts, with_answer
 from keff.records import Logprobs
 
 
@@ -30,6 +30,40 @@ def test_summary_of_log_probabilities() -> None:
     assert summarize(values) == Logprobs(pytest.approx(-1.05), pytest.approx(-1.95), pytest.approx(-21.0))
     assert summarize([-2.0, float("-inf"), float("nan")]) == Logprobs(-2.0, -2.0, -2.0)
     assert summarize([]) is None
+
+
+TOKENS = ["So", " 1", "4", ", not", " 4", "2", "; it is", " 4", ".", " See", " 14", "4", " or", " x"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "places"),
+    # Two tokens of one number, not within another number; a part of a token; only within one; nowhere.
+    [
+        ("42", [4, 5]),
+        ("4", [7]),
+        ("14", [1, 2]),
+        ("is 4.", [6, 7, 8]),
+        ("2", [5]),
+        ("5", []),
+        (None, []),
+        ("", []),
+    ],
+)
+def test_the_answer_s_log_probability_is_the_mean_over_the_tokens_where_it_stands_last(
+    answer: str | None, places: list[int]
+) -> None:
+    values = [-0.5 * 2**-at for at in range(len(TOKENS))]
+    told = with_answer(summarize(values, TOKENS), answer)
+    assert told is not None and told.tokens == ()
+    mean = sum(values[at] for at in places) / len(places) if places else None
+    assert told.answer == (None if mean is None else pytest.approx(mean))
+
+
+@pytest.mark.parametrize("texts", [[], TOKENS[:-1], [*TOKENS, "."]])
+def test_without_every_token_the_answer_s_log_probability_is_not_known(texts: list[str]) -> None:
+    told = with_answer(summarize([-0.5] * len(TOKENS), texts), "4")
+    assert told == Logprobs(-0.5, -0.5, -0.5 * len(TOKENS))
+    assert with_answer(None, "4") is None
 
 
 def choice(text: str, tokens: int = 0, thinking: str = "") -> dict:

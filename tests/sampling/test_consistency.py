@@ -90,6 +90,21 @@ def test_confidence_is_asked_for_where_the_policy_needs_it(connect: Connect) -> 
     assert found.verdict.kind == "weighted_share"
 
 
+def test_a_vote_may_be_weighed_by_the_log_probability_of_the_answer(connect: Connect) -> None:
+    found = keff.self_consistency_sync(
+        connect(says("1", "2")),
+        "?",
+        "fixed:2,weight=confidence,confidence=logprob_answer",
+        space="numeric",
+        model="stub",
+        seed=0,
+    )
+    # The stub gives word i the log-probability -i/10: the answer is the eighth word.
+    told = [path.logprobs for path in found.completions]
+    assert [one and (one.answer, one.tokens) for one in told] == [(pytest.approx(-0.8), ())] * 2
+    assert found.verdict.weight == 0.5
+
+
 def test_a_running_loop_is_told_to_await() -> None:
     async def inside() -> None:
         keff.self_consistency_sync(openai.AsyncOpenAI(api_key="none"), "?")

@@ -15,11 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fault_server import Script, running
 from keff import plugins
 from keff.errors import EngineError, UsageError
+from keff.reading.open import open_record
 from keff.records import Sampling
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import REFUSED_QUESTIONS, Order, Progress
@@ -95,6 +97,20 @@ def test_odd_answers_are_read_and_stored_and_absurd_counts_are_not_summed(
     with Run.open(tmp_path / "run") as run:
         assert run.count()["paths"] == len(cases)
         assert all(path.completion.text is not None for item in run.items() for path in run.kept(item.id))
+
+
+def test_the_log_probability_of_the_answer_is_kept_where_the_server_gives_tokens(tmp_path: Path) -> None:
+    def entries(*tokens: Any) -> dict[str, Any]:
+        return {"content": [{"token": each, "logprob": -at} for at, each in enumerate(tokens)]}
+
+    whole, bare = entries("The final", " answer", " is", " 7"), entries("The final", " answer", 5, " 7")
+    with raw_server(lambda number, _: given(choices=[choice(logprobs=bare if number else whole)])) as url:
+        draw(job(tmp_path, url, 1, 2, logprobs=True))
+    kept = open_record(tmp_path / "run").ballot.votes
+    assert kept.confidences is not None
+    np.testing.assert_array_equal(kept.named["logprob_answer"], [[-3.0, -3.0]])
+    with closing(sqlite3.connect(tmp_path / "run" / DATABASE)) as database:
+        assert database.execute("select version from confidences").fetchall() == [("logprob_answer",)] * 2
 
 
 UNREADABLE: dict[str, Callable[[], Any]] = {

@@ -7,7 +7,7 @@ import pytest
 
 from keff.stats.alarms import ConformalMartingale
 from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
-from keff.stats.branches.weights import SlotWeighting, judge_weights
+from keff.stats.branches.weights import judge_weights
 from keff.stats.drift import agreeing_pairs, pattern_codes
 from keff.stats.votes import Votes
 
@@ -38,7 +38,7 @@ def test_unequal_models_are_near_what_their_accuracies_allow(models):
 
 def test_most_of_the_gain_of_weights_is_the_best_slot(models):
     rng = np.random.default_rng(0)
-    report = judge_weights(models, SlotWeighting("fisher", "plurality"), rng)
+    report = judge_weights(models, "fisher", "plurality", rng)
     assert report.gain > 5 * report.se
     assert report.best_slot > report.uniform + 0.1
     assert report.cross_fitted < report.best_slot + 0.03

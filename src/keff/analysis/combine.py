@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,10 @@ from keff.stats.branches.weights import (
     Learn,
     Rule,
     Scheme,
-    SlotWeighting,
     WeightReport,
     choose_subset,
     choose_temperature,
     confidence_weights,
-    judge_learned,
     judge_weights,
     oracle_optimism,
 )
@@ -101,7 +100,6 @@ def _worth(votes: Votes, how: Judging) -> tuple[DeflectionWorth, ...]:
 def judged(
     votes: Votes,
     how: Judging,
-    schemes: Sequence[Scheme] = SCHEMES,
     embeddings: FloatArray | None = None,
 ) -> tuple[tuple[WeightedVote, ...], tuple[Pruning, ...]]:
     """Return weighted votes and slot pruning, cross-fitted beside the best slot and the in-sample oracle.
@@ -111,12 +109,15 @@ def judged(
     rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
     rows: list[WeightedVote] = []
     by_states = {} if embeddings is None else _learners(embeddings, how)
+    learners: dict[str, Scheme | Learn] = {scheme: scheme for scheme in SCHEMES}
+    for name, given in votes.rated.items():
+        learners[f"log odds of {name}"] = partial(_learn_log_odds, votes, given)
     for rule in rules:
-        for scheme in schemes:
-            report = judge_weights(votes, SlotWeighting(scheme, rule), how.rng(), how.folds)
-            rows.append(_row(scheme, rule, report))
-        rows += _by_confidence(votes, rule, how) + _by_log_odds(votes, rule, how)
-        rows += _by_embeddings(votes, by_states, rule, how)
+        rows += [
+            _row(name, rule, judge_weights(votes, learn, rule, how.rng(), how.folds))
+            for name, learn in learners.items()
+        ]
+        rows += _by_confidence(votes, rule, how) + _by_embeddings(votes, by_states, rule, how)
     return tuple(rows), tuple(_pruned(votes, rule, how) for rule in rules)
 
 
@@ -181,20 +182,12 @@ def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]
     def learn(items: NDArray[np.bool_]) -> FloatArray:
         return confidence_weights(given, choose_temperature(votes.take(items), rule))
 
-    report = judge_learned(votes, learn, rule, how.rng(), how.folds)
+    report = judge_weights(votes, learn, rule, how.rng(), how.folds)
     return [_row("confidence", rule, report, choose_temperature(votes, rule))]
 
 
-def _by_log_odds(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]:
-    """Judge the calibrated weights of every confidence."""
-    return [
-        _row(f"log odds of {name}", rule, judge_learned(votes, learn, rule, how.rng(), how.folds))
-        for name, given in votes.rated.items()
-        for learn in [partial(_learn_log_odds, votes, given)]
-    ]
-
-
 def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
+    """Return the calibrated weights of a confidence."""
     return calibrate(votes.take(items), given[items]).weight(given)
 
 
@@ -211,14 +204,11 @@ def _learners(embeddings: FloatArray, how: Judging) -> dict[str, Learn]:
 
 
 def _once(learn: Learn) -> Learn:
-    known: dict[bytes, FloatArray] = {}
+    @cache
+    def known(items: bytes) -> FloatArray:
+        return learn(np.frombuffer(items, np.bool_))
 
-    def remembered(items: NDArray[np.bool_]) -> FloatArray:
-        if items.tobytes() not in known:
-            known[items.tobytes()] = learn(items)
-        return known[items.tobytes()]
-
-    return remembered
+    return lambda items: known(items.tobytes())
 
 
 def _by_embeddings(
@@ -228,7 +218,7 @@ def _by_embeddings(
     rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
-            rows.append(_row(scheme, rule, judge_learned(votes, learn, rule, how.rng(), how.folds)))
+            rows.append(_row(scheme, rule, judge_weights(votes, learn, rule, how.rng(), how.folds)))
         except ValueError:  # too few items for their covariance, which the line on GLS-R says
             continue
     return rows
@@ -241,29 +231,13 @@ def _voting(weights: FloatArray) -> FloatArray:
 
 def _row(scheme: str, rule: Rule, report: WeightReport, temperature: float | None = None) -> WeightedVote:
     slots = report.weights if report.weights.ndim == 1 else None
-    return WeightedVote(
-        scheme=scheme,
-        rule=rule,
-        uniform=report.uniform,
-        cross_fitted=report.cross_fitted,
-        in_sample=report.in_sample,
-        best_slot=report.best_slot,
-        gain=report.gain,
-        se=report.se,
-        weights=None if slots is None else tuple((slots / slots.sum()).tolist()),
-        temperature=temperature,
-    )
+    weights = None if slots is None else tuple((slots / slots.sum()).tolist())
+    told: dict[str, Any] = report._asdict() | {"weights": weights}
+    return WeightedVote(scheme=scheme, rule=rule, temperature=temperature, **told)
 
 
 def _pruned(votes: Votes, rule: Rule, how: Judging) -> Pruning:
     choice = choose_subset(votes, how.rng(), rule, how.folds)
     names = np.arange(votes.k) if votes.slots is None else votes.slots
-    return Pruning(
-        rule=rule,
-        accuracy=choice.accuracy,
-        full=choice.full,
-        gain=choice.gain,
-        se=choice.se,
-        adopted=choice.adopted,
-        candidate=tuple(names[choice.candidate].tolist()),
-    )
+    told: dict[str, Any] = choice._asdict() | {"candidate": tuple(names[choice.candidate].tolist())}
+    return Pruning(rule=rule, **told)

@@ -219,7 +219,9 @@ class HfModel:
             "stop" if cuts or ended else "length",
             count,
             prompt,
-            logprobs=summarize(logprobs[:count]),
+            logprobs=summarize(
+                logprobs[:count], [self._tokenizer.decode([token]) for token in generated[:count]]
+            ),
             seconds=seconds,
             embedding=self._embedding(row[: prompt + max(kept, 1)], prompt),
         )

@@ -220,13 +220,13 @@ def _shut_down(llm: Any) -> None:
 
 
 def _completion(answer: Any, path: Any, seconds: float) -> Completion:
-    entries = zip(path.token_ids, path.logprobs or (), strict=False)
+    drawn = [entry[token] for token, entry in zip(path.token_ids, path.logprobs or (), strict=False)]
     return Completion(
         path.text,
         finish_reason(path.finish_reason),
         len(path.token_ids),
         len(answer.prompt_token_ids or ()),
         answer.num_cached_tokens or 0,
-        logprobs=summarize(entry[token].logprob for token, entry in entries),
+        logprobs=summarize([one.logprob for one in drawn], [one.decoded_token for one in drawn]),
         seconds=seconds,
     )

@@ -48,7 +48,7 @@ from keff.gateway.vote.vote import Rules, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import logprob_of
-from keff.protocol.reply import summarize, token_logprobs
+from keff.protocol.reply import summary_of, with_answer
 from keff.protocol.server import Sharing
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
@@ -305,7 +305,7 @@ class Service:
     def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
         if not job.reads_logprobs:
             return Drawn(choice, body, read.key, read.truncated)
-        summary = summarize(token_logprobs(choice))
+        summary = with_answer(summary_of(choice), read.answer)
         if not job.ask.logprobs:
             choice = {name: value for name, value in choice.items() if name != "logprobs"}
         return Drawn(choice, body, read.key, read.truncated, logprob_of(summary, confidence_of(job.policy)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import local
@@ -17,6 +17,7 @@ from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.run_columns import MEASURES, run_parts
 from keff.logs.parts.values import real
 from keff.narrow import text
+from keff.policy.weighting import LOGPROBS
 from keff.records import Item, Note
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
@@ -37,14 +38,11 @@ UNRATED = (float("nan"), float("nan"))
 RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
 
 
-def _question(
-    item: Item,
-    paths: Sequence[Scored],
-    known: Mapping[tuple[int, int, int], tuple[float, float]],
-    *,
-    texts: bool,
-) -> Question:
-    ratings = [known.get((one.path.slot, one.path.index, one.path.attempt), UNRATED) for one in paths]
+def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
+    ratings: list[tuple[float, float]] = []
+    if VERIFIER in run.manifest.code:
+        known = run.ratings(item.id)
+        ratings = [known.get((one.path.slot, one.path.index, one.path.attempt), UNRATED) for one in paths]
     judged = [path.judged for path in paths if path.judged is not None]
     labels = [reading.correct for reading in judged]
     return Question(
@@ -55,14 +53,14 @@ def _question(
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         **_counted(item, paths),
         branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
-        confidences=tuple(value for value, _ in ratings) if known else _confidences(item, paths),
+        confidences=tuple(value for value, _ in ratings) if ratings else _confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(reading.rule for reading in judged),
         truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta=_further(paths, ratings if known else ())
+        meta=_further(paths, ratings)
         | {name: value for name, value in item.meta.items() if name not in RECORDED},
     )
 
@@ -90,15 +88,13 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
 def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
     """Return the log-probabilities of paths that are not their usual confidence, and seconds of ratings."""
     summaries = [path.completion.logprobs for path in paths]
-    kinds = ("bottom", "total", "mean") if ratings else ("bottom", "total")
     named: dict[str, list[float | None]] = {
-        f"logprob_{kind}": [summary and getattr(summary, kind) for summary in summaries]
-        for kind in kinds
-        if any(summaries)
+        name: [summary and getattr(summary, kind) for summary in summaries]
+        for name, kind in list(LOGPROBS.items())[not ratings :]
     }
     if ratings:
         named[RATING_SECONDS] = [None if spent != spent else spent for _, spent in ratings]
-    return {NAMED + name: values for name, values in named.items()}
+    return {NAMED + name: values for name, values in named.items() if {*values} - {None}}
 
 
 def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
@@ -127,8 +123,7 @@ class _Single:
         run = getattr(self._mine, "run", None)
         if not isinstance(run, Run):
             run = self._mine.run = Run.open(self._path)
-        ratings = run.ratings(item) if run.has_ratings() else {}
-        return _question(run.item(item), _launched(run, item), ratings, texts=self._texts)
+        return _question(run, run.item(item), _launched(run, item), texts=self._texts)
 
 
 class _Judge:
@@ -216,18 +211,18 @@ class RunLog:
         del tell
         single = _Single(path, texts=texts)
         with Run.open(path) as run:
-            if run.manifest.policy is not None or run.has_ratings():
+            if run.manifest.policy is not None or VERIFIER in run.manifest.code:
                 raise NotPlainError
             yield from run_parts(run, single.question, most)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         with Run.open(path) as run:
-            judge, rated = _Judge(run.manifest), run.has_ratings()
+            judge = _Judge(run.manifest)
             for item in run.items():
                 kept = judge.judged(item, _launched(run, item.id))
                 if kept:
-                    yield _question(item, kept, run.ratings(item.id) if rated else {}, texts=texts)
+                    yield _question(run, item, kept, texts=texts)
             if judge.left_out:
                 text = f"{judge.left_out} paths are not scored yet and are left out: run keff score {path}"
                 tell(Note("not_scored", text))

@@ -12,7 +12,7 @@ from keff.paper.records import ArmSample, PaperBenchmark, align
 from keff.records import Json, Result
 from keff.stats.branches.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.branches.slots import phi_audit, slot_cv
-from keff.stats.branches.weights import SlotWeighting, judge_weights, oracle_optimism
+from keff.stats.branches.weights import judge_weights, oracle_optimism
 from keff.stats.models.betabinomial import majority_prefix
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import k_eff, k_eff_block
@@ -194,8 +194,8 @@ class _Weighting(NamedTuple):
 
 
 def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> _Weighting:
-    plain = judge_weights(sc, SlotWeighting("accuracy"), rng)
-    judged = judge_weights(pt, SlotWeighting("accuracy"), rng)
+    plain = judge_weights(sc, "accuracy", "binary", rng)
+    judged = judge_weights(pt, "accuracy", "binary", rng)
     c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
     return _Weighting(
         slot_cv=slot_cv(pt),

@@ -103,23 +103,17 @@ class ConfidenceVote(Over):
         if isinstance(decision, Sample):
             return decision
         view.check_confidences(min(len(view.keys), self.cap), self)
-        answer, share = self._vote(view)
-        return Stop(answer, share, "weighted_share", decision.reason)
-
-    def _vote(self, view: View) -> tuple[str | None, float]:
         voters = [
             (key, c)
             for key, c in zip(view.keys[: self.cap], view.confidence, strict=False)
             if key is not None and c == c
         ]
-        if not voters:
-            return None, 0.0
-        top = max(c for _, c in voters)
-        totals: dict[str, float] = {}
-        for key, c in voters:
-            totals[key] = totals.get(key, 0.0) + math.exp((c - top) / self.temperature)
-        answer = max(totals, key=totals.__getitem__)
-        return answer, totals[answer] / sum(totals.values())
+        top = max([c for _, c in voters], default=0.0)
+        powers = [math.exp((c - top) / self.temperature) for _, c in voters]
+        totals = _totals([key for key, _ in voters], powers)
+        answer = max(totals, key=totals.__getitem__, default=None)
+        share = totals[answer] / sum(powers) if answer is not None else 0.0
+        return Stop(answer, share, "weighted_share", decision.reason)
 
     def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
         """Return exp(confidence / temperature), scaled by item, of the paths before ``stop``."""
@@ -284,14 +278,13 @@ def checked_name(name: object) -> str:
 
 
 # Confidences that an engine gives, by name; the usual one is the mean.
-LOGPROBS = {"logprob_mean": "mean", "logprob_bottom": "bottom", "logprob_total": "total"}
+LOGPROBS = {f"logprob_{part}": part for part in ("mean", "bottom", "total", "answer")}
 
 
 def logprob_of(summary: Logprobs | None, name: str | None) -> float:
     """Return the log-probability that a confidence of this name is, NaN where the server gave none."""
-    if summary is None:
-        return float("nan")
-    return float(getattr(summary, LOGPROBS.get(name or "", "mean")))
+    value = getattr(summary, LOGPROBS.get(name or "", "mean"), None)
+    return float("nan") if value is None else float(value)
 
 
 def calibrated(policy: Policy) -> Calibrated | None:

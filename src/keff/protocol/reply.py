@@ -11,9 +11,13 @@ by the length of text. Neither: one token per four characters. A count that cann
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 from keff.errors import EngineError
@@ -61,18 +65,39 @@ def counts_of(usage: object) -> Counts:
     return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
 
 
-def summarize(logprobs: Iterable[float]) -> Logprobs | None:
+def summarize(logprobs: Sequence[float], texts: Sequence[object] = ()) -> Logprobs | None:
     """Summarise the token log-probabilities of one path; None when there are none.
 
     ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left
-    out.
+    out. ``texts`` are those of the tokens, where the server gives them.
     """
     known = sorted(filter(math.isfinite, logprobs))
     if not known:
         return None
     tenth = known[: math.ceil(len(known) / 10)]
     total = math.fsum(known)
-    return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total)
+    # A value or text that could not be read would shift the others.
+    whole = len(texts) == len(known) == len(logprobs)
+    tokens = tuple(zip(map(text_of, texts), logprobs, strict=True)) if whole else ()
+    return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total, tokens=tokens)
+
+
+def with_answer(summary: Logprobs | None, answer: str | None) -> Logprobs | None:
+    """Return the summary with the mean over the tokens of the answer, and without the tokens.
+
+    They are those that overlap the last place where the text says the answer as it was read: a text that
+    goes on repeats it. Not within a word or a number, unless it stands nowhere else.
+    """
+    if summary is None or not summary.tokens:
+        return summary
+    texts, values = zip(*summary.tokens, strict=True)
+    text, ends, sought = "".join(texts), list(accumulate(map(len, texts))), re.escape(answer or "")
+    last = sought and re.search(rf"(?s:.*)(?<!\w)({sought})(?!\w)|(?s:.*)({sought})", text)
+    if not last:
+        return replace(summary, tokens=())
+    at, end = last.span(last.lastindex or 0)
+    mean = fmean(values[bisect_right(ends, at) : bisect_left(ends, end) + 1])
+    return replace(summary, answer=mean, tokens=())
 
 
 def token_logprobs(choice: Choice) -> list[float]:
@@ -86,6 +111,12 @@ def token_logprobs(choice: Choice) -> list[float]:
     if set(map(type, values)) == {float} and is_logprob(min(values)) and is_logprob(max(values)):
         return values
     return [float(value) for value in values if is_logprob(value)]
+
+
+def summary_of(choice: Choice) -> Logprobs | None:
+    """Return the summary of a choice's log-probabilities, with its tokens."""
+    content = entries(fields(choice.get("logprobs")).get("content"))
+    return summarize(token_logprobs(choice), [entry.get("token") for entry in content])
 
 
 def token_counts(choices: Sequence[Choice], usage: int | None) -> list[int]:
@@ -200,7 +231,7 @@ def completions(
             cached_tokens=given.cached,
             reasoning=storable(reasoning_of(fields(choice["message"]))) or None,
             refusal=words(fields(choice["message"]).get("refusal")) or FILTERED.get(finish),
-            logprobs=summarize(token_logprobs(choice)),
+            logprobs=summary_of(choice),
             seconds=seconds,
             estimated=estimated,
         )

@@ -6,7 +6,8 @@ import asyncio
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, cast
 
 import openai
@@ -29,7 +30,7 @@ from keff.policy import (
 )
 from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
-from keff.protocol.reply import choices_of, completions
+from keff.protocol.reply import choices_of, completions, with_answer
 from keff.protocol.values import question_of
 from keff.records import AnswerSpace, Completion, Finding, Message, Result
 from keff.sampling.sampler import SLOW_SPACES
@@ -265,11 +266,8 @@ class _PathsOfQuestion:
         response = await self.client.chat.completions.create(**request)
         body = response.model_dump()
         (path,) = completions(body, choices_of(body)[:1], time.monotonic() - start)
-        if self.space.name in SLOW_SPACES:
-            return await asyncio.to_thread(self._key, path), path
-        return self._key(path), path
-
-    def _key(self, path: Completion) -> str | None:
         if path.refusal:
-            return None
-        return read(self.space, path.text, truncated=path.finish in ("length", "cancelled")).key
+            return None, path
+        reading = partial(read, self.space, path.text, truncated=path.finish in ("length", "cancelled"))
+        found = await asyncio.to_thread(reading) if self.space.name in SLOW_SPACES else reading()
+        return found.key, replace(path, logprobs=with_answer(path.logprobs, found.answer))

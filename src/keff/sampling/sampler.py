@@ -10,11 +10,13 @@ from keff.answers import SLOW_SPACES
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
 from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, in_flight_of
+from keff.policy.weighting import logprob_of
+from keff.protocol.reply import with_answer
 from keff.protocol.server import pause
 from keff.records import Completion, Item, Path, path_seed
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
-from keff.sampling.store import OwedPaths, Run
+from keff.sampling.store import ANSWER, OwedPaths, Run
 from keff.sampling.store.rows import item_of
 from keff.task import ScoredText, Task
 
@@ -312,6 +314,11 @@ class Session:
             self.run.add(paths)
         judged = await _judge(self.task, item, drawn)
         self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
+        told = [with_answer(done.logprobs, score.answer) for done, score in zip(drawn, judged, strict=True)]
+        heard = zip(paths, told, strict=True)
+        self.run.add_ratings(
+            [(path, one.answer, 0.0) for path, one in heard if one and one.answer is not None], ANSWER
+        )
         progress = self.progress
         progress.done += len(drawn)
         progress.tokens += sum(done.tokens for done in drawn)
@@ -347,6 +354,5 @@ def launch_view(run: Run, task: Task, item: Item, slot: int) -> tuple[View, int]
             break
         judged = scored.judged or task.judge(item, scored.completion)
         keys.append(judged.key)
-        summary = scored.completion.logprobs
-        confidence.append(summary.mean if summary else float("nan"))
+        confidence.append(logprob_of(scored.completion.logprobs, None))
     return View(tuple(keys), tuple(confidence)), len(keys)

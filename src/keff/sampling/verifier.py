@@ -8,15 +8,16 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import httpx2
 
 from keff.errors import UsageError
-from keff.narrow import fields, items
+from keff.narrow import fields, is_array, items
 from keff.records import Message, stable_hash
 from keff.sampling.store import Run
 from keff.task import Task
@@ -137,33 +138,23 @@ class OwnFunction:
             return await cast("Awaitable[object]", function(prompt_of(messages), text))
         if self._hung >= MOST_HUNG:
             raise TimeoutError
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[object] = loop.create_future()
+        done = Future[object]()
+        # Begun: who waits no longer leaves it to itself.
+        done.set_running_or_notify_cancel()
 
         def work() -> None:
             try:
-                found, error = function(prompt_of(messages), text), None
-            except Exception as raised:
-                found, error = None, raised
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, done, found, error)
+                done.set_result(function(prompt_of(messages), text))
+            except Exception as error:
+                done.set_exception(error)
 
         # A thread that nobody waits for: one that hangs must not keep the process from its end.
         threading.Thread(target=work, daemon=True, name="verifier").start()
         try:
-            return await done
+            return await asyncio.wrap_future(done)
         except asyncio.CancelledError:
             self._hung += 1
             raise
-
-
-def _settle(done: asyncio.Future[object], found: object, error: Exception | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(found)
-    else:
-        done.set_exception(error)
 
 
 @dataclass
@@ -185,17 +176,15 @@ class RewardModel:
             body = {"messages": [*(dict(message) for message in messages), said]}
         reply = await self._client.post(self.url, json=body)
         reply.raise_for_status()
-        return next(_numbers(reply.json()), None)
+        return _rating(reply.json())
 
 
-def _numbers(body: object) -> Iterator[object]:
-    """Yield what may be the rating in a reply: a score, the last class's probability, a pooled value."""
+def _rating(body: object) -> object:
+    """Return the rating in a reply: a score, the last class's probability, a pooled value."""
     found = fields(body)
-    parts: list[Mapping[str, Any]] = [fields(part) for part in items(found.get("data"))] or [found]
-    for part in parts[-1:]:
-        for name in ("score", "reward", "probs", "data"):
-            value = part.get(name)
-            while isinstance(value, list) and value:
-                value = cast("list[object]", value)[-1]
-            if value is not None:
-                yield value
+    part = fields([found, *items(found.get("data"))][-1])
+    told = (part[name] for name in ("score", "reward", "probs", "data") if part.get(name) is not None)
+    value = next(told, None)
+    while is_array(value) and value:
+        value = value[-1]
+    return value

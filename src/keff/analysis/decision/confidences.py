@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,14 +83,14 @@ def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPath
             rating_dollars=None if priced is None else float(priced.mean()),
         )
         if tells and cap > 1:
-            rules += _rules(name, cap)
-            flights += _flights(name, cap)
+            named = "" if name == CONFIDENCE else f",confidence={name}"
+            rules += _rules(named, cap)
+            flights += _flights(named, cap)
         worth.append(found)
     return RatedPaths(tuple(worth), tuple(rules), tuple(flights))
 
 
-def _rules(name: str, cap: int) -> list[Policy]:
-    named = "" if name == CONFIDENCE else f",confidence={name}"
+def _rules(named: str, cap: int) -> list[Policy]:
     specs = [f"switch:{bar},cap={cap}{named},else=log_odds" for bar in BARS]
     specs += [f"switch:{BARS[2]},cap={cap}{named}", f"curtailed:cap=2,weight=log_odds{named}"]
     specs += [f"curtailed:cap=3,weight=log_odds{named}"] * (cap > 2)
@@ -100,9 +100,8 @@ def _rules(name: str, cap: int) -> list[Policy]:
     return [parse_policy(spec) for spec in [*specs, *(f"{rule},weight=log_odds{named}" for rule in weighted)]]
 
 
-def _flights(name: str, cap: int) -> list[Policy]:
+def _flights(named: str, cap: int) -> list[Policy]:
     """Return the same with paths in flight: one path after the other takes longer than all at once."""
-    named = "" if name == CONFIDENCE else f",confidence={name}"
     short = max(5 * cap // 8, 2)
     shapes = sorted({(cap, cap), (cap, max(cap // 2, 1)), (min(short, cap), min(short, cap))})
     return [
@@ -117,16 +116,18 @@ def judged(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[Con
 
     Against the mixture of two rules that read none with as many paths on average and the least loss.
     """
-    named = [confidence_of(parse_policy(spec)) for spec in known.specs]
-    return tuple(_judged(found, known, named) for found in worth)
+    rules: dict[str | None, list[int]] = {}
+    for place, spec in enumerate(known.specs):
+        rules.setdefault(confidence_of(parse_policy(spec)), []).append(place)
+    return tuple(_judged(found, known, rules) for found in worth)
 
 
-def _judged(found: ConfidenceWorth, known: JointPosterior, named: Sequence[str | None]) -> ConfidenceWorth:
-    mine = [place for place, name in enumerate(named) if name == found.name]
-    plain = [place for place, name in enumerate(named) if name is None]
-    if found.pays is False or not mine or known.level is None:
+def _judged(
+    found: ConfidenceWorth, known: JointPosterior, rules: Mapping[str | None, Sequence[int]]
+) -> ConfidenceWorth:
+    if found.pays is False or found.name not in rules or known.level is None:
         return found
-    gains = {place: _gain(known, place, plain) for place in mine}
+    gains = {place: _gain(known, place, rules[None]) for place in rules[found.name]}
     best = max(gains, key=lambda place: float(gains[place].mean()))
     gain = gains[best]
     lo, hi = np.quantile(gain, [0.025, 0.975]).tolist()

@@ -31,7 +31,6 @@ from keff.answers import (
     names,
     of_unknown_options,
     options_listed,
-    read,
     schema_of,
     space,
     warm,
@@ -50,10 +49,14 @@ RUNS_CODE = frozenset({"code", "python", "key"})
 
 
 class PathReading(NamedTuple):
-    """What one path says: its vote key (None: it abstains), and whether it was cut before its end."""
+    """What one path says: its vote key (None: it abstains), and whether it was cut before its end.
+
+    ``answer`` is as the text writes it (None: not known).
+    """
 
     key: str | None
     truncated: bool
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +92,18 @@ class Reader:
             return PathReading(
                 None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated
             )
-        return PathReading(self.key(text_of(message.get("content")), truncated), truncated)
+        answer = self.answer(text_of(message.get("content")), truncated)
+        key = None if answer is None else (self.task or self.space).key(answer)
+        return PathReading(key, truncated, answer)
 
-    def key(self, text: str, truncated: bool) -> str | None:
-        """Return the vote key of a text, or None."""
+    def answer(self, text: str, truncated: bool) -> str | None:
+        """Return the answer as a text writes it, or None."""
         if self.task is not None:
-            answer = self.task.extract(text, truncated=truncated)
-            return None if answer is None else self.task.key(answer)
-        if self.regex is None:
-            return read(self.space, text, truncated=truncated).key
-        answer = last_answer(self.regex, text, truncated)
-        return None if answer is None else self.space.key(answer)
+            return self.task.extract(text, truncated=truncated)
+        if self.regex is not None:
+            return last_answer(self.regex, text, truncated)
+        found = self.space.extract(text, truncated=truncated)
+        return None if found is None else found.answer
 
 
 def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None:

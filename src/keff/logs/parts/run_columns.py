@@ -12,6 +12,7 @@ import numpy as np
 from keff.log import Question
 from keff.logs.parts.bulk import Bulk, Float, Int, Names, text_hash
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, joined
+from keff.policy.weighting import LOGPROBS
 from keff.records import Item
 from keff.sampling.store import Run
 from keff.sampling.store.rows import ItemRow, item_of
@@ -26,8 +27,6 @@ TEXTS = ("answer", "key", "rule")
 WHOLE = ("item", "slot", "path", "correct")
 # Of these 0 stands for unknown; a question has them where one of its paths does.
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
-
-LOGPROBS = ("logprob_mean", "logprob_bottom", "logprob_total")
 
 REAL = (*MEASURES, *LOGPROBS)
 COLUMNS: Sequence[str] = (*TEXTS, *WHOLE[1:], *REAL)
@@ -180,5 +179,5 @@ class _Paths:
 
     def named(self, order: Int) -> dict[str, Float]:
         """Return the further log-probabilities, where any path has them."""
-        columns = {name: np.asarray(self._real[name])[order] for name in LOGPROBS[1:]}
+        columns = {name: np.asarray(self._real[name])[order] for name in [*LOGPROBS][1:]}
         return {name: values for name, values in columns.items() if not bool(np.isnan(values).all())}

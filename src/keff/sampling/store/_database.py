@@ -48,6 +48,16 @@ begin select raise(abort, 'committed paths never change'); end;
 """
 
 
+# Paths with their scores. The log-probability of an answer is known only when the path is kept, and that is
+# never changed: it is a confidence beside the verifier's, and its name stands where their version does.
+ANSWER = "logprob_answer"
+JUDGED = (
+    "(select *, (select value from confidences where (item, slot, path, attempt, version) = "
+    f"(paths.item, paths.slot, paths.path, paths.attempt, '{ANSWER}')) as {ANSWER} "
+    "from paths left join scores using (item, slot, path, attempt))"
+)
+
+
 @contextmanager
 def clear_errors(folder: File) -> Generator[None]:
     try:
@@ -80,7 +90,13 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
     if tables and owner != APPLICATION_ID:
         database.close()
         raise StoreError(f"{file} is an SQLite file of another program: use another --run folder")
-    if not readonly:
+    if readonly:
+        if tables and not database.execute("pragma table_info(confidences)").fetchone():
+            # A run of an older version has no place for them.
+            database.execute(
+                "create temp table confidences (item, slot, path, attempt, version, value, seconds)"
+            )
+    else:
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")
         database.execute(f"pragma application_id = {APPLICATION_ID}")

@@ -16,7 +16,7 @@ from keff.errors import StoreError
 from keff.records import Item
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Manifest
-from keff.sampling.store._database import clear_errors
+from keff.sampling.store._database import ANSWER, JUDGED, clear_errors
 from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 
 # Slots with the number of paths that are wanted of each.
@@ -221,9 +221,7 @@ class Reads:
     def kept(self, item: str) -> list[Scored]:
         """Return the completed paths of one item, by slot and index."""
         rows = self._rows(
-            "select paths.*, version, answer, key, correct, rule from paths "
-            "left join scores using (item, slot, path, attempt) "
-            "where item = ? and error is null order by slot, path",
+            f"select * from {JUDGED} where item = ? and error is null order by slot, path",
             (item,),
         )
         try:
@@ -232,13 +230,6 @@ class Reads:
             raise StoreError(
                 f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"
             ) from None
-
-    def has_ratings(self) -> bool:
-        """Return whether a verifier has rated a path; runs of older versions have no place for it."""
-        named = self._rows("select 1 from sqlite_master where name = 'confidences'", ())
-        return next(named, None) is not None and (
-            next(self._rows("select 1 from confidences limit 1", ()), None) is not None
-        )
 
     def ratings(
         self, item: str, version: str | None = None
@@ -249,7 +240,7 @@ class Reads:
         """
         rows = self._rows(
             "select slot, path, attempt, value, seconds from confidences "
-            "where item = ? and ? in (version, '') order by rowid",
+            f"where item = ? and version <> '{ANSWER}' and ? in (version, '') order by rowid",
             (item, version or ""),
         )
         return {tuple(row)[:3]: tuple(row)[3:] for row in rows}
@@ -259,8 +250,7 @@ class Reads:
     ) -> Iterator[list[tuple[object, ...]]]:
         """Yield some columns of every completed path of items with its score, ``size`` at a time."""
         return self._blocks(
-            f"select {', '.join(columns)} from paths left join scores using (item, slot, path, attempt) "
-            f"where item {AMONG} and error is null",
+            f"select {', '.join(columns)} from {JUDGED} where item {AMONG} and error is null",
             size,
             (_names(items),),
         )

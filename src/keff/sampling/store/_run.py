@@ -195,7 +195,7 @@ class Run(Reads):
         self._disk.committed(len(tables["paths"]))
 
     def add_ratings(self, ratings: Sequence[tuple[Path, float, float]], version: str) -> None:
-        """Keep the verifier's confidence in paths, and the seconds that each took, under its version."""
+        """Keep confidences in paths, and the seconds that each took, under the version of the verifier."""
         rows = [(p.item, p.slot, p.index, p.attempt, version, *rating) for p, *rating in ratings]
         with clear_errors(self.folder), self._database:
             self._database.executemany(

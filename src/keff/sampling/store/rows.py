@@ -66,12 +66,13 @@ def _parsed(kept: str) -> object:
 def scored(row: sqlite3.Row) -> Scored:
     """Return a path with its score; raises ValueError where the row is not one, as in a damaged database.
 
-    The row holds all columns of ``paths``, then version, answer, key, correct and rule of ``scores``.
+    The row holds all columns of ``paths``, then version, answer, key, correct and rule of
+    ``scores``, and the log-probability of the answer.
     """
     # By place: every look by name takes as long as all of them, and there may be millions of rows.
     item, slot, index, attempt, seed, text, reasoning, refusal, finish, *rest = row
     tokens, prompt_tokens, cached_tokens, mean, bottom, total, seconds, _, *score = rest
-    version, answer, key, correct, rule = score
+    version, answer, key, correct, rule, spoken = score
     # SQLite checks types when a row is written, not when it is read.
     counts = (slot, index, attempt, seed, tokens, prompt_tokens, cached_tokens)
     sound = all(isinstance(value, int) for value in counts) and isinstance(seconds, float)
@@ -85,7 +86,7 @@ def scored(row: sqlite3.Row) -> Scored:
         cached_tokens=cached_tokens,
         reasoning=reasoning,
         refusal=refusal,
-        logprobs=None if mean is None else Logprobs(mean, bottom, total),
+        logprobs=None if mean is None else Logprobs(mean, bottom, total, spoken),
         seconds=seconds,
     )
     path = Path(item, slot, index, attempt, seed, completion)
@@ -110,9 +111,7 @@ def path_row(path: Path) -> tuple[object, ...]:
         done.tokens,
         done.prompt_tokens,
         done.cached_tokens,
-        summary.mean if summary else None,
-        summary.bottom if summary else None,
-        summary.total if summary else None,
+        *((summary.mean, summary.bottom, summary.total) if summary else (None,) * 3),
         done.seconds,
         storable(path.error),
     )

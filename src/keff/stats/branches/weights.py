@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,8 @@ from keff.stats.models.betabinomial import betabinom_logpmf
 from keff.stats.resampling import cluster_folds, clustered_se
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-Scheme = Literal["uniform", "accuracy", "log_odds", "fisher", "best_slot"]
+Scheme = Literal["accuracy", "log_odds", "fisher", "best_slot"]
+# Votes on correctness, or on answers.
 Rule = Literal["binary", "plurality"]
 
 # Learns weights [K], or [n, K] of every path, from the items of a mask [n].
@@ -30,19 +30,7 @@ RIDGE = 0.01
 TIE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class SlotWeighting:
-    """How slots are weighted and voted.
-
-    ``scheme``: see ``slot_weights``. ``rule``: "binary" votes on correctness, "plurality" on answers.
-    """
-
-    scheme: Scheme = "accuracy"
-    rule: Rule = "binary"
-
-
-@dataclass(frozen=True, slots=True)
-class WeightReport:
+class WeightReport(NamedTuple):
     """Accuracies of a weighted vote and of what to hold it against.
 
     ``in_sample`` uses weights from the same items (the paper's oracle: optimistic), ``cross_fitted`` weights
@@ -60,27 +48,21 @@ class WeightReport:
     se: float
 
 
-def slot_weights(votes: Votes, weighting: SlotWeighting) -> FloatArray:
+def slot_weights(votes: Votes, scheme: Scheme) -> FloatArray:
     """Return the weights [K] that a scheme learns from labelled votes; never negative, not all zero.
 
-    "uniform" is 1; "accuracy" the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of
-    (s+1/2)/(n+1); "fisher" the positive part of Sigma^-1 (2p-1), Sigma the covariance of slots and a
-    ridge; "best_slot" 1 at the most accurate slot, the first of equals. Where a scheme leaves nothing
-    positive, or no slot varies, the weights are uniform.
+    "accuracy" is the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of (s+1/2)/(n+1);
+    "fisher" the positive part of Sigma^-1 (2p-1), Sigma the covariance of slots and a ridge; "best_slot" 1
+    at the most accurate slot, the first of equals. Where a scheme leaves nothing positive, or no slot
+    varies, the weights are uniform.
     """
-    p = slot_accuracies(votes)
-    if weighting.scheme == "uniform":
-        return np.ones(votes.k)
-    if weighting.scheme == "accuracy":
-        raw = p
-    elif weighting.scheme == "log_odds":
+    raw = p = slot_accuracies(votes)
+    if scheme == "log_odds":
         raw = log_odds_weights((p * votes.n + 0.5) / (votes.n + 1))
-    elif weighting.scheme == "fisher":
+    elif scheme == "fisher":
         raw = _fisher(votes)
-    elif weighting.scheme == "best_slot":
+    elif scheme == "best_slot":
         raw = np.eye(votes.k)[int(np.argmax(p))]
-    else:
-        raise ValueError(f"no weighting scheme is called {weighting.scheme!r}")
     return raw if np.any(raw > 0) else np.ones(votes.k)
 
 
@@ -146,29 +128,19 @@ def cross_fitted_credit(
 
 
 def judge_weights(
-    votes: Votes, weighting: SlotWeighting, rng: np.random.Generator, folds: int = 5
+    votes: Votes, scheme: Scheme | Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
 ) -> WeightReport:
-    """Judge a weighting by cross-fitting, beside uniform weights, the oracle and the best single slot.
+    """Judge weights by cross-fitting, beside uniform ones, the oracle and the best single slot.
 
-    Raises ValueError as ``slot_weights`` and ``cluster_folds``.
+    Those of a scheme, or of any way of learning them. Raises ValueError as ``cluster_folds``.
     """
 
-    def learn(items: NDArray[np.bool_]) -> FloatArray:
-        return slot_weights(votes.take(items), weighting)
+    def by(scheme: Scheme) -> Learn:
+        return lambda items: slot_weights(votes.take(items), scheme)
 
-    return judge_learned(votes, learn, weighting.rule, rng, folds)
-
-
-def judge_learned(
-    votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
-) -> WeightReport:
-    """Judge any way of learning weights as ``judge_weights`` judges a scheme."""
-
-    def best_slot(items: NDArray[np.bool_]) -> FloatArray:
-        return slot_weights(votes.take(items), SlotWeighting("best_slot", rule))
-
+    learn = scheme if callable(scheme) else by(scheme)
     credit = cross_fitted_credit(votes, learn, rule, rng, folds)
-    best = cross_fitted_credit(votes, best_slot, rule, rng, folds)
+    best = cross_fitted_credit(votes, by("best_slot"), rule, rng, folds)
     uniform = weighted_vote(votes, np.ones(votes.k), rule)
     weights = learn(np.ones(votes.n, np.bool_))
     return WeightReport(
@@ -245,8 +217,7 @@ def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
     return w
 
 
-@dataclass(frozen=True, slots=True)
-class SubsetChoice:
+class SubsetChoice(NamedTuple):
     """The most accurate slots that all items favour, and what choosing like that is worth on other items.
 
     ``accuracy`` is the nested cross-validated accuracy of the choosing procedure, ``full`` that of all

@@ -31,8 +31,6 @@ PAIRS = 64
 # Folds of the cross-fitting, and Newton steps at most.
 FOLDS = 5
 STEPS = 30
-# Pairs of paths that are compared at a time.
-BLOCK = 2**22
 
 
 def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
@@ -49,7 +47,7 @@ def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
     values, place = np.unique(np.where(right | wrong, confidences, np.inf), return_inverse=True)
     row: IntArray = np.arange(votes.n, dtype=np.int64)[:, None]
     mine = place.reshape(right.shape) + row * values.size
-    ordered: IntArray = np.sort(mine, axis=None)
+    ordered: IntArray = np.sort(mine, axis=1).ravel()
     twice = np.searchsorted(ordered, mine) + np.searchsorted(ordered, mine, "right") + 1 - 2 * row * votes.k
     higher: FloatArray = (np.where(right, twice, 0).sum(axis=1) - rights * (rights + 1)) / 2
     method = "pairs within questions, cluster_t"
@@ -82,8 +80,8 @@ def informs(auc: Interval, several: int = 1) -> bool:
     return abs(auc.value - 0.5) > half * float(ndtri(1 - 0.025 / several)) / float(ndtri(0.975))
 
 
-def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None) -> Calibration:
-    """Return the calibration of a confidence [n, K] on labelled votes; ``auc`` where it is known.
+def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
+    """Return the calibration of a confidence [n, K] on labelled votes.
 
     Logistic in the logit of the confidence's rank among all paths, so that any monotone number will do: the
     chance from all paths (each worth less, the more alike those of a question are), the weight from pairs
@@ -94,7 +92,7 @@ def calibrate(votes: Votes, confidences: FloatArray, auc: Interval | None = None
     """
     right, wrong = _sides(votes, confidences)
     base = (float(right.sum()) + 1) / (float(right.sum() + wrong.sum()) + 2)
-    auc = auc or within_auc(votes, confidences)
+    auc = within_auc(votes, confidences)
     if not informs(auc):
         return flat(base)
     sign = 1 if auc.value > 0.5 else -1
@@ -197,14 +195,19 @@ def _pairs(
     A question with r right and w wrong paths holds r w pairs, of which up to ``PAIRS`` are looked at, and no
     more to learn than min(r, w) of them.
     """
-    differences: list[FloatArray] = []
-    weights: list[FloatArray] = []
-    for row in np.flatnonzero(right.any(axis=1) & wrong.any(axis=1)).tolist():
-        apart: FloatArray = (z[row, right[row]][:, None] - z[row, wrong[row]]).ravel()
-        apart = apart[:: max(1, apart.size // PAIRS)]
-        differences.append(apart)
-        weights.append(np.full(apart.size, min(right[row].sum(), wrong[row].sum()) / apart.size))
-    return np.concatenate(differences), np.concatenate(weights)
+    r, w = right.sum(axis=1), wrong.sum(axis=1)
+    step = np.maximum(1, r * w // PAIRS)
+    size = -(-r * w // step)
+    row: IntArray = np.repeat(np.arange(r.size, dtype=np.int64), size)
+    # The place of each pair among all of its question: one right path after the other.
+    place = (np.arange(row.size) - _before(size)[row]) * step[row]
+    high = z[right][_before(r)[row] + place // w[row]]
+    low = z[wrong][_before(w)[row] + place % w[row]]
+    return high - low, (np.minimum(r, w) / np.maximum(size, 1))[row]
+
+
+def _before(counts: IntArray) -> IntArray:
+    return np.cumsum(counts) - counts
 
 
 def _logistic(
@@ -214,8 +217,7 @@ def _logistic(
 
     The slope has a prior. Equal ``z`` are one row: the sums of their weights and of their ``y`` suffice.
     """
-    values, back = np.unique(z, return_inverse=True)
-    weights, right = np.bincount(back, weight), np.bincount(back, weight * y)
+    values, weights, right = _sums(z, weight, weight * y)
     x = np.stack([np.full(values.size, float(level)), values], axis=1)
     # The level of a pilot that is all right is finite with half a path of each kind.
     prior = np.diag([1e-3, 1e-3 + 1 / SLOPE_SD**2])
@@ -231,14 +233,26 @@ def _logistic(
     return float(found[0]), float(found[1])
 
 
+def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
+    """Return the different values of z, whole multiples of 1/GRAIN, and the sums of numbers over each."""
+    steps = np.rint(z * GRAIN).astype(np.int64)
+    least = int(steps.min())
+    sums: list[FloatArray] = [np.bincount(steps - least, numbers).astype(np.float64) for numbers in each]
+    held = np.flatnonzero(sums[0])
+    return (held + least) / GRAIN, *(found[held] for found in sums)
+
+
 def _middle(z: FloatArray, slope: float, base: float) -> float:
     """Return the z of a path that is right as often as all are on average, by the slope within questions."""
     level = float(logit(base))
-    values, counts = np.unique(z, return_counts=True)
+    values, counts = _sums(z, np.ones(z.size))
     for _ in range(STEPS):
         p = expit(level + slope * values)
         # Newton's step; where all chances are 0 or 1 the curve is flat, and the step is bounded.
-        level -= float(counts @ (p - base) / max(float(counts @ (p * (1 - p))), 1e-9))
+        step = float(counts @ (p - base) / max(float(counts @ (p * (1 - p))), 1e-9))
+        level -= step
+        if abs(step) < 1e-12:
+            break
     return float((logit(base) - level) / slope) if slope > 0 else 0.0
 
 
@@ -246,13 +260,6 @@ def _wrong_agree(votes: Votes, wrong: NDArray[np.bool_]) -> float:
     """Return how often two wrong paths of a question hold the same answer, one pair of each kind added."""
     if votes.answers is None:
         return 0.5
-    same = pairs = 0
-    codes: IntArray = np.where(wrong, votes.answers, -1)
-    step = max(1, BLOCK // votes.k**2)
-    for start in range(0, votes.n, step):
-        some = codes[start : start + step]
-        alike = (some[:, :, None] == some[:, None, :]) & (some >= 0)[:, :, None]
-        same += int(alike.sum()) - int((some >= 0).sum())
-        size = (some >= 0).sum(axis=1)
-        pairs += int((size * (size - 1)).sum())
-    return (same + 1) / (pairs + 2)
+    names = np.nonzero(wrong)[0] * (1 + int(votes.answers.max())) + votes.answers[wrong]
+    alike, size = np.unique(names, return_counts=True)[1], wrong.sum(axis=1)
+    return (int(alike @ (alike - 1)) + 1) / (int(size @ (size - 1)) + 2)
