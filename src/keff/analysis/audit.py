@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,20 +51,8 @@ def audit(records: Sequence[Record]) -> Audit:
         raise UsageError("there is nothing to audit: give a log")
     branches = [_rivals(record) for record in records]
     ids = list(dict.fromkeys(name for each in branches for name in each))
-    # A branch that is never right has still a voice, or records of such branches alone would have none.
-    weights = [max(record.ballot.votes.p, 0.01) for record in records]
-    strong = [record.ballot.votes.p >= STRONG for record in records]
-    lead = np.zeros(len(ids))
-    marked, agreed = np.zeros_like(lead), np.zeros_like(lead)
-    found: list[_Case] = []
-    for place, name in enumerate(ids):
-        said = [(i, each[name]) for i, each in enumerate(branches) if name in each]
-        case = _case(said, weights, strong)
-        lead[place] = case.share - case.right
-        marked[place] = np.mean([rival.right for _, rival in said])
-        agreed[place] = np.mean([rival.share if rival.key == case.key else 0.0 for _, rival in said])
-        found.append(case)
-    posterior = posterior_wrong(lead)
+    found, marked, agreed = _cases(ids, branches, [record.ballot.votes.p for record in records])
+    posterior = posterior_wrong(np.array([case.share - case.right for case in found]))
     suspects = [
         _suspect(name, case, float(posterior[place]), records)
         for place, (name, case) in enumerate(zip(ids, found, strict=True))
@@ -99,6 +87,24 @@ class _Case:
     branches: int
     suspect: bool
     source: tuple[int, int]
+
+
+def _cases(
+    ids: Sequence[str], branches: Sequence[Mapping[str, Rival]], accuracies: Sequence[float]
+) -> tuple[list[_Case], FloatArray, FloatArray]:
+    """Return every question's case, its score as marked, and its score if the strongest rival were right."""
+    # A branch that is never right has still a voice, or records of such branches alone would have none.
+    weights = [max(accuracy, 0.01) for accuracy in accuracies]
+    strong = [accuracy >= STRONG for accuracy in accuracies]
+    found: list[_Case] = []
+    marked, agreed = np.zeros(len(ids)), np.zeros(len(ids))
+    for place, name in enumerate(ids):
+        said = [(i, each[name]) for i, each in enumerate(branches) if name in each]
+        case = _case(said, weights, strong)
+        marked[place] = np.mean([rival.right for _, rival in said])
+        agreed[place] = np.mean([rival.share if rival.key == case.key else 0.0 for _, rival in said])
+        found.append(case)
+    return found, marked, agreed
 
 
 def _case(said: Sequence[tuple[int, Rival]], weights: Sequence[float], strong: Sequence[bool]) -> _Case:

@@ -164,10 +164,7 @@ def command(
     if pairs is not None or out is not None:
         raise UsageError("--pairs and --out go with --judge ENGINE")
     seen = survey(path, opening, size=size, seed=seed)
-    if json:
-        print_json(seen.to_dict())
-        return
-    _print(seen)
+    print_json(seen.to_dict()) if json else _print(seen)
 
 
 def _print(seen: Survey) -> None:

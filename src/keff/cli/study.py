@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
@@ -46,6 +46,7 @@ from keff.errors import KeffError, RunError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 from keff.sampling.cells import CellState, refuse_changes, state, write_note
+from keff.sampling.cost import Price
 from keff.sampling.grid import Cell, ModelEntry, Study, cells, choose, read_study
 from keff.sampling.job import Job
 from keff.sampling.orders import Progress
@@ -327,18 +328,24 @@ def command(
         print_json({"study": study.name, "cells": rows}) if json else show_status(rows)
     else:
         place = Place(study, file, root, on, workers, unsafe_exec)
-        refuse_undrawable(place, grid)
-        table = read_prices(prices) if prices else {}
-        if dry_run:
-            rows = forecast(place, grid, table)
-            print_json({"study": study.name, "models": rows}) if json else show_forecast(rows)
-            return
-        if not yes:
-            confirm(place, grid, table)
-        done = run(place, grid)
-        if json:
-            print_json({"study": study.name, "runs": [outcome.row() for outcome in done]})
-        check(done, file)
+        _run(place, grid, read_prices(prices) if prices else {}, dry_run=dry_run, yes=yes, json=json)
+
+
+def _run(
+    place: Place, grid: Sequence[Cell], table: Mapping[str, Price], *, dry_run: bool, yes: bool, json: bool
+) -> None:
+    """Draw the cells, or say what that takes."""
+    refuse_undrawable(place, grid)
+    if dry_run:
+        rows = forecast(place, grid, table)
+        print_json({"study": place.study.name, "models": rows}) if json else show_forecast(rows)
+        return
+    if not yes:
+        confirm(place, grid, table)
+    done = run(place, grid)
+    if json:
+        print_json({"study": place.study.name, "runs": [outcome.row() for outcome in done]})
+    check(done, place.file)
 
 
 def _report(

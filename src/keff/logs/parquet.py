@@ -145,8 +145,9 @@ class ParquetLog:
 
         So too where texts are wanted: single rows are slow to read again.
         """
-        listed = self._layout(path) is None
-        return only_part(self.parts(path, texts=texts, most=sys.maxsize)) if listed else None
+        if texts or self._layout(path) is not None:
+            return None
+        return only_part(parts_of(path, sys.maxsize))
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard

@@ -45,13 +45,9 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
     process draws, whatever was drawn twice. Limits are looked at when a part ends. Raises what a part raises.
     """
     cluster, parts = cast("Cluster", job.engine), job.shard[1]
-    items, k, policy = job.items(), job.order.k, job.order.policy
-    whole = set[str]()
-    if (job.folder / RUN_FILE).exists() and policy is None:
-        shares = wanted(k, job.order.slots)
-        with Run.open(job.folder) as run:
-            whole = {item for rows in items.parts(TOGETHER) for item in run.whole(rows, shares)}
-    total = Progress(None if policy else k * len(items), len(whole), k * len(whole))
+    items, k = job.items(), job.order.k
+    whole = _whole(job, items)
+    total = Progress(None if job.order.policy else k * len(items), len(whole), k * len(whole))
     place = {"num_cpus": 1, "num_gpus": cluster.gpus_each(), "scheduling_strategy": "SPREAD"}
     draw = ray.remote(draw_part).options(max_retries=-1, **place)
     plain = replace(job, engine=None, order=replace(job.order, halt=None))
@@ -86,6 +82,15 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
     return total
+
+
+def _whole(job: Job, items: Selection) -> set[str]:
+    """Return the questions that owe nothing; under a policy nobody knows before they are drawn."""
+    if job.order.policy is not None or not (job.folder / RUN_FILE).exists():
+        return set()
+    shares = wanted(job.order.k, job.order.slots)
+    with Run.open(job.folder) as run:
+        return {item for rows in items.parts(TOGETHER) for item in run.whole(rows, shares)}
 
 
 def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:
