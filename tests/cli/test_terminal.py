@@ -9,15 +9,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import how_many
 from command_line import keff
-from keff.cli import _console
+from keff.cli import COMMANDS, _console
+from keff.cli._app import build
 from keff.records import FOLDED, text_table
 
 pytestmark = pytest.mark.slow
@@ -262,3 +265,12 @@ def test_what_is_not_compiled_in_scipy_special_is_there_when_it_is_asked_for() -
 def test_a_terminal_obeys_nothing_that_a_record_holds(capsys: pytest.CaptureFixture[str]) -> None:
     _console.say("a\x1b[2Jb\x07c\x9b31m", 0)
     assert capsys.readouterr().out == "a[2Jbc31m\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_breaks_no_word_at_80_columns(command: str) -> None:
+    group: Any = typer.main.get_command(build([command]))
+    shown = keff(command, "--help", COLUMNS="80").stdout.split()
+    parameters = [one for one in group.commands[command].params if not one.hidden]
+    said = " ".join(getattr(one, "help", None) or "" for one in parameters)
+    assert set(said.split()) <= set(shown)

@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,10 @@ def draw(folder: Path, engine: Engine, run: str = "run", watch: Watch | None = N
 
 def rows(run: Path, where: str = "true") -> list[tuple[Any, ...]]:
     # Read-only: looking for a file that is not there yet must not create it.
-    database = sqlite3.connect(f"file:{run / DATABASE}?mode=ro", uri=True)
-    found = database.execute(
-        f"select * from paths where {where} order by item, slot, path, attempt"
-    ).fetchall()
-    database.close()
-    return found
+    with closing(sqlite3.connect(f"file:{run / DATABASE}?mode=ro", uri=True)) as database:
+        return database.execute(
+            f"select * from paths where {where} order by item, slot, path, attempt"
+        ).fetchall()
 
 
 def paths_of(run: Path) -> list[tuple[Any, ...]]:

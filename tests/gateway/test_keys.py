@@ -134,7 +134,7 @@ def test_two_processes_share_one_book(tmp_path: Path) -> None:
 
 
 def test_a_book_of_the_version_before_keeps_what_was_spent(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "s") as db:
+    with closing(sqlite3.connect(tmp_path / "s")) as db, db:
         db.execute(
             "CREATE TABLE spend (day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths "
             "INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, key)) STRICT, WITHOUT ROWID"
@@ -187,7 +187,7 @@ def test_limits_in_dollars_need_prices_and_a_book_of_this_version(tmp_path: Path
     with pytest.raises(UsageError, match="--prices"), gateway("http://127.0.0.1:9", options=limited):
         pass
     AccountLedger(tmp_path / "s").close()
-    with sqlite3.connect(tmp_path / "s") as db:
+    with closing(sqlite3.connect(tmp_path / "s")) as db, db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(UsageError, match="another version"):
         AccountLedger(tmp_path / "s")

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,7 @@ def test_a_state_file_of_another_version_is_refused_with_one_line(tmp_path: Path
     with running(SEVEN) as url:
         with gateway(url, state=file) as rig:
             rig.post()
-        with sqlite3.connect(file) as db:
+        with closing(sqlite3.connect(file)) as db, db:
             assert db.execute("UPDATE drift SET state = ?", (state,)).rowcount == 1
         db.close()
         with pytest.raises(UsageError, match="another version") as caught, gateway(url, state=file):

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def change(folder: Path, sql: str) -> None:
-    with sqlite3.connect(folder / DATABASE) as database:
+    with closing(sqlite3.connect(folder / DATABASE)) as database, database:
         database.execute(sql)
     database.close()
 
@@ -38,7 +39,7 @@ def test_paths_that_are_not_scored_yet_are_scored_on_reading(run: Path) -> None:
     after = open_record(run)
     assert list(after.ballot.keys) == list(before.ballot.keys)
     assert after.ballot.votes.scored().tolist() == before.ballot.votes.scored().tolist()
-    with sqlite3.connect(run / DATABASE) as database:
+    with closing(sqlite3.connect(run / DATABASE)) as database, database:
         (stored,) = database.execute("select count(*) from scores where path = 3").fetchone()
     assert stored == 0
 

@@ -132,7 +132,7 @@ def test_values_of_a_wrong_kind_are_read_as_question_by_question(
     table: str, column: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = sampled(tmp_path, ORDERS["one prompt"])
-    with sqlite3.connect(run / DATABASE) as database:
+    with closing(sqlite3.connect(run / DATABASE)) as database, database:
         for trigger in ("paths_keep", "paths_stay"):
             database.execute(f"drop trigger {trigger}")
         # A damaged page holds what the schema forbids.
@@ -141,7 +141,7 @@ def test_values_of_a_wrong_kind_are_read_as_question_by_question(
             "update sqlite_master set sql = replace(replace(sql, ') strict', ')'), ' not null', '') "
             "where type = 'table'"
         )
-    with sqlite3.connect(run / DATABASE) as database:
+    with closing(sqlite3.connect(run / DATABASE)) as database, database:
         database.execute(f"update {table} set {column} = ? where rowid = 3", [value])
 
     def outcome() -> object:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,8 @@ def paths(runs: Path) -> int:
     total = 0
     for file in runs.rglob("paths.sqlite"):
         try:
-            database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-            total += database.execute("select count(*) from paths where error is null").fetchone()[0]
-            database.close()
+            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+                total += database.execute("select count(*) from paths where error is null").fetchone()[0]
         except sqlite3.OperationalError:
             pass
     return total

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,8 @@ def draw(one: Job, watch: Watch | None = None) -> Progress:
 
 def rows(folder: Path, columns: str) -> list[tuple[Any, ...]]:
     # Read-only: looking for a file that is not there yet must not create it.
-    database = sqlite3.connect(f"file:{folder / 'run' / DATABASE}?mode=ro", uri=True)
-    found = database.execute(f"select {columns} from paths order by item, slot, path, attempt").fetchall()
-    database.close()
-    return found
+    with closing(sqlite3.connect(f"file:{folder / 'run' / DATABASE}?mode=ro", uri=True)) as database:
+        return database.execute(f"select {columns} from paths order by item, slot, path, attempt").fetchall()
 
 
 def keff(*arguments: object, **environment: str) -> subprocess.Popen[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_texts_of_other_items_and_slots_are_no_pairs(tmp_path: Path) -> None:
 
 def test_a_text_that_is_not_utf_8_is_counted_as_any_other(tmp_path: Path) -> None:
     counted(tmp_path, list("aab"))
-    with sqlite3.connect(tmp_path / "run" / "paths.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "run" / "paths.sqlite")) as database, database:
         database.execute("drop trigger paths_keep")
         database.execute("update paths set text = cast(x'ff' as text) where text = 'a'")
     database.close()

@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def job(folder: Path, engine: Engine, run: str, parts: int | None = None, **orde
 
 def held(run: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return all rows of a run, in the order of their keys."""
-    with sqlite3.connect(run / DATABASE) as database:
+    with closing(sqlite3.connect(run / DATABASE)) as database, database:
         return {
             name: database.execute(f"select * from {name} order by 1, 2, 3, 4").fetchall()
             for name in ("items", "paths", "scores")

@@ -76,11 +76,12 @@ def test_one_start_draws_every_cell_as_its_own_run_would(tmp_path: Path) -> None
     alone.mkdir()
     plain = jobs(alone, 6, Stub())[3]
     asyncio.run(execute(plain))
-    texts = [
-        [(path.path, path.completion.text) for item in run.items() for path in run.kept(item.id)]
-        for folder in (tmp_path / "run3", alone / "run3")
-        if (run := Run.open(folder))
-    ]
+    texts: list[list[tuple[object, object]]] = []
+    for folder in (tmp_path / "run3", alone / "run3"):
+        with Run.open(folder) as run:
+            texts.append(
+                [(one.path, one.completion.text) for item in run.items() for one in run.kept(item.id)]
+            )
     assert texts[0] == texts[1]
 
 
@@ -118,7 +119,10 @@ def test_cancelling_keeps_what_was_received_and_resuming_draws_the_rest(tmp_path
         assert (stub.busy, stub.closes) == (0, 1)
 
     asyncio.run(interrupted(Stub(seconds=0.03)))
-    held = sum(Run.open(run).count()["paths"] for run in tmp_path.glob("run*"))
+    held = 0
+    for folder in tmp_path.glob("run*"):
+        with Run.open(folder) as run:
+            held += run.count()["paths"]
     outcomes = asyncio.run(draw_all(Stub(0), jobs(tmp_path, 4, None)))
     assert sum(outcome.progress.kept for outcome in outcomes if outcome.progress) == held
     assert sum(outcome.progress.done for outcome in outcomes if outcome.progress) == 160 - held

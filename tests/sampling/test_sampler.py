@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def draw(one: Job) -> Progress:
 
 
 def rows(folder: Path, columns: str = "item, slot, path, attempt, text, error") -> list[tuple[Any, ...]]:
-    with sqlite3.connect(folder / "run" / DATABASE) as database:
+    with closing(sqlite3.connect(folder / "run" / DATABASE)) as database:
         found = database.execute(f"select {columns} from paths order by item, slot, path, attempt").fetchall()
     database.close()
     return found
@@ -246,7 +247,9 @@ def test_scores_that_a_kill_lost_are_made_again_without_drawing(tmp_path: Path) 
 def test_scoring_everything_again_changes_nothing_under_the_same_version(tmp_path: Path) -> None:
     one = job(tmp_path)
     draw(one)
-    with Run.write(tmp_path / "run", Run.open(tmp_path / "run").manifest.config, n=6, k=4) as run:
+    with Run.open(tmp_path / "run") as drawn:
+        config = drawn.manifest.config
+    with Run.write(tmp_path / "run", config, n=6, k=4) as run:
         assert score(run, one.task) == 0
         assert score(run, one.task, everything=True) == 24
 

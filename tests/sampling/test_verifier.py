@@ -6,6 +6,7 @@ import asyncio
 import json
 import pickle
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -49,7 +50,7 @@ def test_paths_are_rated_once_and_failures_again(tmp_path: Path) -> None:
     assert np.isnan(votes.named["rating_seconds"]).sum() == 2
     again = draw(run, "--verifier", f"{file}:rate")
     assert (again["drawn"], again["rated"]) == (0, 2)
-    with sqlite3.connect(run / "paths.sqlite") as database:
+    with closing(sqlite3.connect(run / "paths.sqlite")) as database, database:
         rows = database.execute("select count(*), count(distinct version), min(seconds) from confidences")
         count, versions, seconds = rows.fetchone()
     assert (count, versions) == (12, 1)

@@ -129,7 +129,7 @@ Columns = Annotated[
     record_option(
         "--columns",
         metavar="WORD=COLUMN,...",
-        help="Columns of a table, such as id=question_id,answer=prediction,correct=is_right,model=model.",
+        help="Columns of a table by other names, such as id=nr,answer=reply,correct=ok.",
     ),
 ]
 BranchNames = Annotated[
@@ -214,11 +214,13 @@ Budget = Annotated[
 ]
 ValuePerCorrect = Annotated[
     float | None,
-    aim_option("--value-per-correct", min=0, help="Aim: worth of one right answer (with --cost-per-path)."),
+    aim_option(
+        "--value-per-correct", min=0, help="With --cost-per-path: aim by the worth of one right answer."
+    ),
 ]
 CostPerPath = Annotated[
     float | None,
-    aim_option("--cost-per-path", min=0, help="Aim: cost of one path (with --value-per-correct)."),
+    aim_option("--cost-per-path", min=0, help="With --value-per-correct: aim by the cost of one path."),
 ]
 Slower = Annotated[
     str,
