@@ -205,6 +205,24 @@ def test_bytes_that_are_no_text_are_an_error_with_their_line(name: str, tmp_path
         list(plugins.load("log", name).questions(file))
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "nearest"),
+    [
+        ("a.csv", b"\xff", "csv: not UTF-8"),
+        ("a.jsonl", b'{"id"', "jsonl: the first line"),
+        ("a.x", b"[", "JSON"),
+    ],
+)
+def test_a_file_in_no_format_names_the_nearest_reader_alone(
+    tmp_path: Path, name: str, text: bytes, nearest: str
+) -> None:
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(LogError, match="in no format that keff reads") as found:
+        open_record(tmp_path / name)
+    assert nearest in str(found.value) and str(found.value).count(": ") == 1
+    assert "--format NAME tells why" in str(found.value)
+
+
 def test_a_named_format_is_the_only_one_tried(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="csv: the first line"):
         open_record(example("keff_jsonl", tmp_path), Opening(format="csv"))

@@ -181,17 +181,18 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
 
 
 def _why(path: Path, tried: Mapping[str, str]) -> str:
-    """Return why no reader takes a file: what the nearest lacks where there is one, else what each says.
+    """Return why no reader takes a file: what the nearest says, and where the others are heard.
 
-    Nearest is a table whose columns only lack their names.
+    Nearest is a table whose columns only lack their names, then the reader that the ending of the file names,
+    then what most of them say.
     """
-    if EMPTY in tried.values():
+    reasons = list(tried.values())
+    if EMPTY in reasons:
         return f"{path}: {EMPTY}"
-    nearest = next((reason for reason in tried.values() if reason.startswith("no column ")), None)
-    if nearest is None or len(tried) == 1:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in tried.items())
-        return f"{path} is in no format that keff reads ({reasons})"
-    return f"{path}: {nearest} (--format NAME tells why it is no log of another tool)"
+    more = " (--format NAME tells why it is no log of another tool)" if len(reasons) > 1 else ""
+    table = next((f"{path}: {reason}" for reason in reasons if reason.startswith("no column ")), None)
+    name = max(tried, key=lambda one: (one == path.suffix[1:], reasons.count(tried[one])))
+    return (table or f"{path} is in no format that keff reads ({name}: {tried[name]})") + more
 
 
 EMPTY = "the file is empty"

@@ -262,6 +262,12 @@ def test_version_and_help() -> None:
     assert (alone.returncode, alone.stderr.strip()) == (2, shown.strip())
 
 
+def test_what_is_required_and_missing_is_named() -> None:
+    for command, missing in ((("predict", "--p", 0.6, "--c", 0.3), "option '--k'"), (("read",), "argument")):
+        done = keff(*command)
+        assert done.returncode == 2 and f"Missing {missing}" in done.stderr
+
+
 def test_the_overview_imports_no_library() -> None:
     code = (
         "import sys; bare = set(sys.modules); sys.argv = ['keff', '--help']; "

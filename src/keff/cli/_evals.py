@@ -101,7 +101,7 @@ def print_noise(path: str, found: Noise) -> None:
 
 
 def print_audit(found: Audit) -> None:
-    """Print suspect gold answers, the score with theirs, and the ceiling."""
+    """Print suspect gold answers, the score as marked and by the agreed answers, and the ceiling."""
     say(found.line(), 0)
     if found.suspects:
         tabled(*_split(found.rows()))
@@ -123,7 +123,10 @@ def print_better(pairs: Sequence[Better]) -> None:
         ),
         ("difference", [pair.said(pair.difference.value) for pair in pairs]),
         ("95% interval", [_limits(pair) for pair in pairs]),
-        ("p-value" + (", Holm" if len(pairs) > 1 else ""), [p_text(pair.p_adjusted) for pair in pairs]),
+        (
+            "p-value" + (", Holm" if len(pairs) > 1 else ""),
+            [p_text(pair.p_adjusted).removeprefix("= ") for pair in pairs],
+        ),
         ("standard deviation by repeats alone", [_known(pair, pair.noise) for pair in pairs]),
         ("two runs of one model differ as much", [pair.chance for pair in pairs]),
         ("questions that would find it (80% power)", [_count(pair.questions_needed) for pair in pairs]),

@@ -76,7 +76,7 @@ def as_given(parameter: Any) -> Any:
             value = Path(value)
         elif value and kind == list[Path] and not isinstance(value, str):
             value = list(map(Path, value))
-        elif kind is not str and value is not parameter.default:
+        elif value is None or (kind is not str and value is not parameter.default):
             return convert(ctx, value)
         return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 

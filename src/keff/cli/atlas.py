@@ -68,7 +68,7 @@ def command(
     for entry in lines:
         _console.say(_line(entry), 0)
     for file in files:
-        typer.echo(str(file))
+        _console.say(str(file), 0)
 
 
 def _said(pairs: list[str] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from keff import plugins
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say
 from keff.cli._options import Json
 
 
@@ -41,4 +41,4 @@ def command(
         return
     width = max(map(len, shown), default=0)
     for name, summary in shown.items():
-        typer.echo(f"{name:{width}}  {summary}")
+        say(f"{name:{width}}  {summary}", 0)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from keff.analysis.predict import predict
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say
 from keff.stats.voting.choose import MOST, PilotDesign
 
 
@@ -27,20 +25,16 @@ def command(
         print_json(law.to_dict())
         return
     ceiling = "no ceiling" if law.ceiling == float("inf") else f"{law.ceiling:.2f}"
-    typer.echo(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})")
-    typer.echo(f"majority vote: {law.beta_binomial:.2%} beta-binomial, {law.binomial:.2%} if independent")
+    say(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})", 0)
+    say(f"majority vote: {law.beta_binomial:.2%} beta-binomial, {law.binomial:.2%} if independent", 0)
     if law.copula is not None:
-        typer.echo(
-            f"Gaussian surrogate: scores correlate by {law.rho_d:.3f}, "
-            f"effective rank {law.k_eff_rank:.2f}, majority vote {law.copula:.2%}"
-        )
+        scores = f"Gaussian surrogate: scores correlate by {law.rho_d:.3f}, "
+        say(f"{scores}effective rank {law.k_eff_rank:.2f}, majority vote {law.copula:.2%}", 0)
     if answers is not None:
-        typer.echo(
-            f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}"
-        )
-    typer.echo(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})")
+        say(f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}", 0)
+    say(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})", 0)
     if law.pilot is not None:
-        typer.echo(_pilot(law.pilot))
+        say(_pilot(law.pilot), 0)
 
 
 def _pilot(design: PilotDesign) -> str:

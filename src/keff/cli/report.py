@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from keff.analysis.arms import compare
 from keff.analysis.estimates import analyze
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say
 from keff.cli._groups import LogOptions, MoneyOptions, settings_from
 from keff.cli._options import grouped
 from keff.errors import UsageError
@@ -48,4 +46,4 @@ def command(
     if json:
         print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:
-        typer.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB, self-contained")
+        say(f"{out}: {out.stat().st_size / 1e6:.2f} MB, self-contained", 0)

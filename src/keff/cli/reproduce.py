@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._console import print_json
@@ -65,7 +63,7 @@ def command(
         print_json(reproduction.numbers() | {"files": [str(file) for file in files]})
         return
     for name in files:
-        typer.echo(str(name))
+        _console.say(str(name), 0)
     # What is wrong comes first: where most files are missing, that list would hide it.
     for line in (*reproduction.problems, *(f"missing: {file}" for file in reproduction.missing))[:SHOWN]:
         _console.warn(line)

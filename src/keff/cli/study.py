@@ -359,4 +359,4 @@ def _report(
     if json:
         print_json(result.numbers() | {"files": [str(name) for name in files]})
     else:
-        typer.echo("\n".join(map(str, files)))
+        _console.say("\n".join(map(str, files)), 0)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say
 from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
 from keff.errors import UsageError
@@ -54,13 +54,13 @@ def command(
         print_json({table.name: list(table.rows) for table in made})
         return
     if out is None:
-        typer.echo("\n".join(render(table, form.value) for table in made), nl=False)
+        say("\n".join(render(table, form.value) for table in made).rstrip("\n"), 0)
         return
     texts = {name: text for table in made for name, text in files_of(table, form.value).items()}
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             write_text(out / name, text)
-            typer.echo(str(out / name))
+            say(str(out / name), 0)
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror}") from None

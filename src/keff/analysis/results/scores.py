@@ -53,8 +53,8 @@ class Audit(Finding):
         equal = sum(each.equal_under is not None for each in self.suspects)
         also = f", {equal} of them equal to the answer agreed on" if equal else ""
         return (
-            f"{len(self.suspects)} of {self.n:,} gold answers are suspect{also}; score "
-            f"{self.score.percent()}, with theirs {self.score_if_right.percent()}; "
+            f"{len(self.suspects)} of {self.n:,} gold answers suspect{also}; score "
+            f"{self.score.percent()} as marked, {self.score_if_right.percent()} by the agreed answers; "
             f"no vote passes {self.ceiling.percent()}"
         )
 
