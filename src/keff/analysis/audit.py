@@ -66,8 +66,8 @@ def audit(records: Sequence[Record]) -> Audit:
         suspects=tuple(
             sorted(suspects, key=lambda each: (each.equal_under is None, -each.posterior, -each.share))
         ),
-        score=_mean(marked, clusters),
-        score_if_right=_mean(better, clusters),
+        score=mean_share(marked, clusters),
+        score_if_right=mean_share(better, clusters),
         ceiling=highest,
         never_right=1 - highest.value,
         branches=tuple(record.info.model or record.path for record in records),
@@ -208,7 +208,7 @@ def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
     solve, by ``unsolved_yet``.
     """
     value = float(np.mean(solved > 0))
-    lo, hi = _mean((solved > 0).astype(np.float64), clusters).limits or (None, None)
+    lo, hi = mean_share((solved > 0).astype(np.float64), clusters).limits or (None, None)
     if hi is not None:
         more, spread = unsolved_yet(solved)
         # Two independent errors: of the share seen, and of what is still unsolved.
@@ -217,7 +217,8 @@ def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
     return Interval(value, lo, hi, "Wilson, clustered; jackknife above")
 
 
-def _mean(values: FloatArray, clusters: IntArray) -> Interval:
+def mean_share(values: FloatArray, clusters: IntArray) -> Interval:
+    """Return the mean of shares [n] with Wilson's interval; ``clusters`` [n] are numbered from 0."""
     value, units = float(values.mean()), int(clusters.max()) + 1
     return Interval(value, *wilson(value, clustered_variance(values, clusters), units), "Wilson, clustered")
 

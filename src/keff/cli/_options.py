@@ -215,7 +215,9 @@ Budget = Annotated[
 ValuePerCorrect = Annotated[
     float | None,
     aim_option(
-        "--value-per-correct", min=0, help="With --cost-per-path: aim by the worth of one right answer."
+        "--value-per-correct",
+        min=0,
+        help="With --cost-per-path (mix: or --prices): aim by a right answer's worth.",
     ),
 ]
 CostPerPath = Annotated[

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from keff.analysis.audit import ceiling
+from keff.analysis.audit import ceiling, mean_share
 from keff.analysis.mix.choose import Against, MixAim, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.escalation import Escalation, escalation
@@ -131,11 +131,11 @@ class MixAnalysis:
         return plans
 
     def line(self, plan: CandidatePlan) -> PlanLine:
-        """Return a plan's accuracy and cost on the pilot, with cluster t intervals."""
-        clusters = self.group.clusters
-        accuracy, cost = interval_mean(plan.accuracy, clusters), interval_mean(plan.cost, clusters)
+        """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""
+        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids)
+        cost = interval_mean(plan.cost, self.ids)
         names = tuple(self.group.names[branch] for branch in plan.branches)
-        return PlanLine(plan.spec, plan.kind, names, _within(accuracy.interval, 0, 1), cost.interval)
+        return PlanLine(plan.spec, plan.kind, names, accuracy, cost.interval)
 
     def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
         """Put together all that was found."""
@@ -189,12 +189,11 @@ class MixAnalysis:
 
     def _branch(self, number: int, c: Interval) -> BranchLine:
         branch = self.group.branches[number]
-        p = interval_mean(branch.votes.scored().mean(axis=1), self.group.clusters)
         tokens = None if branch.votes.tokens is None else float(np.nanmean(branch.votes.tokens))
         return BranchLine(
             branch.name,
             branch.model,
-            _within(p.interval, 0, 1),
+            mean_share(branch.votes.scored().mean(axis=1), self.ids),
             c,
             tokens,
             float(self.mean_cost[number]),
@@ -329,12 +328,6 @@ class MixAnalysis:
 
 def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
-
-
-def _within(interval: Interval, low: float, high: float) -> Interval:
-    if interval.lo is None or interval.hi is None:
-        return interval
-    return Interval(interval.value, max(interval.lo, low), min(interval.hi, high), interval.method)
 
 
 def _small(units: int) -> list[Note]:
