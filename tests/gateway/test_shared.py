@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,9 @@ def test_two_hosts_go_past_one_limit_by_one_reservation_at_most(url: str, tmp_pa
     script = Script(answer=lambda *_: "The answer is 7.", latency=0.5)
     with running(script) as upstream, processes(tmp_path, url, upstream) as urls:
         codes = asyncio.run(flood(urls, 200, {"model": "m", "messages": QUESTION, "keff": {"k": 7}}))
-        ledger = RedisLedger(RedisStore(url))
-        until(lambda: ledger.today("carol").held_paths == 0)
-        told = ledger.today("carol")
+        with closing(RedisLedger(RedisStore(url))) as ledger:
+            until(lambda: ledger.today("carol").held_paths == 0)
+            told = ledger.today("carol")
     assert codes.count(200) == 9 and codes.count(429) == 191, "eight times 7 is below 60; one more passes it"
     assert (told.requests, told.paths, len(script.requests)) == (9, 63, 63)
 
@@ -140,7 +140,8 @@ def test_while_redis_is_away_keys_with_limits_are_refused_and_all_others_served(
         with redis(port) as url:
             until(lambda: rig.post(headers=BEARER).status_code == 200)
             until(lambda: not books.away and not books._waiting)
-            assert RedisLedger(RedisStore(url)).today("carol").requests >= 1
+            with closing(RedisLedger(RedisStore(url))) as ledger:
+                assert ledger.today("carol").requests >= 1
             assert books.monitor is not None and books.monitor.seen >= 2, "nothing that was seen is lost"
 
 

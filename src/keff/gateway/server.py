@@ -203,6 +203,12 @@ class _Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         await super().serve(sockets)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain; then close what is still open, such as a client that reads nothing or sends on."""
+        await super().shutdown(sockets)
+        for connection in self.server_state.connections:
+            connection.transport.abort()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the drain; at the second signal, end it."""
         if self.should_exit and self._loop is not None:

@@ -1,0 +1,43 @@
+"""LiteLLM's router as an upstream: ``python router.py URL`` prints its port, and answers by the server there.
+
+It runs in the environment of ``requirements.txt``. LiteLLM's own proxy routes by the same class.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+import litellm
+
+STUB = {"model": "openai/stub", "api_base": sys.argv[1], "api_key": "none"}
+ROUTER = litellm.Router([{"model_name": "stub", "litellm_params": STUB}], num_retries=0)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        try:
+            status, said = 200, ROUTER.completion(**body).model_dump()
+        except Exception as error:
+            status, said = getattr(error, "status_code", 500), {"error": {"message": str(error)}}
+        raw = json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    print(server.server_port, flush=True)
+    server.serve_forever()
