@@ -44,7 +44,6 @@ PACKAGES = (
     "numpy",
     "scipy",
     "openai",
-    "altair",
     "vl-convert-python",
     "starlette",
     "uvicorn",

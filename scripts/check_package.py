@@ -22,6 +22,7 @@ NEEDED = (
     "templates/page.html.j2",
     "templates/page.js",
     "templates/page.css",
+    "templates/charts.json",
     "tasks/_starter.jsonl",
 )
 IN_SDIST = (

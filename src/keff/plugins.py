@@ -52,7 +52,6 @@ EXTRA = {
     "prometheus_client": "serve",
     "opentelemetry": "otel",
     "redis": "redis",
-    "altair": "report",
     "vl_convert": "report",
     "jinja2": "report",
     "math_verify": "math",

@@ -86,7 +86,7 @@ test -s told && test -s run/plan.json
 """
 # The demo without its model and without the page, which take longer than all else.
 WITHOUT_A_MODEL = """
-import sys; sys.modules["altair"] = None
+import sys; sys.modules["vl_convert"] = None
 from keff.cli import demo, main
 plain = demo.Wishes
 demo.Wishes = lambda **given: plain(**given | {"engine": "fake", "engine_option": ["p=0.6", "c=0.3"]})

@@ -13,10 +13,12 @@ from command_line import keff
 
 pytestmark = pytest.mark.slow
 
-BLOCK = "import sys; sys.modules['altair'] = None; sys.argv[0] = 'keff'; from keff.cli import main; main()"
+BLOCK = (
+    "import sys; sys.modules['vl_convert'] = None; sys.argv[0] = 'keff'; from keff.cli import main; main()"
+)
 
 
-def without_altair(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def without_the_extra(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run code in a process that cannot import what this one has imported."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
@@ -32,7 +34,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_it_writes_one_complete_file(log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     done = keff("report", log, log, "--arms", "-o", tmp_path / "page.html", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -55,7 +57,7 @@ def test_bad_input_is_one_line(log: Path, tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(log: Path, tmp_path: Path) -> None:
-    done = without_altair(BLOCK, "report", log, "-o", tmp_path / "page.html")
+    done = without_the_extra(BLOCK, "report", log, "-o", tmp_path / "page.html")
     assert done.returncode == 2
     assert "pip install 'keff[report]'" in done.stderr
     assert not (tmp_path / "page.html").exists()
@@ -63,7 +65,7 @@ def test_without_the_extra_it_says_what_to_install(log: Path, tmp_path: Path) ->
 
 def test_the_demo_goes_on_without_the_extra(log: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['altair'] = None\n"
+        "import sys; sys.modules['vl_convert'] = None\n"
         "from pathlib import Path\n"
         "from keff.analysis.estimates import Settings, analyze\n"
         "from keff.cli.demo import write_report_if_possible\n"
@@ -71,6 +73,6 @@ def test_the_demo_goes_on_without_the_extra(log: Path, tmp_path: Path) -> None:
         "record = open_record(Path(sys.argv[1]))\n"
         "assert not write_report_if_possible([(record, analyze(record, Settings()))], Path(sys.argv[2]))\n"
     )
-    done = without_altair(code, log, tmp_path / "page.html")
+    done = without_the_extra(code, log, tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
     assert "pip install 'keff[report]'" in done.stderr

@@ -54,7 +54,7 @@ def typed(script: str, folder: Path) -> str:
 
 @pytest.mark.integration
 def test_the_quick_start_runs_from_an_empty_folder(tmp_path: Path) -> None:
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     shell = blocks(DOCS / "quickstart.md", "bash")
     assert len(shell) >= 6
     out = typed("\n".join(shell), tmp_path)
@@ -97,7 +97,7 @@ def test_every_block_is_run_or_marked_as_shown(page: Path) -> None:
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     prepared(tmp_path)
     typed("\n".join(offline(README)), tmp_path)
     assert (tmp_path / "report.html").stat().st_size > 100_000
@@ -166,7 +166,7 @@ def test_the_study_in_the_documentation_and_those_that_ship_are_studies() -> Non
 
 
 def test_the_notebook_runs_from_its_first_cell_to_its_last() -> None:
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     notebook = json.loads((REPO / "examples" / "first_hour.ipynb").read_text("utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert len(cells) >= 5 and all(cell["outputs"] == [] for cell in notebook["cells"] if "outputs" in cell)

@@ -14,7 +14,7 @@ import pytest
 from conftest import skip_or_fail
 from page_rig import FLAGS, Loaded, exhibit, load, rows, write_log
 
-pytest.importorskip("altair")
+pytest.importorskip("vl_convert")
 pytest.importorskip("vl_convert")
 sync_api = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")

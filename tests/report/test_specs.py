@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from keff.report.template import TEMPLATES
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 Charts = dict[str, dict[str, Any]]
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def charts() -> Charts:
+def writer() -> Any:
     pytest.importorskip("altair")
-    from keff.report.specs import specs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        return importlib.import_module("write_charts")
 
-    return specs()
+
+@pytest.fixture(scope="module")
+def charts() -> Charts:
+    return json.loads((TEMPLATES / "charts.json").read_text("utf-8"))
+
+
+def test_the_charts_of_the_page_are_those_that_the_script_makes(writer: Any) -> None:
+    assert writer.FILE.read_text("utf-8") == writer.text(), "run python scripts/write_charts.py"
 
 
 def test_each_chart_is_valid(charts: Charts) -> None:
+    pytest.importorskip("altair")
     from altair import LayerChart
     from jsonschema import ValidationError
 

@@ -5,9 +5,8 @@ Writes a page, CSV, JSON and a figure; derived numbers only.
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,7 +21,7 @@ from keff.errors import UsageError, unknown
 from keff.plugins import missing_extra
 from keff.reading.open import Record
 from keff.reading.several import open_records
-from keff.report.atlas import Atlas, Source, read_atlas, write_atlas
+from keff.report.atlas import Atlas, Source, draw_atlas, read_atlas, write_atlas
 
 Folder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder of the atlas: created, or added to.", show_default=False)
@@ -94,10 +93,9 @@ def _line(entry: AtlasEntry) -> str:
 
 
 def _draw(atlas: Atlas, out: Path) -> list[Path]:
+    names = {key: source.title for key, source in atlas.sources.items()}
     try:
-        figure: Any = importlib.import_module("keff.report.atlas")
+        return [draw_atlas(atlas.entries, names, out / "atlas.svg")]
     except ImportError as error:
         _console.warn(str(missing_extra(error, "the figure of the atlas")))
         return []
-    names = {key: source.title for key, source in atlas.sources.items()}
-    return [figure.draw_atlas(atlas.entries, names, out / "atlas.svg")]

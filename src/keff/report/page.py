@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 import subprocess
@@ -34,7 +35,6 @@ from keff.report import advice_series, series
 from keff.report.headline import Headline, alternatives, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import fixed, pair, percent, within
-from keff.report.specs import specs
 from keff.report.template import TEMPLATES, filled
 
 # All that the page calls of the libraries; the bundle keeps nothing else of them.
@@ -140,8 +140,8 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: 
 
 @cache
 def _charts_as_json() -> str:
-    """Return the charts without data, which are the same for every page: building them takes a second."""
-    return embed(specs())
+    """Return the charts without data, the same for every page: scripts/write_charts.py makes them."""
+    return embed(json.loads((TEMPLATES / "charts.json").read_text("utf-8")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,5 @@
 """The charts of votes by the number of paths, and the colours, axes and tooltips that all charts share."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportArgumentType=false
-
 from __future__ import annotations
 
 from typing import Any

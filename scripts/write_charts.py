@@ -1,18 +1,20 @@
-"""The charts of the report page as Vega-Lite: each drawn from named datasets, so that runs share them."""
+"""Write src/keff/report/templates/charts.json, the charts of the report page as Vega-Lite.
+
+python scripts/write_charts.py
+
+Each is drawn from named datasets, so that runs share them; without data they are the same for every page.
+"""
 
 from __future__ import annotations
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportArgumentType=false
+import json
 from typing import Any
 
 import altair as alt
+import vote_charts
+from vote_charts import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
 
-from keff.report import vote_charts
-from keff.report.vote_charts import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
-
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportArgumentType=false
+from keff.report.template import TEMPLATES
 
 
 def money_charts() -> dict[str, Any]:
@@ -107,6 +109,17 @@ LOOKS = {
         "titleFontWeight": "normal",
     },
 }
+
+
+FILE = TEMPLATES / "charts.json"
+
+
+def text() -> str:
+    """Return the file: a chart a line."""
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(chart, ensure_ascii=False)}" for name, chart in specs().items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def specs() -> dict[str, dict[str, Any]]:
@@ -301,3 +314,7 @@ def _slots() -> Any:
             x=x, y="failures:Q", tooltip=shown
         ),
     ).properties(height=LOW)
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), "utf-8")
