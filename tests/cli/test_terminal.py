@@ -143,8 +143,8 @@ def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = ({"id": f"q{i}", "gold_answer": "1", "all_answers": ["1", "1", "2"]} for i in range(12))
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for more in ([], ["--json"]):
-        command = [sys.executable, "-m", "keff", "noise", str(log), *more]
+    for arguments in (["noise", str(log)], ["noise", str(log), "--json"], ["list", "policies"], ["--help"]):
+        command = [sys.executable, "-m", "keff", *arguments]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None and process.stderr is not None
             process.stdout.close()

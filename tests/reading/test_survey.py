@@ -50,6 +50,9 @@ def test_the_command_shows_it_and_no_text_moves_the_cursor(log: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith("90 of 150 texts read as numeric; two of a question agree 0% of the time")
     assert "\x1b" not in done.stdout
+    narrow = command_line.keff("read", log, "--answer-space", "numeric", COLUMNS="80").stdout.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert any(line.split() == "question rule answer key end of the text".split() for line in narrow)
     told = json.loads(command_line.keff("read", log, "--answer-space", "numeric", "--json").stdout)
     assert told["rules"]["no answer"] == 60
 

@@ -173,9 +173,11 @@ def _print(seen: Survey) -> None:
     _console.say(f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}", 0)
     for rule, count in seen.rules.items():
         _console.say(f"{count:>8}  {rule}")
-    table = Table(box=None, pad_edge=False)
-    for header in ("question", "rule", "answer", "key", "end of the text"):
-        table.add_column(header, overflow="ellipsis", no_wrap=True)
+    table = Table(box=None, pad_edge=False, expand=True)
+    # A text gives way to what was read from it, down to a third of the line.
+    for header in ("question", "rule", "answer", "key"):
+        table.add_column(header, overflow="ellipsis", no_wrap=True, max_width=_console.width() // 6)
+    table.add_column("end of the text", overflow="ellipsis", no_wrap=True, ratio=1)
     for each in seen.sample:
         table.add_row(*map(_cell, (each.id, each.rule, each.answer, each.key, each.end)))
     _console.say("", 0)
