@@ -67,6 +67,12 @@ async def client_of(serve: Serve, *, connections: int = 4, seconds: float = 5.0)
         await asyncio.gather(*serving, return_exceptions=True)
 
 
+def counts(client: Client) -> tuple[int, int, int]:
+    """Return how many connections are open, how many calls are running, and how many wait."""
+    waiting = sum(not waiter.done() for waiter in client._waiting)
+    return client._open, client.running, waiting
+
+
 async def ask(client: Client, body: bytes = b"{}", method: str = "POST") -> tuple[Call, bytes]:
     call = await client.request(method, client.target("/chat/completions"), {"a": "b"}, body)
     try:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from client_rig import OK, Server, ask, client_of, run
+from client_rig import OK, Server, ask, client_of, counts, run
 from keff.gateway.upstream.client import Client, UnreachableError
 from keff.gateway.upstream.connection import LARGEST_HEAD, BrokenError
 
@@ -133,7 +133,7 @@ def test_nothing_listens() -> None:
             for _ in range(3):
                 with pytest.raises(UnreachableError):
                     await ask(nowhere)
-            assert nowhere.counts() == (0, 0, 0)
+            assert counts(nowhere) == (0, 0, 0)
             assert (await ask(client))[1] == b"ok"
 
     run(work)
@@ -145,7 +145,7 @@ def test_no_header_smuggles_a_line(value: str) -> None:
         async with client_of(Server(OK)) as client:
             with pytest.raises(ValueError, match="end of a line"):
                 await client.request("GET", "/", {"a": value})
-            assert client.counts() == (0, 0, 0)
+            assert counts(client) == (0, 0, 0)
 
     run(work)
 

@@ -28,7 +28,7 @@ from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
 from keff.gateway.traffic.traffic import Traffic
 from keff.gateway.vote.request_policy import policy_of_plan
-from keff.gateway.workers.worker import Answered, DrawnOn, enter, packed, unpacked
+from keff.gateway.workers.worker import NOTES, Answered, DrawnOn, Note, RemoteBooks, enter
 from keff.plan import Plan, Profile
 
 
@@ -44,7 +44,7 @@ def profiled() -> OwnBooks:
 def test_notes_mean_the_same_after_the_journey() -> None:
     rng = random.Random(3)
     here, there = profiled(), profiled()
-    notes = []
+    notes: list[Note] = []
     for at in range(200):
         keys = tuple(rng.choice(("a", "b", "c", None)) for _ in range(rng.choice((3, 3, 5))))
         notes += [
@@ -58,7 +58,7 @@ def test_notes_mean_the_same_after_the_journey() -> None:
         ]
     for note in notes:
         enter(note, here)
-    for note in unpacked(json.loads(json.dumps(packed(notes)))):
+    for note in NOTES.validate_python(json.loads(json.dumps(NOTES.dump_python(notes, mode="json")))):
         enter(note, there)
     mine, theirs = here.traffic.summary(), there.traffic.summary()
     assert {**mine, "since": 0} == {**theirs, "since": 0}
@@ -66,6 +66,14 @@ def test_notes_mean_the_same_after_the_journey() -> None:
     assert here.monitor is not None
     assert there.monitor is not None
     assert here.monitor.gauges() == there.monitor.gauges()
+
+
+def test_no_answer_is_in_what_a_worker_sends() -> None:
+    books = RemoteBooks()
+    books.voted(Voted(("a secret", None, "b", "a secret"), "text", "policy", 0, True))
+    books.drawn_on(["a secret"])
+    assert b"secret" not in NOTES.dump_json(books.notes)
+    assert isinstance(voted := books.notes[0], Voted) and voted.keys == ("1", None, "2", "1")
 
 
 def test_the_numbers_of_two_processes_add_up() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from keff.gateway.options import Options
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import OwnBooks, Shadows, VoteLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, TrafficTerms, Views
-from keff.gateway.traffic.metrics import Tracer, series
+from keff.gateway.traffic.metrics import series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
 from keff.gateway.traffic.savings import Baseline, GatewayChange
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_draw
@@ -36,6 +37,9 @@ from keff.policy import Policy
 from keff.protocol.server import Sharing
 from keff.records import stable_hash
 from keff.sampling.verifier import Verifier
+
+if TYPE_CHECKING:
+    from keff.gateway.traffic.tracing import Tracer
 
 # What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
 POLICY = "lead_k:3"
@@ -137,10 +141,10 @@ def _shared() -> ModuleType:
 
 def _tracer(url: str) -> Tracer:
     try:
-        from keff.gateway.traffic.tracing import tracer_to
+        from keff.gateway.traffic.tracing import Tracer
     except ImportError as error:
         raise missing_extra(error, "the setting otlp") from error
-    return tracer_to(url)
+    return Tracer(url)
 
 
 def policy_of(deployment: Deployment) -> Policy:

@@ -71,23 +71,9 @@ class Options:
             raise UsageError("the deadline must be above 0 seconds")
         if not 1 <= self.max_paths <= 256 or not 1 <= self.in_flight <= 256:
             raise UsageError("the most paths and the paths in flight must lie between 1 and 256")
-        self._check_callers()
-        self._check_choices()
-
-    def _check_callers(self) -> None:
         for name in self.forward_headers:
             if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
                 raise UsageError(f"forward_header {name!r}: name a header of your own, such as x-tenant")
         for origin in self.cors:
             if not re.fullmatch(r"https?://[^/*\s]+", origin):
                 raise UsageError(f"cors_origin {origin!r}: write an origin such as https://app.example.com")
-
-    def _check_choices(self) -> None:
-        choices = (
-            ("free text", self.free_text, ("pass", "refuse", "draw")),
-            ("the reply", self.reply, ("shortest", "first")),
-            ("a branch that is down", self.branch_down, ("skip", "fail")),
-        )
-        for what, given, known in choices:
-            if given not in known:
-                raise UsageError(f"{what} is {', '.join(known[:-1])} or {known[-1]}, not {given}")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from keff.gateway.accounts.accounts import Account, Reservation
 from keff.gateway.accounts.billing import Billing, no_price
@@ -26,7 +27,7 @@ from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
 from keff.gateway.traffic.ledger import Shadows, Voted, VoteLedger, VoteLog
 from keff.gateway.traffic.live import States
-from keff.gateway.traffic.metrics import Metrics, Tracer
+from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
@@ -52,6 +53,9 @@ from keff.protocol.reply import summary_of, with_answer
 from keff.protocol.server import Sharing
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
+
+if TYPE_CHECKING:
+    from keff.gateway.traffic.tracing import Tracer
 
 log = logging.getLogger("keff.gateway")
 

@@ -6,12 +6,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from keff.gateway.accounts.accounts import Account, Reservation
 from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.traffic.metrics import TraceSpan
 from keff.gateway.vote.job import RequestJob
+
+if TYPE_CHECKING:
+    from keff.gateway.traffic.tracing import TraceSpan
 
 # Where a connection scope says whose key was shown.
 ACCOUNT = "keff.account"

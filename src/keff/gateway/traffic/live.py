@@ -47,11 +47,14 @@ table{{font-size:.85em}}td,th{{padding-right:.8em}}*{{print-color-adjust:exact}}
 <h2>Since {since}</h2>{state}
 <h2>By key and model</h2>{named}
 <h2>Requests that cost most</h2>{dearest}
-<h2>Other rules, on the requests that were drawn on</h2>{others}
+<h2>Other rules, on the requests that were drawn on</h2>
+<p class="n">Paths of each request, and how often all of its paths give the same answer.{others}
 <p class="n">In brackets: 95% intervals; normal for means over requests, Wilson's for shares. Sums and charts
 are of this gateway since its start, in UTC.
 <p>Nothing changes by itself. <code>GET /keff/plan</code> gives a plan made from these requests.
 </main></html>"""
+
+NO_OTHERS = "None so far: see the setting shadow_budget."
 
 # What is charted where it is known against what is deployed today.
 SAVED = ("paths", "tokens", "dollars", "seconds")
@@ -104,7 +107,7 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
         state=f'<div class="t" tabindex="0"><table class="f">{table}</table></div>',
         named=_table(history.get("by_key_and_model"), sums),
         dearest=_table(history.get("dearest"), request),
-        others=_rules(others),
+        others=_table(others, ("policy", "requests", "paths", "same_answer"), NO_OTHERS),
     ).encode()
 
 
@@ -180,20 +183,20 @@ def _round(end: float) -> float:
 
 def _words(name: str) -> str:
     """Return the name of a sum in words: what is saved has that behind it."""
-    bare = name.removeprefix("saved_")
-    return bare if bare == name else f"{bare} saved"
+    bare = name.removeprefix("saved_").replace("_", " ")
+    return f"{bare} saved" if name.startswith("saved_") else bare
 
 
 def _clock(at: float) -> str:
     return time.strftime("%m-%d %H:%M", time.gmtime(at))
 
 
-def _table(rows: object, columns: Sequence[str]) -> str:
+def _table(rows: object, columns: Sequence[str], none: str = "None so far.") -> str:
     """Return rows as a table; a column of words that is empty throughout is left out."""
     given = entries(rows)
     kept = [name for name in columns if any(row.get(name) not in ("", None) for row in given)]
     if not kept:
-        return "<p>None so far."
+        return f"<p>{none}"
     cells = ([_cell(row.get(name, 0), "") for name in kept] for row in given)
     return _cards(list(map(_words, kept)), cells)
 
@@ -223,13 +226,6 @@ def _drift(state: Mapping[str, object]) -> str:
     on = [name for name, alarm in fields(state.get("alarms")).items() if alarm]
     seen = f"{state.get('requests')} requests seen"
     return f"ALARM ({', '.join(on)}), {seen}" if on else f"no alarm, {seen}"
-
-
-def _rules(others: list[Object]) -> str:
-    if not others:
-        return "<p>None so far: see the setting shadow_budget.</p>"
-    names, units = ("rule", "requests", "paths per request", "same answer as all paths"), ("", "", "", "%")
-    return _cards(names, (list(map(_cell, row.values(), units)) for row in others))
 
 
 def _cell(value: object, unit: str) -> str:

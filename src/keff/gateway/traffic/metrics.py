@@ -1,8 +1,7 @@
 """The numbers of a gateway: counted in plain dictionaries, told by prometheus-client.
 
 Counting stands in the way of every request and is a dictionary's work; the client's own counters take a lock
-and five times as long. Text, OpenMetrics and the series of the process are the client's (``exposed``). What
-is asked of a tracer stands below; ``tracing`` holds the one there is, of the extra ``otel``.
+and five times as long. Text, OpenMetrics and the series of the process are the client's (``exposed``).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
 from itertools import accumulate
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -178,37 +177,5 @@ def exposed(metrics: Metrics, now: Mapping[tuple[str, Labels], float], accept: s
     return kind, encode(registry)
 
 
-Fact = str | bool | int | float
-
-
-class TraceSpan(Protocol):
-    """One timed piece of work."""
-
-    @property
-    def trace(self) -> str:
-        """The trace that it belongs to, in hexadecimal."""
-        ...
-
-    def child(self, name: str) -> TraceSpan:
-        """Begin a part of this work."""
-        ...
-
-    def headers(self) -> Mapping[str, str]:
-        """Return ``traceparent`` and ``tracestate`` of calls that are part of this work."""
-        ...
-
-    def end(self, facts: Mapping[str, Fact], error: str | None = None) -> None:
-        """End it with what is known about it; ``error`` says why it failed."""
-        ...
-
-
-class Tracer(Protocol):
-    """Begins spans of requests, and sends them to a collector when they have ended."""
-
-    def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
-        """Begin the span of a request, below that of the client's ``traceparent``."""
-        ...
-
-    def close(self) -> None:
-        """Send what has ended, and stop."""
-        ...
+# What a trace may say of a request.
+Fact: TypeAlias = str | bool | int | float

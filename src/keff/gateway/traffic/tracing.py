@@ -18,36 +18,47 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from keff.gateway.traffic.metrics import Fact, Tracer, TraceSpan
+from keff.gateway.traffic.metrics import Fact
 
 PROPAGATOR = TraceContextTextMapPropagator()
 
 
-class _Span:
+class TraceSpan:
+    """One timed piece of work."""
+
     def __init__(self, tracer: trace.Tracer, span: trace.Span) -> None:
         self._tracer, self._span = tracer, span
 
     @property
     def trace(self) -> str:
+        """The trace that it belongs to, in hexadecimal."""
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def child(self, name: str) -> TraceSpan:
+        """Begin a part of this work."""
         within = trace.set_span_in_context(self._span)
-        return _Span(self._tracer, self._tracer.start_span(name, within, SpanKind.CLIENT))
+        return TraceSpan(self._tracer, self._tracer.start_span(name, within, SpanKind.CLIENT))
 
     def headers(self) -> Mapping[str, str]:
+        """Return ``traceparent`` and ``tracestate`` of calls that are part of this work."""
         carrier: dict[str, str] = {}
         PROPAGATOR.inject(carrier, trace.set_span_in_context(self._span))
         return carrier
 
     def end(self, facts: Mapping[str, Fact], error: str | None = None) -> None:
+        """End it with what is known about it; ``error`` says why it failed."""
         self._span.set_attributes(facts)
         if error is not None:
             self._span.set_status(Status(StatusCode.ERROR, error))
         self._span.end()
 
 
-class _Tracer:
+class Tracer:
+    """Begins spans of requests, and sends them to a collector when they have ended.
+
+    ``url`` is the base address of the collector, such as http://127.0.0.1:4318.
+    """
+
     def __init__(self, url: str) -> None:
         named = {SERVICE_NAME: "keff", SERVICE_VERSION: version("keff")}
         resource = Resource.create(named).merge(OTELResourceDetector().detect())
@@ -57,18 +68,15 @@ class _Tracer:
         self._tracer = self._provider.get_tracer("keff.gateway", version("keff"))
 
     def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
+        """Begin the span of a request, below that of the client's ``traceparent``."""
         carrier = {
             key.decode(): headers[key].decode("latin-1")
             for key in (b"traceparent", b"tracestate")
             if key in headers
         }
         span = self._tracer.start_span(name, PROPAGATOR.extract(carrier), SpanKind.SERVER)
-        return _Span(self._tracer, span)
+        return TraceSpan(self._tracer, span)
 
     def close(self) -> None:
+        """Send what has ended, and stop."""
         self._provider.shutdown()
-
-
-def tracer_to(url: str) -> Tracer:
-    """Return a tracer that sends to the collector at a base URL, such as http://127.0.0.1:4318."""
-    return _Tracer(url)

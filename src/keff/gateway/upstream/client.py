@@ -167,11 +167,6 @@ class Client:
         """How many calls are running, or wait for a connection."""
         return len(self._running)
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many connections are open, how many calls are running, and how many wait."""
-        waiting = sum(not waiter.done() for waiter in self._waiting)
-        return self._open, len(self._running), waiting
-
     def target(self, path: str, query: str = "") -> str:
         """Return what a call names: a path below the base address, with a query that is quoted already."""
         target = f"{self._base}{path}{'?' + query if query else ''}"

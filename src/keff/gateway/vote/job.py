@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
-from keff.gateway.traffic.metrics import Fact, TraceSpan
+from keff.gateway.traffic.metrics import Fact
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
 from keff.gateway.upstream.answer import NOBODY, Answer, Api, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
@@ -22,6 +23,9 @@ from keff.gateway.vote.vote import Vote
 from keff.policy import Policy
 from keff.protocol.reply import counts_of
 from keff.sampling.verifier import Verifier
+
+if TYPE_CHECKING:
+    from keff.gateway.traffic.tracing import TraceSpan
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.live import Numbers, States, TrafficTerms, Views
 from keff.gateway.traffic.metrics import Labels, Metrics, series
 from keff.gateway.upstream.answer import Address
-from keff.gateway.workers.worker import Link, Note, RemoteBooks, Staff, enter, unpacked
+from keff.gateway.workers.worker import NOTES, Link, Note, RemoteBooks, Staff, enter
 from keff.narrow import fields
 from keff.protocol.values import Object
 
@@ -72,7 +72,7 @@ class WorkerSupervisor:
         await link.close()
 
     def _take(self, worker: int, message: Object) -> None:
-        self._waiting += unpacked(message.get("notes"))
+        self._waiting += NOTES.validate_python(message["notes"])
         self._metrics[worker] = fields(message.get("metrics"))
         self._states[worker] = fields(message.get("states"))
         self._flying[worker] = float(str(message.get("in_flight")))

@@ -9,16 +9,18 @@ import itertools
 import json
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import uvicorn
+from pydantic import TypeAdapter
 
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import Voted, VoteLedger
+from keff.gateway.traffic.ledger import Voted, VoteLedger, redacted
 from keff.gateway.traffic.live import PageView
 from keff.gateway.traffic.savings import Spent
-from keff.narrow import fields, items
+from keff.narrow import fields
 from keff.protocol.values import Object, decoded
 
 LONGEST_LINE = 64 * 2**20
@@ -78,39 +80,7 @@ class Link:
             return
 
 
-def packed(notes: Iterable[Note]) -> list[object]:
-    """Return notes as JSON holds them: answers as 0, 1, ... within a request, for only equality counts."""
-    rows: list[object] = []
-    for note in notes:
-        if isinstance(note, Voted):
-            rows.append(["v", note.at, _codes(note.keys), note.kind, note.cause, note.failed, note.regular])
-        elif isinstance(note, Answered):
-            rows.append(["a", note.at, note.stop, *note.spent])
-        else:
-            rows.append(["d", note.at, _codes(note.keys)])
-    return rows
-
-
-def unpacked(rows: object) -> list[Note]:
-    """Return the notes of ``packed``."""
-    return [_note(items(row)) for row in items(rows)]
-
-
-def _note(row: Sequence[object]) -> Note:
-    at = float(str(row[1]))
-    if row[0] == "a":
-        # Written by ``packed``, in the order of its fields.
-        return Answered(str(row[2]), Spent(*cast("Sequence[Any]", row[3:])), at)
-    keys = tuple(None if code is None else str(code) for code in items(row[2]))
-    if row[0] == "d":
-        return DrawnOn(keys, at)
-    kind = None if row[3] is None else str(row[3])
-    return Voted(keys, kind, str(row[4]), int(str(row[5])), bool(row[6]), at)
-
-
-def _codes(keys: Sequence[str | None]) -> list[int | None]:
-    names: dict[str, int] = {}
-    return [None if key is None else names.setdefault(key, len(names)) for key in keys]
+NOTES: TypeAdapter[list[Note]] = TypeAdapter(list[Note])
 
 
 def enter(note: Note, books: VoteLedger) -> None:
@@ -131,7 +101,7 @@ SHOW_SECONDS = 60.0
 
 
 class RemoteBooks:
-    """Books that are kept by another process: notes are gathered and sent in batches."""
+    """Books that are kept by another process: notes are gathered, without answers, and sent in batches."""
 
     def __init__(self) -> None:
         self.few_shadows = False
@@ -139,7 +109,7 @@ class RemoteBooks:
 
     def voted(self, note: Voted) -> None:
         """Take one request that was answered by a vote."""
-        self.notes.append(note)
+        self.notes.append(replace(note, keys=tuple(redacted(note.keys))))
 
     def answered(self, stop: str, spent: Spent) -> None:
         """Take how long a reply took and what it cost."""
@@ -147,7 +117,7 @@ class RemoteBooks:
 
     def drawn_on(self, keys: Sequence[str | None]) -> None:
         """Take all votes of a regular request that was drawn on after its reply."""
-        self.notes.append(DrawnOn(tuple(keys), time.time()))
+        self.notes.append(DrawnOn(tuple(redacted(keys)), time.time()))
 
     async def close(self) -> None:
         """Leave the saving to the process that keeps the books."""
@@ -204,7 +174,7 @@ class Staff:
         notes, self._books.notes = self._books.notes, []
         self._link.send(
             {
-                "notes": packed(notes),
+                "notes": NOTES.dump_python(notes, mode="json"),
                 "metrics": self._service.metrics.snapshot(),
                 "in_flight": self._service.in_flight,
                 "states": self._service.states(),
