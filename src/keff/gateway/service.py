@@ -31,7 +31,7 @@ from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches, shown_path
+from keff.gateway.upstream.served_branches import Branch, ServedBranches, shown_path
 from keff.gateway.vote.extraction import (
     AnswerReading,
     PathReading,
@@ -209,16 +209,31 @@ class Service:
             keep=job.shadow and in_flight_of(job.policy) is not None,
         )
 
-    async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, branch: str) -> Answer:
-        """Make one call of a vote, and charge it."""
-        if job.tab is not None:
-            return await self._draw(job, job.tab, job.tab.branch(branch, job.policy), start, n)
+    async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, name: str) -> Answer:
+        """Make one call of a vote, to the branch of a name where the plan has any, and charge it."""
+        tab, count, begun = job.tab, self.metrics.count, time.perf_counter()
+        branch = None if tab is None else tab.branch(name, job.policy)
         try:
-            answer = await self._called(job, start, n, StreamedPath() if streams else None)
+            if tab is None or branch is None:
+                answer = await self._called(job, start, n, StreamedPath() if streams else None)
+            else:
+                body = job.body(start, n, tab.head(branch))
+                answer = await called(job, branch.upstream, body, tab.headers(branch), n)
         except UpstreamError as error:
-            self.charge(job, error.usage)
-            raise
-        self.take(job, answer)
+            self.charge(job, error.usage, branch=branch)
+            if tab is None or branch is None:
+                raise
+            count("keff_branch_failures_total", branch=branch.name)
+            raise tab.lost(branch, error) from None
+        paths, said = len(answer.choices), answer.body
+        seconds = sum(job.times[-paths:])
+        self.charge(job, said.get("usage"), said.get("model"), branch=branch, paths=paths, seconds=seconds)
+        job.drawn += paths
+        job.limits = answer.limits or job.limits
+        if branch is not None:
+            count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
+            count("keff_branch_paths_total", paths, branch=branch.name)
+            branch.note_model(said.get("model"))
         return answer
 
     async def _paths(self, job: RequestJob, reading: AnswerReading | None, answer: Answer) -> list[Drawn]:
@@ -258,29 +273,6 @@ class Service:
         """
         stated = [each for each in (self.options.deadline, job.ask.wish.deadline_s) if each is not None]
         return min(stated) if stated else sum(server.path_seconds for server in self.servers)
-
-    async def _draw(self, job: RequestJob, tab: BranchLedger, branch: Branch, start: int, n: int) -> Answer:
-        """Make one call to a branch of the plan."""
-        body, begun = job.body(start, n, tab.head(branch)), time.perf_counter()
-        try:
-            answer = await called(job, branch.upstream, body, tab.headers(branch), n)
-        except UpstreamError as error:
-            self.charge(job, error.usage, branch=branch)
-            self.metrics.count("keff_branch_failures_total", branch=branch.name)
-            raise tab.lost(branch, error) from None
-        self.take(job, answer, branch)
-        self.metrics.count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
-        self.metrics.count("keff_branch_paths_total", len(answer.choices), branch=branch.name)
-        branch.note_model(answer.body.get("model"))
-        return answer
-
-    def take(self, job: RequestJob, answer: Answer, branch: Branch | None = None) -> None:
-        """Count the paths of an answer that came, and what they cost."""
-        paths, said = len(answer.choices), answer.body
-        seconds = sum(job.times[-paths:])
-        self.charge(job, said.get("usage"), said.get("model"), branch=branch, paths=paths, seconds=seconds)
-        job.drawn += paths
-        job.limits = answer.limits or job.limits
 
     def charge(
         self,
