@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from command_line import keff
 from keff.errors import StoreError
+from keff.logs.run import _Single
 from keff.reading.open import open_record
 from keff.reading.transfer import import_log
 from keff.sampling.store import DATABASE, Run
@@ -30,7 +33,6 @@ def run(tmp_path: Path) -> Path:
 def change(folder: Path, sql: str) -> None:
     with closing(sqlite3.connect(folder / DATABASE)) as database, database:
         database.execute(sql)
-    database.close()
 
 
 def test_paths_that_are_not_scored_yet_are_scored_on_reading(run: Path) -> None:
@@ -61,13 +63,32 @@ def test_analyze_works_beside_a_writer(run: Path) -> None:
         assert keff("analyze", run).returncode == 0
 
 
+def test_what_reads_texts_again_is_closed_when_it_is_collected(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whichever thread collects it, not the one that read."""
+    opened: list[Run] = []
+    plain = Run.open
+    monkeypatch.setattr(Run, "open", lambda folder: opened.append(plain(folder)) or opened[-1])
+    reader = _Single(run, texts=True)
+    with plain(run) as items:
+        item = next(iter(items.items())).id
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(reader.question, item).result().texts
+    del reader
+    gc.collect()
+    with pytest.raises(StoreError, match="closed database"):
+        opened[0].count()
+
+
 @pytest.mark.slow
 def test_a_run_that_a_policy_stopped_is_read_without_a_trim(run: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["policy"] = "lead_k:2"
     (run / "manifest.json").write_text(json.dumps(manifest))
     change(run, "drop trigger paths_stay")
-    items = [row[0] for row in sqlite3.connect(run / DATABASE).execute("select item from items")]
+    with closing(sqlite3.connect(run / DATABASE)) as database:
+        items = [row[0] for row in database.execute("select item from items")]
     for item in items[:4]:
         change(run, f"delete from paths where path >= 2 and item = '{item}'")
     done = keff("analyze", run, "--json")

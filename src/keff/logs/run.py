@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import local
 from typing import Any, cast
+from weakref import finalize
 
 from keff import plugins
 from keff.errors import KeffError
@@ -123,6 +124,7 @@ class _Single:
         run = getattr(self._mine, "run", None)
         if not isinstance(run, Run):
             run = self._mine.run = Run.open(self._path)
+            finalize(self, run.close)
         return _question(run, run.item(item), _launched(run, item), texts=self._texts)
 
 

@@ -120,7 +120,9 @@ def _opened(file: File, mode: str) -> tuple[sqlite3.Connection, int]:
 
 def _counted(file: File, how: str) -> tuple[sqlite3.Connection, int]:
     # Another process may hold the lock while it commits thousands of paths to a slow disk.
-    database = sqlite3.connect(f"{file.as_uri()}?{how}", uri=True, timeout=30)
+    # What reads may be closed by another thread: the one that collects a record, long after its last text.
+    own = "mode=ro" not in how
+    database = sqlite3.connect(f"{file.as_uri()}?{how}", uri=True, timeout=30, check_same_thread=own)
     database.row_factory = sqlite3.Row
     try:
         (tables,) = database.execute("select count(*) from sqlite_master").fetchone()
