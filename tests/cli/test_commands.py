@@ -14,6 +14,7 @@ import pytest
 
 from command_line import keff
 from keff.cli import COMMANDS
+from keff.engines import fake
 
 NAMED = (
     "n",
@@ -159,7 +160,11 @@ def test_predict_prints_full_precision() -> None:
 
 
 @pytest.mark.slow
-def test_sample_pilot_score_and_analyze_work_together(questions: Path, tmp_path: Path) -> None:
+def test_sample_pilot_score_and_analyze_work_together(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whether log-probabilities pay takes longer to find out than all else, and is asked elsewhere.
+    monkeypatch.setattr(fake, "Logprobs", lambda *_: None)
     run = tmp_path / "run"
     first = good("sample", questions, "--run", run, "--engine", "fake", "--n", 10, "--k", 4)
     assert (first["drawn"], first["kept_before"]) == (40, 0)

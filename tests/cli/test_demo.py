@@ -19,6 +19,7 @@ from keff.analysis.results.words import first_sentence
 from keff.cli import demo
 from keff.cli._sampling import Wishes
 from keff.cli.demo import FIRST, MORE, SETTLED, decided
+from keff.engines import fake
 from keff.plan import Plan
 from keff.reading.open import open_record
 from sandbox_rig import needs_bwrap
@@ -114,6 +115,8 @@ def test_a_disk_that_fills_up_is_one_line_and_costs_no_path(tmp_path: Path) -> N
 def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Whether log-probabilities pay takes longer to find out than all else, and is asked elsewhere.
+    monkeypatch.setattr(fake, "Logprobs", lambda *_: None)
     law = ["p=0.6", "c=0.3"]
     wishes = Wishes(
         task="starter", run=tmp_path / "run", engine="fake", n=80, k=8, engine_option=law, yes=True

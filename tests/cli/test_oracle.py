@@ -34,7 +34,7 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
         return plugins.load("task", name)
     if name == "mbpp":
         request.getfixturevalue("bwrap")
-    return beginning(name, request.getfixturevalue("shared"), tmp_path, FEW.get(name, 60))
+    return beginning(name, request.getfixturevalue("shared"), tmp_path, FEW.get(name, 30))
 
 
 def beginning(name: str, shared: Path, folder: Path, n: int) -> Task:

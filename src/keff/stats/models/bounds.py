@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -128,11 +129,21 @@ def majority_bounds(
         raise ValueError("k must be one or more integers, at least 1")
     if level is not None and not 0 < level < 1:
         raise ValueError("level must lie between 0 and 1, or be None for an exact law")
-    solve = _exact(source) if level is None else _sampled(as_hist(source), level)
-    limits = [_limits(solve, int(size)) for size in sizes.ravel()]
+    if level is None:
+        dual = _exact(source)
+        limits = [_limits(dual, int(size)) for size in sizes.ravel()]
+    else:
+        limits = _likely(tuple(as_hist(source).tolist()), level, tuple(sizes.ravel().tolist()))
     lo, hi = np.array(limits, np.float64).reshape(*sizes.shape, 2).swapaxes(0, -1)
     shape = np.shape(k)
     return lo.T.reshape(shape), hi.T.reshape(shape)
+
+
+# One record is asked again and again: at other aims, prices and seeds, which change nothing here.
+@lru_cache(maxsize=32)
+def _likely(counts: tuple[int, ...], level: float, sizes: tuple[int, ...]) -> list[tuple[float, float]]:
+    dual = _sampled(counts, level)
+    return [_limits(dual, size) for size in sizes]
 
 
 @dataclass(frozen=True, slots=True)
