@@ -10,12 +10,11 @@ import pytest
 
 from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import LOOKS, beaten
-from keff.analysis.mix.escalation import escalation
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
 from keff.analysis.mix.shrink import LAW, _Prior, reliability
-from keff.analysis.mix.study import MixSettings, combine_branches
+from keff.analysis.mix.study import MixSettings, combine_branches, escalation
 from keff.errors import PolicyError, UsageError
 from keff.policies.cascade import Cascade
 from keff.policy import Sample, View, parse_policy

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from keff.analysis.mix.drop import DroppedBranch
-from keff.analysis.mix.escalation import Escalation
 from keff.analysis.mix.prices import Unit
 from keff.analysis.results.words import points
 from keff.plan import BranchPlan, Plan
@@ -97,6 +96,31 @@ class MixAdvice(Result):
         told["against_cheap"] = {"cost_ratio": ratio, "accuracy_difference": difference}
         shown = {"policy": "policy", "branches": "branches", "accuracy": "accuracy_on_pilot", "cost": "cost"}
         return told | {name: plan[own] for own, name in shown.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Questions whose first branch is right in ``lo`` to ``hi`` of its paths.
+
+    How many there are, the share of their votes that the first stage passes on, and their accuracy under the
+    first stage alone and under the whole cascade (None where there is no such question).
+    """
+
+    lo: float
+    hi: float
+    questions: int
+    passed: float | None
+    first: float | None
+    whole: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """Of a cascade: the share of votes that ``reach`` each branch, in order, and that by difficulty."""
+
+    branches: tuple[str, ...]
+    reach: tuple[float, ...]
+    by_difficulty: tuple[Passed, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,27 +6,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
 from keff.analysis.audit import ceiling, mean_share
 from keff.analysis.mix.choose import Against, MixAim, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
-from keff.analysis.mix.escalation import Escalation, escalation
 from keff.analysis.mix.findings import (
     BranchLine,
+    Escalation,
     MixAdvice,
     MixFindings,
+    Passed,
     PlanLine,
     Verdict,
     WorthLine,
 )
-from keff.analysis.mix.orders import draw_orders
+from keff.analysis.mix.orders import Orders, Reals, draw_orders
 from keff.analysis.mix.prices import Costs, named_prices, path_costs
 from keff.analysis.mix.search import (
     EQUAL,
     CandidatePlan,
+    along_stages,
     correctness,
     mixes,
     pairs,
@@ -35,6 +37,8 @@ from keff.analysis.mix.search import (
     undominated,
 )
 from keff.errors import UsageError
+from keff.policies.cascade import Cascade
+from keff.policy import parse_policy
 from keff.reading.join import Aligned
 from keff.records import Interval, Note
 from keff.sampling.cost import Price
@@ -57,6 +61,9 @@ FEW = 50
 SPREAD = 0.8
 
 NO_AIM = MixAim()
+
+# Ends of the shares of right paths by which questions that a cascade passes on are counted.
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 # The accuracy that may be lost in a plan that saves: one point.
 TOLERANCE = 0.01
@@ -345,3 +352,36 @@ def _shrunk(factor: float) -> list[Note]:
         return []
     message = f"correlations between branches were multiplied by {factor:.2f}: together they were impossible"
     return [Note("shrunk", message)]
+
+
+def escalation(spec: str, orders: Orders, names: Sequence[str], accuracy: FloatArray) -> Escalation | None:
+    """Return where the policy ``spec`` passes questions on; None for one that has one stage or one round.
+
+    ``accuracy`` [A, n] is the share of right paths of each branch on each question.
+    """
+    policy = parse_policy(spec)
+    if not isinstance(policy, Cascade) or len(policy.stages) < 2:
+        return None
+    stops = list(along_stages(policy, orders, names))
+    whole = np.zeros_like(stops[0].credit)
+    for stop in stops:
+        whole[stop.rows] = stop.credit
+    reach = [len(stop.rows) / len(whole) for stop in stops]
+    passed, before, after = (
+        orders.means(np.asarray(values, np.float64)) for values in (stops[0].left, stops[0].credit, whole)
+    )
+    first = accuracy[list(names).index(policy.branches[0])]
+    missing = len(policy.stages) - len(reach)
+    return Escalation(
+        policy.branches, (*reach, *[0.0] * missing), tuple(_binned(first, passed, before, after))
+    )
+
+
+def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[Passed]:
+    out: list[Passed] = []
+    for lo, hi in pairwise(EDGES):
+        inside = (first >= lo) & ((first < hi) | (hi == EDGES[-1]))
+        count = int(inside.sum())
+        means = [float(values[inside].mean()) if count else None for values in (passed, before, after)]
+        out.append(Passed(lo, hi, count, *means))
+    return out
