@@ -16,7 +16,6 @@ from keff.analysis.results.comparison import (
     ArmResult,
     Comparison,
     Corrected,
-    Phi,
     Pruning,
     ScoreComparison,
     Slot,
@@ -217,7 +216,7 @@ def describe(arm: Arm, how: Comparing) -> ArmResult:
         answer_diversity=float(audit.answer_diversity(votes).mean()) if answers else None,
         slots=slot_table(votes),
         slot_cv=audit.slot_cv(votes),
-        phi=_phi(votes),
+        phi=audit.phi_audit(votes),
         weights=weights,
         pruning=pruning,
         blocks=_blocks(votes, how),
@@ -292,11 +291,6 @@ def _accuracy(arms: tuple[Arm, Arm], level: float) -> _Changes:
         majority=change(lambda votes: majority_at_k_items(votes)[:, -1]),
         plurality=change(lambda votes: plurality_of_all(votes)) if answers else None,
     )
-
-
-def _phi(votes: Votes) -> Phi:
-    pairs = audit.phi_audit(votes)
-    return Phi(phi=pairs.phi, phi_max=pairs.phi_max, ratio=pairs.ratio, dropped=pairs.dropped)
 
 
 def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> list[Note]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from keff.records import Finding, Interval, Note, Result, number
 from keff.stats.branches.covariance import BlockCorrelation
+from keff.stats.branches.slots import PhiAudit
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +144,6 @@ Outcome = Literal["better", "worse", "not decided"]
 
 
 @dataclass(frozen=True, slots=True)
-class Phi(Result):
-    """How near slot pairs come to the largest correlation that their accuracies allow; means over pairs."""
-
-    phi: float
-    phi_max: float
-    ratio: float
-    dropped: int
-
-
-@dataclass(frozen=True, slots=True)
 class ArmResult(Result):
     """What one arm is worth.
 
@@ -181,7 +172,7 @@ class ArmResult(Result):
     answer_diversity: float | None
     slots: tuple[Slot, ...] | None
     slot_cv: float
-    phi: Phi
+    phi: PhiAudit
     weights: tuple[WeightedVote, ...] | None
     pruning: tuple[Pruning, ...] | None
     blocks: BlockCorrelation | None
