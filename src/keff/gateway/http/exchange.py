@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from keff.gateway.accounts.accounts import Account, Reservation
+from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.vote.job import RequestJob
 
@@ -50,8 +51,8 @@ class Line:
 class Exchange:
     """One request with its connection: what was sent so far, and the job once it is known.
 
-    ``held`` is what was reserved on the caller's account; ``cost`` are the paths and dollars of a request
-    that is passed through.
+    ``held`` is what was reserved on the caller's account; ``spent`` is what a request drew that is
+    passed through.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Exchange:
     line: Line
     account: Account | None = None
     held: Reservation | None = None
-    cost: tuple[int, float] = (0, 0.0)
+    spent: RequestSpending = field(default_factory=RequestSpending)
     status: int = 0
     job: RequestJob | None = None
     passed: bool = False

@@ -54,7 +54,7 @@ class Fleet:
     @property
     def path_seconds(self) -> float:
         """The most seconds of one path: at a server, and then at another."""
-        return sum(server.path_seconds for server in self._all[:2])
+        return sum(server.address.path_seconds for server in self._all[:2])
 
     async def start(self) -> None:
         """Make the pools of connections ready."""

@@ -12,17 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from keff.gateway.accounts.billing import no_price
-from keff.gateway.accounts.metering import (
-    FREE,
-    AnswerMeter,
-    Ceiling,
-    EventMeter,
-    bound_of,
-    charge,
-    paths_asked,
-    usage_of,
-)
+from keff.gateway.accounts.billing import RequestSpending, no_price
+from keff.gateway.accounts.metering import FREE, AnswerMeter, Ceiling, EventMeter, bound_of, paths_asked
 from keff.gateway.http import stream
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
@@ -35,7 +26,6 @@ from keff.gateway.upstream.server import Upstream, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import fields
-from keff.protocol.reply import counts_of
 from keff.protocol.server import hidden
 from keff.protocol.values import ENCODINGS, Object, decoded
 
@@ -205,17 +195,17 @@ async def _call(
     way = path.removeprefix(PREFIX)
     if demand is not None:
         # A client that leaves before it is known what it cost has cost what it may at the most.
-        exchange.cost = demand.paths, demand.paths * demand.most.path
+        exchange.spent = RequestSpending(lost=demand.paths, most=demand.most)
     try:
         server, response = await service.upstream.call(method, way, headers, body, caller.query)
     except UpstreamError:
-        exchange.cost = 0, 0.0
+        exchange.spent.lost = 0
         raise
     try:
         if not 100 <= response.status < 600:
             raise UpstreamError(f"it answered with the HTTP status {response.status}", transient=False)
         if response.status >= 400:
-            exchange.cost = 0, 0.0
+            exchange.spent.lost = 0
             await _refused(server, exchange, response)
         elif demand is None:
             await _copied(exchange, response, None)
@@ -231,17 +221,16 @@ async def _call(
 
 def _settle(service: Service, exchange: Exchange, demand: Demand, meter: AnswerMeter) -> None:
     """Charge what the answer stated; what stated nothing costs its events, or the most that it may."""
-    usage, model = meter.stated()
+    (usage, model), spent, billing = meter.stated(), exchange.spent, service.billing
     paths = meter.paths or demand.paths
-    price = service.billing.prices.of(model, demand.model)
-    bill = usage_of(counts_of(usage if usage else {"completion_tokens": meter.deltas}))
-    dollars = 0.0 if price is None else charge(bill, price, paths, 0.0)
-    if usage is None:
-        dollars = dollars + demand.most.prompt if meter.deltas else paths * demand.most.path
-    elif exchange.account is not None:
-        service.billing.lengths.note((exchange.account.name, str(demand.model)), bill.output, paths)
-    exchange.cost = paths, dollars
-    service.billing.count(bill, price, dollars)
+    if usage is None and not meter.deltas:
+        spent.lost = paths
+        return
+    spent.lost, spent.drawn, spent.hidden_prompts = 0, paths, int(usage is None)
+    # An answer that was left says nothing of how long they usually are.
+    spent.key = exchange.account.name if usage and exchange.account is not None else ""
+    price = billing.prices.of(model, demand.model)
+    billing.charge(spent, usage or {"completion_tokens": meter.deltas}, demand.model, price, paths)
 
 
 async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:

@@ -130,11 +130,6 @@ class Upstream:
         self.trial: asyncio.Task[None] | None = None
         self._model: object = None
 
-    @property
-    def path_seconds(self) -> float:
-        """The most seconds of one path."""
-        return self.address.path_seconds
-
     async def start(self) -> None:
         """Make the pool of connections ready."""
         self.client.start()

@@ -193,8 +193,7 @@ class Chat:
 
     def _settle(self, account: Account, exchange: Exchange) -> None:
         """Enter what a request cost its account, and give back the rest of what was reserved."""
-        service, job = self.service, exchange.job
-        paths, dollars = exchange.cost if job is None else job.account()
+        service, (paths, dollars) = self.service, (exchange.job or exchange.spent).account()
         service.metrics.count("keff_key_requests_total", key=account.name)
         service.metrics.count("keff_key_paths_total", paths, key=account.name)
         if service.priced:

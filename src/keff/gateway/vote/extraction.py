@@ -83,16 +83,10 @@ class Reader:
         A tool call votes on its name and arguments, and a text as in the pilot, JSON too. A refusal and a cut
         text without an explicit answer abstain.
         """
-        message = fields(choice.get("message"))
-        finish = finish_reason(choice.get("finish_reason"))
-        truncated = finish in ("length", "cancelled")
-        if message.get("refusal") or finish == "content_filter":
-            return PathReading(None, False)
-        if message.get("tool_calls"):
-            return PathReading(
-                None if truncated else tool_key(message["tool_calls"], self.tool_ignore), truncated
-            )
-        answer = self.answer(text_of(message.get("content")), truncated)
+        text, truncated, call = said(choice, self.tool_ignore)
+        if text is None:
+            return PathReading(call, truncated)
+        answer = self.answer(text, truncated)
         key = None if answer is None else (self.task or self.space).key(answer)
         return PathReading(key, truncated, answer)
 
@@ -104,6 +98,21 @@ class Reader:
             return last_answer(self.regex, text, truncated)
         found = self.space.extract(text, truncated=truncated)
         return None if found is None else found.answer
+
+
+def said(choice: Mapping[str, object], ignored: frozenset[str]) -> tuple[str | None, bool, str | None]:
+    """Return the text of one choice, whether it was cut, and else the key of its tool calls.
+
+    A refusal is neither.
+    """
+    message = fields(choice.get("message"))
+    finish = finish_reason(choice.get("finish_reason"))
+    cut = finish in ("length", "cancelled")
+    if message.get("refusal") or finish == "content_filter":
+        return None, False, None
+    if message.get("tool_calls"):
+        return None, cut, None if cut else tool_key(message["tool_calls"], ignored)
+    return text_of(message.get("content")), cut, None
 
 
 def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None:

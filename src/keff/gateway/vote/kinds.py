@@ -26,9 +26,8 @@ from keff.answers import (
     strip_thinking,
     voting_fields,
 )
-from keff.gateway.vote.extraction import PathReading, tool_key
+from keff.gateway.vote.extraction import PathReading, said
 from keff.narrow import entries, fields, items
-from keff.protocol.reply import finish_reason
 from keff.protocol.values import Object, question_of, text_of
 
 Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
@@ -139,15 +138,9 @@ class KindReader:
 
     def read(self, choice: Mapping[str, object], about: Asked) -> tuple[PathReading, dict[str, str]]:
         """Return the reading of one choice and its keys by kind; none where it holds no answer."""
-        message = fields(choice.get("message"))
-        finish = finish_reason(choice.get("finish_reason"))
-        truncated = finish in ("length", "cancelled")
-        if message.get("refusal") or finish == "content_filter":
-            return PathReading(None, False), {}
-        if message.get("tool_calls"):
-            key = None if truncated else tool_key(message["tool_calls"], self._ignored)
-            return PathReading(None, truncated), {} if key is None else {"tool": key}
-        text = text_of(message.get("content"))
+        text, truncated, call = said(choice, self._ignored)
+        if text is None:
+            return PathReading(None, truncated), {} if call is None else {"tool": call}
         readings = self._of_text(text, truncated, about)
         if about.tools and not truncated:
             readings[NO_CALL] = NO_CALL_KEY
