@@ -59,14 +59,9 @@ def pages() -> Any:
 
 def print_noise(path: str, found: Noise) -> None:
     """Print how far a score can be trusted: the score, its noise, and the table of power."""
-    say(path, 0, bold=True)
-    say(
-        f"{found.n:,} questions x {found.k} repeats"
-        + (f" in {found.clusters} clusters" if found.clusters < found.n else "")
-    )
-    if found.gap_of_two_runs is not None:
-        gap = found.said(found.gap_of_two_runs, points=True)
-        say(f"Two runs of one model on these questions differ by chance by up to {gap} (19 of 20 times).")
+    say(f"{found.sentence()}.", 0, bold=True)
+    clusters = f" in {found.clusters} clusters" if found.clusters < found.n else ""
+    say(f"{path} · {found.n:,} questions x {found.k} repeats{clusters}", 0)
     tabled(*_split(found.rows()))
     if found.power:
         repeats = sorted({line.repeats for line in found.power})[:SHOWN_REPEATS]

@@ -217,10 +217,7 @@ def write_audit_page(found: Audit, file: Path) -> None:
         title="Which gold answers are wrong?",
         about=f"{found.n:,} questions, {len(found.branches)} branch{'es' * (len(found.branches) > 1)}",
         answer=found.line(),
-        tiles=[
-            ("suspect gold answers", str(len(found.suspects))),
-            ("never right", f"{found.never_right:.1%}"),
-        ],
+        tiles=[("no path of any branch is right", f"{found.never_right:.1%}")],
         figure=forest(bars, "share of questions", shares=True, zero=False),
         caption="Lines are 95% intervals over questions like these.",
         tables=[("Suspects", [headers[i] for i in told], [tuple(row[i] for i in told) for row in rows])],
@@ -244,11 +241,10 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
     return Sheet(
         title="How far to trust this score",
         about=f"{path}: {found.n:,} questions, {found.k} repeats",
-        answer=found.line(),
+        answer=found.sentence(),
         tiles=[
-            ("score", found.said(found.score)),
+            ("score, for questions like these", found.said(found.score)),
             ("one run is off by (standard deviation)", found.said(found.run_to_run_sd, points=True)),
-            ("two runs differ by chance by up to", found.said(found.gap_of_two_runs, points=True)),
         ],
         figure=power_figure(found.power, shares=found.shares),
         caption="The smallest difference of two models that is found with 80% power at 5%, on new questions "

@@ -153,6 +153,13 @@ class Noise(Finding):
         known = "noise unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
         return f"{self.n} questions x {self.k} repeats, score {self.said(self.score)}, run-to-run sd {known}"
 
+    def sentence(self) -> str:
+        """Return what a difference of two scores must pass to be more than chance."""
+        if self.gap_of_two_runs is None:
+            return "The noise of the score is unknown: run every question once more"
+        gap = self.said(self.gap_of_two_runs, points=True)
+        return f"Two runs of one model on these questions differ by chance by up to {gap} (19 of 20 times)"
+
     def rows(self) -> list[tuple[str, str]]:
         """Return what people look at first."""
         rows = [("", "value [95%]"), ("score, for questions like these", self.said(self.score))]
