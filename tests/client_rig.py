@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
-from keff.gateway.upstream.client import Client
-from keff.gateway.upstream.connection import Call
+from keff.protocol.client import Client
+from keff.protocol.connection import Call
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Told: a\r\nx-told: b\r\n\r\nok"

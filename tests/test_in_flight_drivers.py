@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
-
 import keff
 from how_many import examples
 from jumping import on_a_clock

@@ -18,9 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-
-pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
-
 from keff import plugins
 from keff.analysis.replay.outcomes import drive, run
 from keff.answers import space

@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("httptools", reason="the gateway's vote needs httptools: pip install 'keff[serve]'")
-
 from branch_rig import PATHS, SPECS, TICK, replayed, votes
 from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix

@@ -48,7 +48,6 @@ EXTRA = {
     "ray": "ray",
     "starlette": "serve",
     "uvicorn": "serve",
-    "httptools": "serve",
     "prometheus_client": "serve",
     "opentelemetry": "otel",
     "redis": "redis",

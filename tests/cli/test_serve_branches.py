@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("httptools", reason="pip install 'keff[serve]'")
+pytest.importorskip("uvicorn", reason="pip install 'keff[serve]'")
 
 from keff.cli._serve_options import key_names, served_plan
 from keff.cli.serve import command

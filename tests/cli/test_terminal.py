@@ -119,7 +119,7 @@ def test_help_shows_at_most_ten_options_first(command: str) -> None:
 
 def test_help_of_serve_needs_no_extra() -> None:
     code = (
-        "import sys; sys.modules['starlette'] = None; sys.modules['httptools'] = None; "
+        "import sys; sys.modules['starlette'] = None; "
         "sys.modules['uvicorn'] = None; sys.argv = ['keff', *sys.argv[1:]]; "
         "from keff.cli import main; main()"
     )

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from client_rig import OK, Server, ask, client_of, counts, run
-from keff.gateway.upstream.client import Client, UnreachableError
-from keff.gateway.upstream.connection import LARGEST_HEAD, BrokenError
+from keff.protocol.client import Client, UnreachableError
+from keff.protocol.connection import LARGEST_HEAD, BrokenError
 
 
 def test_calls_one_after_the_other_share_a_connection_and_say_what_they_should() -> None:

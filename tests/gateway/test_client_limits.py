@@ -8,8 +8,8 @@ import contextlib
 import pytest
 
 from client_rig import OK, Server, ask, client_of, counts, run
-from keff.gateway.upstream import client as module
-from keff.gateway.upstream.connection import Connection
+from keff.protocol import client as module
+from keff.protocol.connection import Connection
 from keff.protocol.values import BodyError
 
 

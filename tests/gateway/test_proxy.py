@@ -14,7 +14,7 @@ import pytest
 from gateway_rig import QUESTION, gateway
 from keff.errors import UsageError
 from keff.gateway.options import Options
-from keff.gateway.upstream.client import proxy_for
+from keff.protocol.client import proxy_for
 from raw_server import given, raw_server
 
 NAMES = [f"{kind}_proxy" for kind in ("http", "https", "all", "no")]

@@ -142,7 +142,7 @@ WITHOUT = """
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("starlette", "uvicorn", "httptools", "prometheus_client", "h11"):
+        if name.partition(".")[0] in ("starlette", "uvicorn", "prometheus_client", "h11"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 sys.argv[0] = "keff"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+import ssl
+import sys
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TypeVar
-
-import httpx2
 
 from keff.errors import EngineError
 from keff.narrow import entries, fields
+from keff.protocol.client import Client, UnreachableError, limited, plain
+from keff.protocol.connection import Call
 from keff.protocol.reply import Assembler, RepeatedError, choices_of, filtered_response
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
 from keff.protocol.values import DONE, ENCODINGS, Body, BodyError, Events, data_of, decoded
@@ -27,7 +28,7 @@ CONNECT = 2.5
 
 # Listing models is a small request: a server that takes longer is not ready.
 LIST_SECONDS = 30.0
-MODELS, CHAT = "models", "chat/completions"
+MODELS, CHAT = "/models", "/chat/completions"
 # Pauses double between tries, up to a minute: limits on rates are counted by the minute.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
@@ -66,39 +67,20 @@ class _RefusedError(Exception):
 
 
 class Transport:
-    """One server and its pool of connections."""
+    """One server and its connections, as many as there are requests; made and used in one event loop."""
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self._mask = Mask([address.key])
-        self._trusted = httpx2.create_ssl_context()
-        # Taken apart once: it would be for every request.
-        self._urls = {path: httpx2.URL(f"{address.url.rstrip('/')}/{path}") for path in (MODELS, CHAT)}
-        self._clients: list[httpx2.AsyncClient] = []
-        self._idle: list[httpx2.AsyncClient] = []
-
-    def _client(self) -> httpx2.AsyncClient:
-        """Return a client that carries no request.
-
-        One for each request in flight: a shared one looks at all its connections, by a system call each,
-        before and after every request, which takes a third of the processor time of a path.
-        """
-        if self._idle:
-            return self._idle.pop()
-        address = self._address
-        client = httpx2.AsyncClient(
-            headers={
-                "Authorization": f"Bearer {address.key or 'none'}",
-                "User-Agent": f"keff/{version('keff')}",
-                "Accept-Encoding": ENCODINGS,
-            },
-            # The deadline of a whole request is ours: these would begin anew with every byte that comes.
-            timeout=httpx2.Timeout(None, connect=min(CONNECT, address.timeout)),
-            follow_redirects=True,
-            verify=self._trusted,
+        self._headers = {
+            "authorization": f"Bearer {address.key or 'none'}",
+            "accept-encoding": ENCODINGS,
+            "content-type": "application/json",
+        }
+        self._client = Client(
+            address.url, sys.maxsize, min(CONNECT, address.timeout), address.timeout, trusted=_trusted
         )
-        self._clients.append(client)
-        return client
+        self._client.start()
 
     async def models(self) -> list[str]:
         """Return the names of the models that the server lists (none when it has no such list).
@@ -106,16 +88,17 @@ class Transport:
         Raises EngineError, not transient, when the server cannot be reached or refuses the key.
         """
         try:
-            async with self._answer("GET", MODELS, None, LIST_SECONDS) as response:
-                raw = await self._whole(response)
-            listed = entries(fields(decoded(raw)).get("data"))
+            async with asyncio.timeout(LIST_SECONDS):
+                listed = entries((await self._answer("GET", MODELS)).get("data"))
         except _RefusedError as error:
             # Servers without a list of models are many, and serve all the same.
             if error.refusal.status in (404, 405, 501):
                 return []
             raise self.error(self._status_line(error.refusal), transient=False) from None
-        except httpx2.TransportError as error:
-            raise self.error(_broken(error), transient=False) from None
+        except TimeoutError:
+            raise self.error(f"no answer within {LIST_SECONDS:g} s", transient=False) from None
+        except OSError as error:
+            raise self.error(plain(error), transient=False) from None
         except EngineError as error:
             raise self.error(str(error), transient=False) from None
         except ValueError:
@@ -159,56 +142,43 @@ class Transport:
         while True:
             tries += 1
             try:
-                async with self._answer("POST", CHAT, body, self._address.timeout) as response:
-                    if streamed and "event-stream" in response.headers.get("content-type", ""):
-                        return await self._streamed(response)
-                    return fields(decoded(await self._whole(response)))
+                return await self._answer("POST", CHAT, body, streamed)
             except _RefusedError as error:
                 if not error.refusal.transient or tries > self._address.max_retries:
                     raise
                 asked = error.refusal.wait
-            except httpx2.TransportError as error:
+            except OSError as error:
                 if tries > self._address.max_retries:
-                    raise EngineError(_broken(error)) from None
+                    raise EngineError(plain(error)) from None
                 asked = None
             await asyncio.sleep(pause(tries, asked, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
 
-    @asynccontextmanager
     async def _answer(
-        self, method: str, path: str, body: bytes | None, seconds: float
-    ) -> AsyncGenerator[httpx2.Response]:
-        """Give the response to one request, all within ``seconds``.
-
-        Raises _RefusedError for an error status.
-        """
-        client = self._client()
+        self, method: str, path: str, body: bytes = b"", streamed: object = False
+    ) -> dict[str, object]:
+        """Return the answer to one request; raises _RefusedError for an error status."""
+        begun = time.monotonic()
         try:
-            async with asyncio.timeout(seconds):
-                headers = {"content-type": "application/json"} if body is not None else None
-                async with client.stream(method, self._urls[path], content=body, headers=headers) as response:
-                    # A redirect too: following it could carry the key to another host.
-                    if response.status_code >= 300:
-                        raw = await self._whole(response)
-                        raise _RefusedError(
-                            refusal_of(response.status_code, raw, response.headers, self._mask)
-                        )
-                    yield response
+            call = await self._client.request(method, self._client.target(path), self._headers, body)
+            try:
+                # A redirect too: following it could carry the key to another host.
+                if call.status >= 300:
+                    raw = await limited(call)
+                    raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
+                if streamed and call.kind == "text/event-stream":
+                    return await self._streamed(call)
+                return fields(decoded(await limited(call)))
+            finally:
+                call.close()
         except TimeoutError:
-            raise EngineError(f"no answer within {seconds:g} s") from None
-        finally:
-            self._idle.append(client)
+            if time.monotonic() - begun < self._address.timeout:
+                raise UnreachableError("it cannot be reached (nothing there answers)") from None
+            raise EngineError(f"no answer within {self._address.timeout:g} s") from None
 
     @staticmethod
-    async def _whole(response: httpx2.Response) -> bytes:
-        body = Body(response.headers.get("content-encoding"))
-        parts = [body.take(part) async for part in response.aiter_raw()]
-        body.end()
-        return b"".join(parts)
-
-    @staticmethod
-    async def _streamed(response: httpx2.Response) -> dict[str, object]:
-        parts, events, body = Assembler(), Events(), Body(response.headers.get("content-encoding"))
-        async for part in response.aiter_raw():
+    async def _streamed(call: Call) -> dict[str, object]:
+        parts, events, body = Assembler(), Events(), Body(call.headers.get("content-encoding"))
+        async for part in call.parts():
             for event in events.feed(body.take(part)):
                 data = data_of(event)
                 if data and data != DONE:
@@ -234,13 +204,11 @@ class Transport:
 
     async def close(self) -> None:
         """Close the connections."""
-        for client in self._clients:
-            await client.aclose()
+        await self._client.close()
 
 
-def _broken(error: httpx2.TransportError) -> str:
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "cannot be reached (nothing there answers)"
-    if isinstance(error, httpx2.ConnectError):
-        return f"cannot be reached ({error})"
-    return f"the connection broke ({type(error).__name__})"
+def _trusted() -> ssl.SSLContext:
+    """Return what trusts the certificates that the operating system trusts."""
+    from httpx2 import create_ssl_context  # .1 s, for addresses of https only
+
+    return create_ssl_context()

@@ -1,8 +1,8 @@
 """The OpenAI protocol as keff speaks it, as a client and as a gateway.
 
-One place for both, and no network in it.
+One place for both.
 
 JSON, events and compressed bodies of others (``values``), then addresses, keys, requests and refusals
 (``server``), answers and their tokens (``reply``), and the Responses API in the words of chat
-(``responses``). The engine moves the bytes by httpx, the gateway by httptools.
+(``responses``). Calls over HTTP are ``client`` and ``connection``, by httptools.
 """

@@ -1,4 +1,4 @@
-"""The servers that draw paths: connections, proxies, health, fallback, and requests passed through unchanged.
+"""The servers that draw paths: health, fallback, and requests passed through unchanged.
 
-In: a request's body. Out: answers as they come. Read ``client``, then ``server``, then ``fleet``.
+In: a request's body. Out: answers as they come. Read ``server``, then ``fleet``.
 """

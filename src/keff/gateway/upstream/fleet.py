@@ -18,8 +18,8 @@ from keff.gateway.upstream.answer import (
     StreamedPath,
     UpstreamError,
 )
-from keff.gateway.upstream.connection import Call
 from keff.gateway.upstream.server import Upstream, serves_nobody
+from keff.protocol.connection import Call
 
 # With these a server says that another one may answer what it passes on.
 ELSEWHERE = frozenset({502, 503, 504})

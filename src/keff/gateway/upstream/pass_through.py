@@ -20,12 +20,12 @@ from keff.gateway.http.exchange import Exchange, until_gone
 from keff.gateway.http.security import check_type, received
 from keff.gateway.service import Service
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
-from keff.gateway.upstream.client import BROKEN, limited
-from keff.gateway.upstream.connection import Call
 from keff.gateway.upstream.server import Upstream, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import fields
+from keff.protocol.client import BROKEN, limited
+from keff.protocol.connection import Call
 from keff.protocol.server import hidden
 from keff.protocol.values import ENCODINGS, Object, decoded
 

@@ -24,9 +24,9 @@ from keff.gateway.upstream.answer import (
     StreamedPath,
     UpstreamError,
 )
-from keff.gateway.upstream.client import BROKEN, Client, UnreachableError, limited, plain
-from keff.gateway.upstream.connection import Call
 from keff.narrow import fields
+from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain
+from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import UNKNOWN, Mask, refusal_of

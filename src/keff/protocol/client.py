@@ -10,14 +10,14 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from keff.errors import UsageError
-from keff.gateway.upstream.connection import BrokenError, Call, Connection
+from keff.protocol.connection import BrokenError, Call, Connection
 from keff.protocol.server import is_loopback
 from keff.protocol.values import Body, BodyError
 
@@ -118,7 +118,13 @@ class Client:
     """
 
     def __init__(
-        self, url: str, connections: int, connect_seconds: float, seconds: float, ca_file: str = ""
+        self,
+        url: str,
+        connections: int,
+        connect_seconds: float,
+        seconds: float,
+        ca_file: str = "",
+        trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         parts = urlsplit(url)
         self._secure, self._host = parts.scheme == "https", parts.hostname or ""
@@ -126,7 +132,7 @@ class Client:
         self._stagger = None if _is_number(self._host) else 0.25
         self._port = parts.port or (443 if self._secure else 80)
         self._proxy = proxy_for(parts.scheme, self._host)
-        self._base, self._ca_file = parts.path.rstrip("/"), ca_file
+        self._base, self._ca_file, self._trusted = parts.path.rstrip("/"), ca_file, trusted
         self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
         self._most, self._connect_seconds, self._seconds = connections, connect_seconds, seconds
         # asyncio would make one of this size for every read, and give most of it back.
@@ -148,7 +154,7 @@ class Client:
         """Take the running loop, and read the certificates that are trusted."""
         self._loop = asyncio.get_running_loop()
         if self._secure:
-            self._context = ssl.create_default_context()
+            self._context = self._trusted()
             if self._ca_file:
                 self._context.load_verify_locations(self._ca_file)
             self._context.set_alpn_protocols(["http/1.1"])
