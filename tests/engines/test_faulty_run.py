@@ -54,7 +54,7 @@ def test_a_fifth_of_all_responses_faulty(tmp_path: Path, stream: bool) -> None:
     """Every owed path is there once, with the text of its own seed; every failed attempt is on record."""
     script = Script(fault=share_of_faults)
     with running(script) as url:
-        progress = run(tmp_path, url, 40, stream=stream, timeout=1.0, max_retries=1, n_per_request=2)
+        progress = run(tmp_path, url, 40, stream=stream, timeout=2.0, max_retries=1, n_per_request=2)
     assert progress.done == 40 * 8
     kept = [row for row in rows(tmp_path) if row[4] is None]
     assert len(kept) == 320 == len({row[:2] for row in kept})

@@ -31,7 +31,7 @@ def test_the_key_is_sent_and_not_recorded(serve: Serve, monkeypatch: pytest.Monk
 
 
 def test_an_unreachable_server_is_one_line_with_the_address() -> None:
-    with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:9/v1: cannot be reached") as caught:
+    with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:9/v1: it cannot be reached") as caught:
         asyncio.run(engine(base_url="http://127.0.0.1:9").start())
     assert not caught.value.transient
 

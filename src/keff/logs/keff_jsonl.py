@@ -67,7 +67,7 @@ class KeffJsonl:
             return _question_at(path, places[row], texts=texts)
 
         for rows in _batches(path, places):
-            if columns.paths >= most:
+            if columns.enough(most):
                 yield columns.part(question)
             columns.add(rows)
         yield columns.part(question, last=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from keff.answers import golds as acceptable
 from keff.errors import LogError
 from keff.log import NAMED, Question
-from keff.logs.parts.bulk import Bulk, Names
+from keff.logs.parts.bulk import SMALL_K, Bulk, Names
 from keff.logs.parts.coding import Coded, Codes, NotPlainError
 from keff.reading.admit import first_paths
 from keff.reading.ballot import (
@@ -99,9 +99,6 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         ),
     )
 
-
-# Answers of more paths have codes of more than one byte.
-SMALL_K = 127
 
 # Keys and gold answers of so many paths are held beside the votes; of more they are read again when needed.
 HELD_PATHS = 2**23

@@ -87,6 +87,9 @@ class BulkLog(Protocol):
 # So many paths are held by columns before they are turned into votes: a large record is read in such parts.
 PATHS_OF_A_PART = 2**21
 
+# Answers of questions of more paths have codes of more than one byte: such a record is read whole.
+SMALL_K = 127
+
 
 @runtime_checkable
 class PartsLog(BulkLog, Protocol):
@@ -177,6 +180,10 @@ class RowColumns:
         self.add_sizes(sizes)
         for name, column in filled.items():
             self.add_lists(name, column)
+
+    def enough(self, most: int) -> bool:
+        """Return whether there are so many paths, of questions that are turned into votes part by part."""
+        return self.paths >= most and int(self.sizes[-1][0]) <= SMALL_K
 
     def add_sizes(self, sizes: Int) -> None:
         """Append the numbers of paths of rows."""
@@ -271,7 +278,7 @@ def parts_of_questions(
     columns, again, rows = RowColumns(), Reread(questions), map(_row, questions(tell))
     columns.has_texts = "text" in {*layout.single, *layout.numbered}
     while block := list(islice(rows, BLOCK)):
-        if columns.paths >= most:
+        if columns.enough(most):
             yield columns.part(again.question)
         columns.add(block)
     yield columns.part(again.question, last=True)

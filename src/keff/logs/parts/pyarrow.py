@@ -90,7 +90,7 @@ def parts(path: Path, most: int) -> Iterator[Bulk]:
             columns.has_texts |= "all_texts" in there
             names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
             for batch in _batches(each, file, COLUMN_BATCH, names):
-                if columns.paths >= most:
+                if columns.enough(most):
                     yield columns.part(question)
                 columns.add_batch({name: batch.column(name) for name in names})
     yield columns.part(question, last=True)

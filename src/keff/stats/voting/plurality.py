@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each
@@ -118,14 +117,14 @@ def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
     factors = [np.repeat(_terms(votes, t, k)[:, None], y.size, axis=1) for votes in big.T]
     for factor in factors:
         factor[t] *= y[:, None]
-    return _times(np.tensordot(weights, _product(factors, k), (0, 1)), _any(small, k), k)
+    return _with_any(np.tensordot(weights, _product(factors, k), (0, 1)), small, k)
 
 
 def _ties_at_one(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
     """As ``_ties_at`` for t = 1, where the degree itself counts the ties and the small rest abstained."""
     ways = _product([np.stack([np.ones(small.size), votes]) for votes in big.T], k)
     ways /= np.arange(t, t + len(ways))[:, None]
-    return _times(ways, _any(small, k), k)
+    return _with_any(ways, small, k)
 
 
 def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
@@ -133,12 +132,18 @@ def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
 
     ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
     """
-    return _times(_product([_terms(votes, t, k) for votes in big.T], k), _any(small, k), k)
+    return _with_any(_product([_terms(votes, t, k) for votes in big.T], k), small, k)
 
 
-def _any(small: IntArray, k: int) -> FloatArray:
-    """Return the polynomials [s, T] of draws of any of ``small`` [T] paths."""
-    return _terms(small, int(small.max(initial=0)), k)
+def _with_any(ways: FloatArray, small: IntArray, k: int) -> FloatArray:
+    """Multiply polynomials [d, T] by those of draws of any of ``small`` [T] paths, cut at degree k."""
+    # What the case with the fewest has stands in all cases: one product of matrices, much the fastest.
+    shared = int(small.min(initial=k))
+    ways = _times(ways, _terms(small - shared, int(small.max(initial=0)) - shared, k), k)
+    least = len(ways) - 1
+    padded = np.zeros(least + min(len(ways) + shared, k + 1))
+    padded[least : least + shared + 1] = binomials(k)[shared, : shared + 1]
+    return _shifted(padded, len(ways)) @ ways
 
 
 def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
@@ -198,10 +203,14 @@ def _times(ways: FloatArray, factor: FloatArray, k: int) -> FloatArray:
     size, shape = min(len(ways) + least, k + 1), np.broadcast_shapes(ways.shape[1:], factor.shape[1:])
     padded = np.zeros((least + size, *shape))
     padded[least : least + len(ways)] = ways[:size]
+    return np.einsum("de...,e...->d...", _shifted(padded, len(factor)), factor)
+
+
+def _shifted(padded: FloatArray, width: int) -> FloatArray:
+    """Return a view [d, width, ...] whose entry [d, e] is that of degree d - e; ``width - 1`` zeros lead."""
     step, *others = padded.strides
-    # Entry [d, e] is the coefficient of degree d - e.
-    shifted = as_strided(padded[least:], (size, len(factor), *shape), (step, -step, *others))
-    return np.einsum("de...,e...->d...", shifted, factor)
+    shape = (len(padded) + 1 - width, width, *padded.shape[1:])
+    return np.ndarray(shape, np.float64, padded, (width - 1) * step, (step, -step, *others))
 
 
 @lru_cache(maxsize=512)
