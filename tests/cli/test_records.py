@@ -127,7 +127,7 @@ def test_a_file_that_may_not_be_read_is_bad_input(
     monkeypatch.setattr(sys, "argv", ["keff", "analyze", "log.jsonl"])
     with pytest.raises(SystemExit) as found:
         cli.main()
-    assert (found.value.code, capsys.readouterr().err) == (2, "keff: log.jsonl: permission denied\n")
+    assert (found.value.code, capsys.readouterr().err) == (2, "keff: log.jsonl: Permission denied\n")
 
 
 def test_columns_are_named_for_every_command_that_reads_a_table(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def main() -> None:
         raise SystemExit(0) from None
     except OSError as error:
         # A name above 255 bytes, a folder where a file is meant, a file that went away.
-        line = f"{error.filename}: {str(error.strerror).lower()}" if error.filename else str(error)
+        line = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise SystemExit(_complain(line, 2 if error.filename else 1)) from None
     except Exception as error:
         if os.environ.get("KEFF_DEBUG"):
