@@ -206,7 +206,7 @@ def test_the_answer_contract_is_appended_only_when_asked(serve: Serve) -> None:
     rig.post({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]})
     contract = rig.service.reader.space.contract
     assert script.requests[0]["messages"][-1]["content"] == f"{QUESTION[0]['content']}\n\n{contract}"
-    assert script.requests[-1]["messages"][-1]["content"][-1] == {"type": "text", "text": contract}
+    assert script.requests[-1]["messages"][-1]["content"][-1] == {"type": "text", "text": f"\n\n{contract}"}
 
 
 def test_a_policy_on_confidence_asks_for_log_probabilities(serve: Serve) -> None:

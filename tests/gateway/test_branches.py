@@ -12,8 +12,9 @@ import pytest
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
 from keff.errors import PlanError, UsageError
+from keff.gateway.http.request import with_prompt
 from keff.gateway.options import Options
-from keff.gateway.upstream.served_branches import same_model, with_prompt
+from keff.gateway.upstream.served_branches import same_model
 from keff.plan import BranchPlan, Plan
 
 CASCADE = "cascade:small(lead_k:2,cap=3)/large(lead_k:2,cap=4),keep=fresh"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NoReturn, TypeVar, cast
 
@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
-from keff.narrow import entries, fields, items
+from keff.narrow import entries, fields, is_array, items
 from keff.protocol import responses
 from keff.protocol.values import Object, encoded
 
@@ -22,6 +22,7 @@ from keff.protocol.values import Object, encoded
 LONGEST_DEADLINE = 1_000_000
 
 OWN = "keff"
+SYSTEM_ROLES = ("system", "developer")
 HEADERS = {
     b"x-keff-policy": "policy",
     b"x-keff-cap": "cap",
@@ -112,7 +113,8 @@ class Ask:
     def end_with(self, contract: str) -> None:
         """End the last user message in the answer contract."""
         if self.api is CHAT:
-            self.body["messages"] = with_contract(entries(self.body["messages"]), contract)
+            told = entries(self.body["messages"])
+            self.body["messages"] = with_prompt(told, None, f"{{question}}\n\n{contract}")
         else:
             self.body = responses.with_contract(self.body, contract)
 
@@ -123,11 +125,7 @@ class Ask:
             body = body | {"logprobs": True}
         elif with_logprobs:
             body = body | {"include": [*items(body.get("include")), responses.LOGPROBS]}
-        try:
-            return encoded(body)[:-1]
-        except ValueError:
-            line = "the request holds a number beyond what a float can hold, or is nested too deeply"
-            raise Problem(400, line) from None
+        return head_of(body)
 
     @property
     def include_usage(self) -> bool:
@@ -198,18 +196,44 @@ def _check_model(body: Object) -> None:
         raise Problem(400, "model must be a string", param="model")
 
 
-def with_contract(messages: list[Object], contract: str) -> list[Object]:
-    """Return messages whose last user message ends in the answer contract."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
-        if message["role"] == "user":
-            content = message.get("content")
-            if isinstance(content, str):
-                content = f"{content}\n\n{contract}"
-            elif isinstance(content, list):
-                content = [*items(cast("object", content)), {"type": "text", "text": contract}]
-            return [*messages[:place], {**message, "content": content}, *messages[place + 1 :]]
-    return messages
+def head_of(body: Mapping[str, object]) -> bytes:
+    """Return a body without its closing brace; raises Problem (400) for what JSON cannot hold."""
+    try:
+        return encoded(body)[:-1]
+    except ValueError:
+        line = "the request holds a number beyond what a float can hold, or is nested too deeply"
+        raise Problem(400, line) from None
+
+
+def with_prompt(
+    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None
+) -> list[Mapping[str, object]]:
+    """Return messages with a system message, and with a template around the last user message.
+
+    A template that holds ``{question}`` replaces the message, with the question in its place; any other
+    stands before it, after a blank line. Content in parts gets its first text so.
+    """
+    told = list(messages)
+    if system is not None:
+        told = [message for message in told if message.get("role") not in SYSTEM_ROLES]
+        told.insert(0, {"role": "system", "content": system})
+    if template is None:
+        return told
+    for place in range(len(told) - 1, -1, -1):
+        if told[place].get("role") == "user":
+            told[place] = {**told[place], "content": _framed(told[place].get("content"), template)}
+            break
+    return told
+
+
+def _framed(content: object, template: str) -> object:
+    if is_array(content):
+        before, _, after = template.partition("{question}")
+        first, last = ([{"type": "text", "text": text}] if text.strip() else [] for text in (before, after))
+        return [*first, *content, *last]
+    if "{question}" in template:
+        return template.replace("{question}", str(content or ""))
+    return f"{template}\n\n{content}"
 
 
 def _json_object(raw: bytes) -> Object:

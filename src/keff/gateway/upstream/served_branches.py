@@ -10,20 +10,17 @@ from typing import cast
 
 from keff.errors import UsageError
 from keff.gateway.accounts.metering import Ceiling, PriceList, bound_of
-from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import winner
+from keff.gateway.http.request import head_of, with_prompt
 from keff.gateway.options import BranchDown
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.vote.outcome import Drawn, Outcome
-from keff.gateway.vote.request_policy import SYSTEM_ROLES
-from keff.narrow import is_array
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
 from keff.protocol.server import Sharing
-from keff.protocol.values import encoded
 from keff.records import Json
 from keff.sampling.cost import Price, Usage
 
@@ -84,37 +81,6 @@ def same_model(asked: str, answered: str) -> bool:
     """Return whether two names are of one model: equal, or one is the other with a date or a path."""
     a, b = (name.removesuffix(".gguf").rpartition("/")[2] for name in (asked, answered))
     return a == b or b.startswith((f"{a}-20", f"{a}:", f"{a}@"))
-
-
-def with_prompt(
-    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None
-) -> list[Mapping[str, object]]:
-    """Return messages with a system message, and with a template around the last user message.
-
-    A template that holds ``{question}`` replaces the message, with the question in its place; any other
-    stands before it, after a blank line. Content in parts gets its first text so.
-    """
-    told = list(messages)
-    if system is not None:
-        told = [message for message in told if message.get("role") not in SYSTEM_ROLES]
-        told.insert(0, {"role": "system", "content": system})
-    if template is None:
-        return told
-    for place in range(len(told) - 1, -1, -1):
-        if told[place].get("role") == "user":
-            told[place] = {**told[place], "content": _framed(told[place].get("content"), template)}
-            break
-    return told
-
-
-def _framed(content: object, template: str) -> object:
-    if is_array(content):
-        before, _, after = template.partition("{question}")
-        first, last = ([{"type": "text", "text": text}] if text.strip() else [] for text in (before, after))
-        return [*first, *content, *last]
-    if "{question}" in template:
-        return template.replace("{question}", str(content))
-    return f"{template}\n\n{content}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +220,7 @@ class BranchLedger:
     def head(self, branch: Branch) -> bytes:
         """Return the branch's body without its closing brace; raises Problem for what JSON cannot hold."""
         if branch.name not in self._heads:
-            try:
-                self._heads[branch.name] = encoded(branch.body(self._body))[:-1]
-            except ValueError:
-                line = "the request holds a number beyond what a float can hold, or is nested too deeply"
-                raise Problem(400, line) from None
+            self._heads[branch.name] = head_of(branch.body(self._body))
         return self._heads[branch.name]
 
     def headers(self, branch: Branch) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from keff import plugins
 from keff.errors import PlanError, PolicyError, unknown
 from keff.gateway.http.errors import Problem
-from keff.gateway.http.request import Wish
+from keff.gateway.http.request import SYSTEM_ROLES, Wish
 from keff.narrow import fields
 from keff.plan import Plan
 from keff.policy import Branching, Policy, PolicyWarning, parse_policy
@@ -27,7 +27,6 @@ from keff.sampling.manifest import Config
 from keff.stats.voting.calibration import Calibration
 
 LENGTHS = ("max_tokens", "max_completion_tokens")
-SYSTEM_ROLES = ("system", "developer")
 THINKING = ("reasoning_effort", "chat_template_kwargs", "thinking")
 # Fields that change paths, with the values that do nothing.
 NEUTRAL: dict[str, tuple[object, ...]] = {
