@@ -108,6 +108,7 @@ def test_the_ceiling_covers_what_more_paths_would_solve() -> None:
     assert unsolved_yet(np.array([0.0, 0, 0, 0, 0, 1, 1, 2]))[0] == 3
 
 
+@pytest.mark.slow
 def test_recorded_unequal_golds_are_among_the_first() -> None:
     folder = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
     files = sorted(folder.glob("boinf_math500_*.jsonl"))

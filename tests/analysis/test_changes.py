@@ -69,6 +69,7 @@ def test_cached_prompts_by_hand() -> None:
     assert plain.dollars(3 * ones, 3 * ones, 30 * ones, None).tolist() == pytest.approx([900 / 1e6] * 2)
 
 
+@pytest.mark.slow
 def test_both_bills_where_todays_paths_may_share_a_prompt() -> None:
     """Eight paths of one request send one prompt, eight requests send eight; other costs are the same."""
     votes = workload()

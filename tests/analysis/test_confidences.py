@@ -41,6 +41,7 @@ def scored(seed: int, n: int = 100, k: int = 8, lift: float = 2.0) -> Votes:
     return Votes(answers, right, confidences=lift * right + rng.normal(size=(n, k)) + 0.5 * hard)
 
 
+@pytest.mark.slow
 def test_a_good_confidence_pays_and_is_recommended() -> None:
     decided = decide(scored(0), Aim())
     (found,) = decided.confidences
@@ -54,6 +55,7 @@ def test_a_good_confidence_pays_and_is_recommended() -> None:
     assert "pay: +" in found.sentence(several=False)
 
 
+@pytest.mark.slow
 def test_noise_is_recommended_in_at_most_one_of_twenty() -> None:
     recommended = 0
     for seed in range(120):
@@ -66,6 +68,7 @@ def test_noise_is_recommended_in_at_most_one_of_twenty() -> None:
     assert recommended <= 11  # 5% of 120, and two standard errors
 
 
+@pytest.mark.slow
 def test_several_confidences_are_told_apart() -> None:
     votes = scored(1)
     assert votes.confidences is not None
@@ -77,6 +80,7 @@ def test_several_confidences_are_told_apart() -> None:
     assert length.sentence(several=True).startswith("Your confidences 'length' carry nothing here (AUC 0.")
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_counted_and_the_sign_is_said() -> None:
     votes = scored(2)
     assert votes.confidences is not None
@@ -89,6 +93,7 @@ def test_what_is_missing_is_counted_and_the_sign_is_said() -> None:
     assert "101 paths without one are ordinary votes" in found.sentence(several=False)
 
 
+@pytest.mark.slow
 def test_reliability_points_lie_near_the_diagonal() -> None:
     (found,) = decide(scored(3, n=400), Aim()).confidences
     assert len(found.reliability) == 10
@@ -132,6 +137,7 @@ def log(folder: Path, votes: Votes, **more: object) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_named_confidences_of_a_log_come_into_plan_and_page(tmp_path: Path) -> None:
     path = log(tmp_path, scored(5))
     said = keff("analyze", path, "-o", tmp_path / "plan.json", "--json")
@@ -166,6 +172,7 @@ def test_infinite_confidences_of_a_log_are_read(tmp_path: Path) -> None:
     assert np.isinf(votes.confidences).all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RM.exists(), reason="the recorded generations are not here")
 def test_the_reward_model_record_switches_at_its_first_good_path(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in RM.read_text().splitlines()]
@@ -189,6 +196,7 @@ def rated_votes(n: int = 200) -> Votes:
 TARIFF = Tariff({"m": Price(path=1.0, second=0.1), "verifier": Price(path=0.25, second=0.5)}, "prices.toml")
 
 
+@pytest.mark.slow
 def test_a_rule_that_reads_a_verifier_waits_for_it_and_pays_it() -> None:
     votes, specs = rated_votes(), ["fixed:4,weight=log_odds", "fixed:4", "switch:0.8,cap=4", "lead_k:2,cap=4"]
     told = replay(votes, specs, np.random.default_rng(0), Replaying(replicates=20, tariff=TARIFF)).policies
@@ -236,6 +244,7 @@ def test_a_path_in_flight_is_paid_to_the_model_for_its_own_part() -> None:
     assert expectations(walks, draws, 2).rated == pytest.approx([1.0])
 
 
+@pytest.mark.slow
 def test_a_dear_verifier_is_priced_in_the_decision_and_told() -> None:
     votes = rated_votes(100)
     cheap, dear = (
@@ -274,6 +283,7 @@ def test_seconds_of_ratings_are_read_where_a_log_has_them(tmp_path: Path) -> Non
     assert rates(replace(bare, confidences=-bare.confidences), "m", TARIFF).rating is None
 
 
+@pytest.mark.slow
 def test_the_posterior_knows_how_much_a_calibration_hangs_on_its_questions() -> None:
     """The stated spread of mean paths by the calibration is that over calibrations of other pilots."""
     rule, reference = parse_policy("switch:0.8,cap=8,else=log_odds"), parse_policy("fixed:8")

@@ -206,6 +206,7 @@ def test_patterns_give_what_questions_give() -> None:
     assert all_of_them.mean(all_of_them.loss)[0] == pytest.approx(one.mean(one.loss)[0], abs=0.004)
 
 
+@pytest.mark.slow
 def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
     """Fair coins show nine patterns, and every rule is right half of the time: a loss seen is the orders'."""
     coins = np.random.default_rng(4).integers(0, 2, (20_000, 8))
@@ -219,6 +220,7 @@ def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
     assert np.all(np.std(off, axis=0) == pytest.approx(1.0, abs=0.45))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("coarse")
 def test_the_limits_of_the_gain_hold_what_the_pilot_alone_shows() -> None:
     """Coins are unlike recorded workloads, and the interval of their gain holds 0 all the same."""
@@ -348,6 +350,7 @@ def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> No
     assert least[1] == pytest.approx(SHOWN * flips / COIN_FLIPS, abs=0.15)
 
 
+@pytest.mark.slow
 def test_budgets_hold_for_new_questions_and_dollars_of_paths_are_counted() -> None:
     votes = pilot(80, 8, np.random.default_rng(7))
     for budget in (1.0, 2.9, 4.0, 8.0):

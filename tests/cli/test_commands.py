@@ -185,6 +185,7 @@ def test_a_warning_is_one_line(questions: Path, tmp_path: Path) -> None:
     assert ".py" not in done.stderr
 
 
+@pytest.mark.slow
 def test_people_get_a_summary_on_stdout(log: Path) -> None:
     done = keff("analyze", log)
     assert done.returncode == 0

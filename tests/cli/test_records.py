@@ -130,6 +130,7 @@ def test_a_file_that_may_not_be_read_is_bad_input(
     assert (found.value.code, capsys.readouterr().err) == (2, "keff: log.jsonl: Permission denied\n")
 
 
+@pytest.mark.slow
 def test_columns_are_named_for_every_command_that_reads_a_table(tmp_path: Path) -> None:
     """Analyze proposes them, and what follows on the same table takes them too."""
     rng, named, files = np.random.default_rng(3), ("--columns", "id=nr,answer=reply"), list[str]()

@@ -113,6 +113,7 @@ def talk(rig: Rig, data: bytes, seconds: float = 10) -> bytes:
     return bytes(got)
 
 
+@pytest.mark.slow
 def test_thousands_of_pipelined_offers_of_another_protocol_are_answered_or_refused(serve: Serve) -> None:
     rig = serve(Script(), options=Options(token="gate"))
     one = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"

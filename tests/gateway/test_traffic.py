@@ -192,6 +192,7 @@ def test_the_page_warns_where_answers_never_match_and_escapes_what_it_shows(serv
     assert not any(tag in shown for tag in (b"<b>", b"<i>", b"<u>", b"<s>", b"<a>"))
 
 
+@pytest.mark.slow
 def test_rules_that_may_stop_at_one_path_are_profiled_on_requests_that_are_drawn_on(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

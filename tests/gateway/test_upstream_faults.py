@@ -89,6 +89,7 @@ def secure(folder: Path) -> Iterator[str]:
         listener.close()
 
 
+@pytest.mark.slow
 def test_a_certificate_of_the_operator_s_own_is_trusted(tmp_path: Path) -> None:
     key, cert = certificate(tmp_path, "localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -105,6 +105,7 @@ def test_tables_average_valid_cells(cells: list[MatrixCell]) -> None:
     assert [row["domain"] for row in table8(cells)] == ["QA", "NLU", "Math"]
 
 
+@pytest.mark.slow
 def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[MatrixCell]) -> None:
     rng = np.random.default_rng(9)
     dead = np.zeros((250, K), int)

@@ -171,6 +171,7 @@ def test_a_name_as_long_as_a_file_system_allows_is_exported_to(log: Path, tmp_pa
         export_log(log, tmp_path / ("x" * 300), "jsonl")
 
 
+@pytest.mark.slow
 def test_a_killed_import_is_not_taken_as_whole(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_rules_stand_by_their_cost_and_time_beside_today() -> None:
     assert all(mine.p50 > other.p50 or mine.p95 > other.p95 for mine, other in pairwise(best))
 
 
+@pytest.mark.slow
 def test_nothing_is_drawn_without_prices_or_times() -> None:
     bare = found(Terms(), timed=False)
     assert bare.curve == () and advice_series.dollars(bare) == {} == advice_series.dollars(bare)

@@ -16,6 +16,7 @@ def recorded_times(n: int, orders: int) -> tuple[FloatArray, IntArray]:
     return rng.gamma(2, rng.gamma(3, 1, (n, 1)), (n, orders)), np.arange(n) // 2
 
 
+@pytest.mark.slow
 def test_limits_of_a_quantile_are_those_of_resampled_questions() -> None:
     times, clusters = recorded_times(300, 5)
     interval = quantile(times, 0.9, clusters, 4000)
