@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats.mstats import hdquantiles
+import scipy
 
 from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
@@ -165,6 +165,7 @@ def test_ratios_of_quantiles_by_hand() -> None:
 def test_smoothed_quantiles_are_those_of_harrell_and_davis() -> None:
     rng = np.random.default_rng(3)
     mine, today = rng.lognormal(0, 0.5, (40, 1)), rng.lognormal(0.3, 0.6, (40, 1))
+    hdquantiles = scipy.stats.mstats.hdquantiles
     want = np.log(hdquantiles(mine[:, 0], SHARES) / hdquantiles(today[:, 0], SHARES))
     assert Timing((mine, today), np.arange(40), seconds=False)._smoothed[0] == pytest.approx(want, abs=0.01)
 

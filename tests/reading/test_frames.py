@@ -16,15 +16,14 @@ from keff.reading.source import record_of
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("narwhals", reason="frames need narwhals: pip install 'keff[frame]'")
-pd = pytest.importorskip("pandas")
-pl = pytest.importorskip("polars")
 
 Make = Callable[[Mapping[str, Any]], Any]
+# Imported by the test that makes one: every worker imports every file.
 KINDS: dict[str, Make] = {
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "lazy": pl.LazyFrame,
-    "arrow types": lambda data: pd.DataFrame(data).convert_dtypes(dtype_backend="pyarrow"),
+    "pandas": lambda data: pytest.importorskip("pandas").DataFrame(data),
+    "polars": lambda data: pytest.importorskip("polars").DataFrame(data),
+    "lazy": lambda data: pytest.importorskip("polars").LazyFrame(data),
+    "arrow types": lambda data: KINDS["pandas"](data).convert_dtypes(dtype_backend="pyarrow"),
 }
 frames = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
@@ -149,7 +148,7 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize("make", [KINDS["pandas"], KINDS["polars"]], ids=["pandas", "polars"])
 @pytest.mark.parametrize(("data", "how", "line"), BAD)
 def test_a_frame_that_does_not_fit_is_said_in_one_line(
     make: Make, data: dict[str, Any], how: dict[str, Any], line: str

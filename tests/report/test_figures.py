@@ -11,7 +11,6 @@ import pytest
 from keff.report import figures
 
 vega = pytest.importorskip("keff.report.vega", reason="pip install keff[report]")
-alt = pytest.importorskip("altair")
 
 BB = [
     {"model": model, "k": k, "observed": 0.8, "bb": 0.79, "binomial": 0.99}
@@ -89,6 +88,7 @@ def test_a_figure_fits_its_column_unscaled_with_type_of_seven_points(
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_specification_is_valid_vega_lite(name: str) -> None:
+    alt = pytest.importorskip("altair")
     alt.Chart.from_dict({key: value for key, value in FIGURES[name].items() if key != "$schema"})
 
 

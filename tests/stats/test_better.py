@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from keff.stats.repeats import Repeats
 from keff.stats.scores import holm, paired, sign_flips
@@ -43,7 +43,7 @@ def test_single_answers_give_mcnemars_exact_test() -> None:
     a, b = rng.random(80) < 0.5, rng.random(80) < 0.65
     found = paired(scores(a[:, None].astype(float)), scores(b[:, None].astype(float)))
     discordant, up = int(np.sum(a != b)), int(np.sum(b & ~a))
-    assert found.p_value == pytest.approx(stats.binomtest(up, discordant).pvalue, abs=1e-12)
+    assert found.p_value == pytest.approx(scipy.stats.binomtest(up, discordant).pvalue, abs=1e-12)
     assert found.noise is None and found.same_model_chance is None and found.repeats_needed is None
 
 
@@ -52,7 +52,7 @@ def test_many_questions_give_the_paired_t_test() -> None:
     theta = rng.beta(1, 1, 4000)
     a, b = drawn(rng, theta, 4), drawn(rng, np.clip(theta + 0.01, 0, 1), 4)
     found = paired(scores(a), scores(b))
-    wanted = stats.ttest_rel(b.mean(axis=1), a.mean(axis=1))
+    wanted = scipy.stats.ttest_rel(b.mean(axis=1), a.mean(axis=1))
     assert found.p_value == pytest.approx(wanted.pvalue, rel=1e-9)
     interval = wanted.confidence_interval()
     assert found.difference.limits == pytest.approx((interval.low, interval.high), abs=2e-5)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy
 from benchmarks.limit_law import diversity_order, fit_outage
-from scipy.stats import beta as beta_law
-from scipy.stats import binom
 
 from keff.stats.models.betabinomial import majority_binomial, majority_curve, majority_limit
 from keff.stats.votes import Votes
@@ -18,6 +17,7 @@ def three_answers(k: int, tilt: float, third: float = 0.1) -> float:
     margin = nodes / 2
     right = ((1 - third) + margin) / 2 / (1 - third)
     voting = np.arange(k + 1)[:, None]
+    binom = scipy.stats.binom
     wins = binom.sf(voting // 2, voting, right) + np.where(
         voting % 2, 0, binom.pmf(voting // 2, voting, right) / 2
     )
@@ -38,7 +38,7 @@ def test_three_answers_approach_the_floor_as_derived() -> None:
 def test_two_answers_give_the_gap_law_of_the_beta_binomial(p: float, c: float) -> None:
     """With margins 2 theta - 1 the slope is (alpha - beta) f(1/2)/4, f the beta density."""
     a, b = p * (1 - c) / c, (1 - p) * (1 - c) / c
-    slope = (a - b) * beta_law.pdf(0.5, a, b) / 4
+    slope = (a - b) * scipy.stats.beta.pdf(0.5, a, b) / 4
     k = 401
     assert k * (majority_limit(p, c) - majority_curve(k, p, c)[-1]) == pytest.approx(slope, rel=0.02)
 

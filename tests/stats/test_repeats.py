@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from keff.stats.repeats import (
     Repeats,
@@ -61,7 +61,7 @@ def test_the_correlation_is_the_anova_of_equal_repeats() -> None:
 def test_graded_correlation_is_that_of_the_analysis_of_variance_table() -> None:
     rng = np.random.default_rng(2)
     y = rng.random((30, 1)) * 0.5 + rng.random((30, 3)) * 0.5
-    f = stats.f_oneway(*y).statistic
+    f = scipy.stats.f_oneway(*y).statistic
     assert icc(Repeats.of_scores(list(y))) == pytest.approx((f - 1) / (f + 2), rel=1e-9)
 
 
@@ -107,7 +107,7 @@ def test_pass_powers_within_the_repeats_are_enumerated() -> None:
 def test_moments_of_the_beta_law(k: int) -> None:
     p, c = 0.7, 0.3
     a, b = p * (1 - c) / c, (1 - p) * (1 - c) / c
-    assert float(moment(p, c, k)) == pytest.approx(stats.beta(a, b).moment(k))
+    assert float(moment(p, c, k)) == pytest.approx(scipy.stats.beta(a, b).moment(k))
     assert float(moment(p, 0.0, k)) == pytest.approx(p**k)
     assert float(moment(p, 1.0, k)) == pytest.approx(p)
 
@@ -115,7 +115,7 @@ def test_moments_of_the_beta_law(k: int) -> None:
 @pytest.mark.slow
 def test_beyond_the_repeats_the_truth_of_a_beta_law_is_covered() -> None:
     rng, hits = np.random.default_rng(5), 0
-    truth = stats.beta(1.2, 0.8).moment(16)
+    truth = scipy.stats.beta(1.2, 0.8).moment(16)
     for _ in range(40):
         _, y = drawn(rng, n=100, m=4)
         found = all_right(Repeats.of_scores(list(y)), 16)
@@ -144,7 +144,7 @@ def test_nothing_varies_and_still_there_is_an_upper_limit() -> None:
 def test_wilson_is_the_textbooks_for_independent_answers() -> None:
     n, p = 10_000, 0.3
     lo, hi = wilson(p, p * (1 - p) / n, n)
-    wanted = stats.binomtest(3000, n).proportion_ci(method="wilson")
+    wanted = scipy.stats.binomtest(3000, n).proportion_ci(method="wilson")
     assert (lo, hi) == pytest.approx((wanted.low, wanted.high), abs=1e-5)
     assert wilson(1.0, 0.0, 1) == (None, None)
     lo, hi = wilson(1.0, 0.0, 30)
