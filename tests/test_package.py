@@ -69,4 +69,4 @@ def test_a_log_is_analysed_where_modules_of_posix_are_absent(tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["20", "4"], done.stderr
-    assert done.returncode == 1 and "paths are drawn on Linux or macOS" in done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and "paths are drawn on Linux or macOS" in done.stderr.splitlines()[-1]
