@@ -110,3 +110,13 @@ def objects(odd: Sequence[float] = (), *, least: int = 0, most: int = 5) -> Sear
 def texts(most: int = 8, pieces: Sequence[str] = ()) -> SearchStrategy[str]:
     """Draw any text, of ``pieces`` too."""
     return made(lambda rng: text(rng, most, pieces))
+
+
+def lists(values: Sequence[T], least: int, most: int | None = None) -> SearchStrategy[list[T]]:
+    """Draw ``least`` to ``most`` of ``values``: each as likely as the others, or some much likelier."""
+
+    def make(rng: random.Random) -> list[T]:
+        weights = [rng.random() ** 3 for _ in values] if rng.random() < 0.5 else None
+        return rng.choices(values, weights, k=rng.randint(least, most or least))
+
+    return made(make)

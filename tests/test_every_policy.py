@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff import plugins
 from keff.analysis.replay.outcomes import drive, run
@@ -67,7 +68,7 @@ SPECS = (*OURS, *sorted(set(NAMES) - {spec.partition(":")[0] for spec in OURS} -
 """A policy without a row of its own is held to the contract as it is by default."""
 
 MONOTONE = [spec for spec in SPECS if parse_policy(spec).monotone]
-keys = st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=32, max_size=32)
+keys = drawn.lists(["a", "b", "c", "d", None], 32)
 
 
 def confidences(n: int) -> list[float]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 import keff
 from how_many import examples
 from jumping import on_a_clock
@@ -38,7 +39,7 @@ SPECS = [
     for width in (3, 8)
     for order in ("arrival", "launch")
 ]
-texts = st.lists(st.sampled_from(["1", "2", "1", ""]), min_size=CAP, max_size=CAP)
+texts = drawn.lists(["1", "2", "1", ""], CAP)
 
 
 @dataclass

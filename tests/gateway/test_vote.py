@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import Answer, UpstreamError
@@ -78,8 +79,8 @@ def same(outcome: Outcome, policy: Policy, keys: Sequence[str | None]) -> bool:
 
 @pytest.mark.slow
 @given(
-    keys=st.lists(st.sampled_from(KEYS), min_size=12, max_size=12),
-    turns=st.lists(st.integers(0, 9), min_size=12, max_size=12),
+    keys=drawn.lists(KEYS, 12),
+    turns=drawn.lists(range(10), 12),
     spec=st.sampled_from(
         ["lead_k:2,cap=12", "fixed:5", "esc:3,cap=12", "budget:3,cap=12", "curtailed:cap=9"]
     ),

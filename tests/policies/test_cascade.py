@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
@@ -85,7 +86,7 @@ def test_nobody_answers() -> None:
     assert stop.answer is None and stop.weight == 0
 
 
-queues = st.lists(st.sampled_from(["0", "1", "2", None]), min_size=12, max_size=12)
+queues = drawn.lists(["0", "1", "2", None], 12)
 
 
 @pytest.mark.parametrize("spec", SPECS)

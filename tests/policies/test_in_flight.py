@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.outcomes import expectations, run
@@ -67,8 +68,8 @@ def by_events(policy: Policy, keys: Sequence[str | None], work: Sequence[float])
     return Event(vote.stop, vote.counted, now, done)
 
 
-votes_of = st.lists(st.sampled_from([*KEYS, "a", None]), min_size=CAP, max_size=CAP)
-quarters = st.lists(st.integers(0, 9).map(lambda n: n / 4), min_size=CAP, max_size=CAP)
+votes_of = drawn.lists([*KEYS, "a", None], CAP)
+quarters = drawn.lists([n / 4 for n in range(10)], CAP)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.analysis.replay.outcomes import drive, run
 from keff.errors import PolicyError
@@ -23,7 +24,7 @@ def stopped(spec: str, votes: list[str | None]) -> tuple[int, Stop]:
     return n, last
 
 
-@given(votes=st.lists(st.sampled_from(["a", "b", "c", None]), min_size=12, max_size=12))
+@given(votes=drawn.lists(["a", "b", "c", None], 12))
 @settings(max_examples=examples(150), deadline=None)
 def test_curtailed_answers_as_the_whole_vote(votes: list[str | None]) -> None:
     n, stop = stopped("curtailed:cap=12", votes)
@@ -32,7 +33,7 @@ def test_curtailed_answers_as_the_whole_vote(votes: list[str | None]) -> None:
     assert stop.answer == whole.leader or whole.counts[stop.answer or ""] == whole.v1 == whole.v2
 
 
-@given(votes=st.lists(st.sampled_from(["a", "b", "c"]), min_size=16, max_size=16))
+@given(votes=drawn.lists(["a", "b", "c"], 16))
 @settings(max_examples=examples(60), deadline=None)
 def test_thresholds_near_one_draw_the_cap(votes: list[str | None]) -> None:
     for spec in ("adaptive_consistency:0.999999,cap=16", "lead_k:17,cap=16", "e_value:1e-9,cap=16"):

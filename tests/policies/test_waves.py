@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.analysis.replay.outcomes import drive, run
 from keff.policy import Policy, Sample, Stop, View, parse_policy, tally
@@ -16,7 +17,7 @@ from keff.policy.drawing import in_waves
 from keff.stats.voting.draws import Draws
 
 made = cache(parse_policy)
-VOTES = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=32, max_size=32)
+VOTES = drawn.lists(["a", "b", "c", None], 32)
 
 
 def walk(spec: str, votes: list[str | None]) -> tuple[list[int], Stop]:

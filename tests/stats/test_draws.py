@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import dense_codes
@@ -16,8 +16,8 @@ from keff.stats.voting.draws import Draws, permuted, random_orders
 
 
 @given(
-    codes=st.lists(st.integers(-1, 3), min_size=9, max_size=9),
-    right=st.lists(st.booleans(), min_size=9, max_size=9),
+    codes=drawn.lists(range(-1, 4), 9),
+    right=drawn.lists([False, True], 9),
 )
 @settings(max_examples=examples(150), deadline=None)
 def test_tallies_are_the_counts_of_each_prefix(codes: list[int], right: list[bool]) -> None:

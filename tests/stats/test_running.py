@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn
 from how_many import examples
 from keff.stats.time import ALONE, Crowding, cut, in_rounds, timetable
 from keff.stats.votes import FloatArray, IntArray
@@ -75,7 +76,7 @@ class Queue:
 
 
 # Quarters, so that paths end at the same moment and sums are exact; none takes no time at all.
-LENGTHS = st.lists(st.integers(0, 12).map(lambda quarters: quarters / 4), min_size=1, max_size=9)
+LENGTHS = drawn.lists([quarters / 4 for quarters in range(13)], 1, 9)
 
 
 @given(
