@@ -3,7 +3,7 @@
     python -m benchmarks.live_gateway [--questions 24] [--tokens 120]
 
 The paths of 8 in parallel on the first half of the questions are a pilot: from their answers, seconds and
-tokens replay states, with limits, what each rule does on as many new questions, and the other half judges
+tokens the decision states, with limits, what each rule does on as many new questions, and the other half judges
 that. Every question is asked once by 8 requests at the same time, which is what clients do without keff,
 and once under each rule through ``keff serve``; which comes first goes round. Tokens of cancelled paths are
 counted as the gateway counts them. All sides draw with the same seeds, so that they differ by their rule and
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as File
 
 import numpy as np
@@ -28,7 +28,7 @@ import openai
 from benchmarks.gateway import listening
 
 from keff import plugins
-from keff.analysis.decision.outcomes import timed
+from keff.analysis.decision import Aim, Candidates
 from keff.answers import read, space
 from keff.engines._local import locate
 from keff.engines.llamacpp import LlamaCppSettings, open_server
@@ -82,28 +82,24 @@ async def asked(
     return cost["completion_tokens"] + max(cost["cancelled"]["tokens"] - prompts, 0), []
 
 
-def stated(pilot: list[list[Path]], rules: Sequence[str]) -> dict[str, tuple[Interval, ...]]:
-    """Return what replay of a pilot says of tokens, median and 95th percentile, as parts of today's."""
+def stated(pilot: Sequence[Sequence[Path]], rule: str) -> tuple[Interval, Interval, Interval]:
+    """Return what a decision says of the tokens and both quantiles of a rule; of the times as parts of today's.
+
+    The pilot has seconds and tokens of all paths of each question; the tokens are those of a question.
+    """
     codes: dict[str, int] = {}
     answers = [[-1 if p.key is None else codes.setdefault(p.key, len(codes)) for p in row] for row in pilot]
     tokens, seconds = (
         np.array([[getattr(p, name) for p in row] for row in pilot], float) for name in ("tokens", "seconds")
     )
-    votes = Votes(np.array(answers), None, tokens=tokens, seconds=seconds)
-    policies = [parse_policy(rule) for rule in rules]
-    rng = np.random.default_rng(0)
-    seen, timing = timed(votes, [], policies, parse_policy("fixed:8"), None, rng)
-    assert seen.tokens is not None
-    resampled = rng.multinomial(votes.n, np.full(votes.n, 1 / votes.n), 1000) @ seen.tokens
-    drawn = np.log(resampled[:, :-1] / resampled[:, -1:])
-    middle = np.log(seen.tokens[:, :-1].mean(axis=0) / seen.tokens[:, -1].mean())
-    # For as many new questions: the pilot's error, and theirs.
-    lo, hi = np.exp(np.quantile(middle + 2**0.5 * (drawn - middle), [0.025, 0.975], axis=0))
-    share = np.exp(middle)
-    return {
-        rule: (Interval(share[place], lo[place], hi[place], "cluster_bootstrap"), *timing.ratio(place))
-        for place, rule in enumerate(rules)
-    }
+    votes, today = Votes(np.array(answers), None, tokens=tokens, seconds=seconds), len(pilot[0])
+    flights, chain, aim = [parse_policy(rule)], [parse_policy("fixed:1")], Aim()
+    seen = Candidates.of(votes, chain, flights, parse_policy(f"fixed:{today}"), aim, today, None, 0)
+    told = replace(seen, choice=replace(seen.choice, rule=1)).decided(votes, aim).decision
+    change = told.change
+    assert told.expected_tokens is not None
+    assert change.p50_ratio is not None and change.p95_ratio is not None
+    return told.expected_tokens, change.p50_ratio, change.p95_ratio
 
 
 async def compare(upstream: str, gateway: str, options: argparse.Namespace) -> None:
@@ -137,16 +133,16 @@ async def compare(upstream: str, gateway: str, options: argparse.Namespace) -> N
         p50, p95 = np.quantile(seconds[rule][half:], (0.5, 0.95)).tolist()
         return float(np.mean(tokens[rule][half:])), p50, p95
 
-    for rule, limits in stated(drawn[:half], RULES).items():
-        for name, said, mine, today in zip(
-            ("tokens", "p50", "p95"), limits, figures(rule), figures(TODAY), strict=True
-        ):
+    for rule in RULES:
+        mine, today = np.array(figures(rule)), np.array([1, *figures(TODAY)[1:]])
+        limits = stated(drawn[:half], rule)
+        for name, said, found in zip(("tokens", "p50", "p95"), limits, mine / today, strict=True):
             assert said.limits is not None
             low, high = said.limits
-            inside = low <= mine / today <= high
+            inside = low <= found <= high
             print(
                 f"{rule:45} {name:6} stated {said.value:.2f} [{low:.2f}, {high:.2f}], "
-                f"found {mine / today:.2f}: {'inside' if inside else 'outside'}"
+                f"found {found:.2f}: {'inside' if inside else 'outside'}"
             )
 
 

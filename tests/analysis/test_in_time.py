@@ -10,7 +10,7 @@ import scipy
 
 from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
-from keff.analysis.decision.timing import SHARES, Timing
+from keff.analysis.decision.timing import SHARES, SURE_OF_TIME, Timing
 from keff.analysis.money import Tariff, complete, rates
 from keff.analysis.replay.outcomes import run
 from keff.analysis.results.words import first_sentence, sentences
@@ -19,7 +19,7 @@ from keff.analysis.wanted import settings_of
 from keff.errors import PolicyError, UsageError
 from keff.policy import in_flight_of, parse_policy
 from keff.sampling.cost import Price
-from keff.stats.time import quantile_ratio
+from keff.stats.time import compared, smoothing
 from keff.stats.votes import Votes
 from keff.stats.voting.draws import permuted
 
@@ -156,9 +156,10 @@ def test_ratios_of_quantiles_by_hand() -> None:
     assert timing.ratios == pytest.approx(np.array([[0.5, 0.5], [1.1, 1.1], [1, 1]]))
     assert timing.means == pytest.approx([0.5, 1.1, 1])
     assert timing.within((1.0, 1.0)).tolist() == [True, False, True]
-    assert timing.surely(0, (0.5, 0.5)) and not timing.surely(1, (1.0, 2.0))
-    assert timing.change(0) == (None, None)
-    told = quantile_ratio(today / 2, today, 0.5, np.arange(100))
+    assert timing.certainty(0, (0.5, 0.5)) == pytest.approx([1, 1])
+    assert timing.certainty(1, (1.0, 2.0)) == pytest.approx([0, 1])
+    *seconds, told, _ = timing.compared(0)
+    assert seconds == [None, None]
     assert told.value == pytest.approx(0.5) and told.lo == pytest.approx(0.5, rel=0.02)
 
 
@@ -174,8 +175,9 @@ def test_a_rule_that_is_never_slower_needs_no_proof_and_one_that_may_be_does() -
     today = np.tile(1.25 ** np.arange(15.0)[:, None], (1, 4))
     uneven = today * np.where(np.arange(15) % 2, 1.15, 0.6)[:, None]
     timing = Timing((today * 0.99, uneven, today), np.arange(15), seconds=False)
-    assert timing.surely(0, (1.0, 1.0)) and timing.within((1.0, 1.0))[1]
-    assert not timing.surely(1, (1.0, 1.0)) and timing.surely(1, (4.0, 4.0))
+    assert timing.certainty(0, (1.0, 1.0)).tolist() == [1, 1] and timing.within((1.0, 1.0))[1]
+    assert np.any(timing.certainty(1, (1.0, 1.0)) < SURE_OF_TIME)
+    assert np.all(timing.certainty(1, (4.0, 4.0)) > SURE_OF_TIME)
 
 
 @pytest.mark.slow
@@ -188,7 +190,7 @@ def test_limits_of_a_ratio_cover_that_of_as_many_new_questions() -> None:
     for seed in range(150):
         rng = np.random.default_rng(seed)
         (mine, today), (new, other) = times(rng), times(rng)
-        told = quantile_ratio(mine, today, 0.5, np.arange(60))
+        _, told = compared(mine, today, 0.5, np.arange(60), smoothing(0.5, 60))
         assert told.limits is not None
         inside += told.limits[0] <= np.quantile(new, 0.5) / np.quantile(other, 0.5) <= told.limits[1]
     assert 0.9 <= inside / 150 <= 1

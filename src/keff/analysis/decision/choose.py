@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.posterior import LEVEL_UNKNOWN, JointPosterior
-from keff.analysis.decision.timing import Timing
+from keff.analysis.decision.timing import SURE_OF_TIME, Timing
 from keff.analysis.results.decision import VotingVerdict
 from keff.records import Interval
 from keff.stats.votes import FloatArray
@@ -70,7 +71,8 @@ def choose(
     may = np.ones(len(known.specs), np.bool_) if allowed is None else allowed
     if timing is None or aim.slower is None:
         return _choice(known, aim, _rule(known, aim, np.where(may, known.cost, np.inf)))
-    rule, kept = _in_time(known, aim, may, timing, aim.slower)
+    in_time = fast_enough(known, aim, may, timing, aim.slower)
+    rule, kept, _ = next(each for each in in_time if np.all(each[2] >= SURE_OF_TIME))
     cheapest = _rule(known, aim, np.where(may, known.cost, np.inf))
     return _choice(known, aim, rule, None if cheapest == rule else cheapest, kept)
 
@@ -117,10 +119,12 @@ def allowed_loss(known: JointPosterior, aim: Aim) -> float:
     return (1 - aim.share) * max(level - min(float(known.loss[known.single]), 0.0), 0.0)
 
 
-def _in_time(
+def fast_enough(
     known: JointPosterior, aim: Aim, may: NDArray[np.bool_], timing: Timing, slower: float
-) -> tuple[int, BoundKept]:
-    """Return the cheapest rule within the aim that is fast enough, and which bounds it keeps.
+) -> Iterator[tuple[int, BoundKept, FloatArray]]:
+    """Yield the rules within the aim that the pilot shows fast enough, the cheapest first.
+
+    Each with the bounds that it keeps, and how surely it keeps those on median and 95th percentile [2].
 
     The slowest answers are those whose paths all run long, which no vote shortens: below today's time the
     95th percentile is held to today's where nothing keeps it lower, and where no median is so low either, the
@@ -137,10 +141,9 @@ def _in_time(
         fast = within & timing.within(bounds)
         while fast.any():
             rule = _rule(known, aim, np.where(fast, known.cost, np.inf))
-            if timing.surely(rule, bounds):
-                return rule, kept
+            yield rule, kept, timing.certainty(rule, bounds)
             fast[rule] = False
-    return int(np.argmin(np.where(within, timing.ratios[:, 0], np.inf))), "neither"
+    yield int(np.argmin(np.where(within, timing.ratios[:, 0], np.inf))), "neither", np.ones(2)
 
 
 def within_aim(known: JointPosterior, aim: Aim) -> NDArray[np.bool_]:

@@ -85,15 +85,16 @@ class Figures:
 
     def change(self, timing: Timing | None) -> Differences:
         """Return what changes against the reference."""
-        seconds = (None, None) if timing is None else timing.change(self.rule)
-        ratios = (None, None) if timing is None else timing.ratio(self.rule)
+        p50, p95, low, high = (None, None, None, None) if timing is None else timing.compared(self.rule)
         return Differences(
             self.difference("paths"),
             self.difference("tokens"),
             self.difference("dollars"),
-            *seconds,
+            p50,
+            p95,
             self.points(),
-            *ratios,
+            low,
+            high,
             self.dollars_apart(),
         )
 

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtri
+from scipy.special import ndtr
 
 from keff.records import Interval
-from keff.stats.time import quantile_change, quantile_ratio, resampled_ratios
+from keff.stats.time import STEPS, compared, resampled_ratios, smoothing
 from keff.stats.votes import FloatArray, IntArray
 
 # The quantiles that a bound holds for: the usual answer, and the slowest one in twenty.
@@ -25,9 +25,6 @@ SURE_OF_TIME = (0.85, 0.8)
 
 # Times are kept in single precision; and of the few slowest questions a twentieth more is not noticed.
 TOLERANCE: FloatArray = np.log([1 + 1e-6, 1.05])
-
-# Shares at whose quantiles a smoothed one looks.
-STEPS: FloatArray = np.linspace(0, 1, 401, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -55,13 +52,7 @@ class Timing:
 
     @cached_property
     def _laws(self) -> tuple[FloatArray, ...]:
-        """The laws of the shares over which a smoothed quantile is the mean, at ``STEPS``.
-
-        Harrell and Davis (Biometrika 1982): Beta((n + 1) q, (n + 1) (1 - q)) for n questions. Of 15 questions
-        the plain median and 95th percentile are two questions' times, and vary by a third more.
-        """
-        size = int(self.clusters.max()) + 2
-        return tuple(betainc(size * share, size * (1 - share), STEPS) for share in SHARES)
+        return tuple(smoothing(share, int(self.clusters.max()) + 1) for share in SHARES)
 
     @cached_property
     def _smoothed(self) -> FloatArray:
@@ -80,31 +71,27 @@ class Timing:
         shown = self.ratios <= np.asarray(bounds) * (1 + 1e-6)
         return np.asarray(np.all(shown & (self._smoothed <= np.log(bounds) + TOLERANCE), axis=1))
 
-    def surely(self, rule: int, bounds: Sequence[float]) -> bool:
-        """Return whether a rule is as surely fast enough as is asked: by its error over resampled questions.
+    def certainty(self, rule: int, bounds: Sequence[float]) -> FloatArray:
+        """Return how surely a rule keeps the bounds [2]: by its error over resampled questions.
 
-        One that is never slower than today keeps today's time.
+        One that is never slower than today surely keeps today's time.
         """
         mine, today = self.waits[rule], self.waits[-1]
-        never_slower = bool(np.all(mine <= today))
+        never_slower, certain = bool(np.all(mine <= today)), np.ones(2)
         room = np.log(bounds) + TOLERANCE - self._smoothed[rule]
-        for share, bound, law, sure, left in zip(SHARES, bounds, self._laws, SURE_OF_TIME, room, strict=True):
+        for place, (share, bound, law) in enumerate(zip(SHARES, bounds, self._laws, strict=True)):
             if bound < 1 or not never_slower:
                 drawn = np.log(np.maximum(resampled_ratios(mine, today, share, self.clusters, law), 1e-12))
-                if float(drawn.std()) * ndtri(sure) > left:
-                    return False
-        return True
+                certain[place] = ndtr(room[place] / max(float(drawn.std()), 1e-12))
+        return certain
 
-    def change(self, rule: int) -> tuple[Interval | None, Interval | None]:
-        """Return the change of both quantiles in seconds; None where none are recorded."""
-        if not self.seconds:
-            return None, None
-        mine, today = self.waits[rule], self.waits[-1]
-        p50, p95 = (quantile_change(mine, today, share, self.clusters) for share in SHARES)
-        return p50, p95
+    def compared(self, rule: int) -> tuple[Interval | None, Interval | None, Interval, Interval]:
+        """Return the changes of both quantiles in seconds (None where none are recorded), and their ratios.
 
-    def ratio(self, rule: int) -> tuple[Interval, Interval]:
-        """Return both quantiles as parts of today's, with 95% limits for as many new questions."""
-        mine, today = self.waits[rule], self.waits[-1]
-        p50, p95 = (quantile_ratio(mine, today, share, self.clusters) for share in SHARES)
-        return p50, p95
+        With 95% limits for as many new questions.
+        """
+        waits = self.waits[rule], self.waits[-1]
+        low, high = (
+            compared(*waits, share, self.clusters, law) for share, law in zip(SHARES, self._laws, strict=True)
+        )
+        return low[0] if self.seconds else None, high[0] if self.seconds else None, low[1], high[1]
