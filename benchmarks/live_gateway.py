@@ -3,7 +3,7 @@
     python -m benchmarks.live_gateway [--questions 24] [--tokens 120]
 
 The paths of 8 in parallel on the first half of the questions are a pilot: from their answers, seconds and
-tokens the decision states, with limits, what each rule does on as many new questions, and the other half judges
+tokens the decision states, with limits, what each rule does on as many new questions; the other half judges
 that. Every question is asked once by 8 requests at the same time, which is what clients do without keff,
 and once under each rule through ``keff serve``; which comes first goes round. Tokens of cancelled paths are
 counted as the gateway counts them. All sides draw with the same seeds, so that they differ by their rule and
@@ -31,7 +31,6 @@ from keff import plugins
 from keff.analysis.decision import Aim, Candidates
 from keff.answers import read, space
 from keff.engines._local import locate
-from keff.engines.llamacpp import LlamaCppSettings, open_server
 from keff.policy import parse_policy
 from keff.records import Interval
 from keff.stats.votes import Votes
@@ -83,9 +82,9 @@ async def asked(
 
 
 def stated(pilot: Sequence[Sequence[Path]], rule: str) -> tuple[Interval, Interval, Interval]:
-    """Return what a decision says of the tokens and both quantiles of a rule; of the times as parts of today's.
+    """Return what a decision says of a rule: tokens per question, both quantiles as parts of today's.
 
-    The pilot has seconds and tokens of all paths of each question; the tokens are those of a question.
+    The pilot has every path of its questions.
     """
     codes: dict[str, int] = {}
     answers = [[-1 if p.key is None else codes.setdefault(p.key, len(codes)) for p in row] for row in pilot]
@@ -151,6 +150,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=24)
     parser.add_argument("--tokens", type=int, default=120)
     options = parser.parse_args()
+    from keff.engines.llamacpp import LlamaCppSettings, open_server  # an extra
+
     # Twice as many places as paths: the gateway keeps eight connections open while the others are asked.
     server = open_server(locate(None), LlamaCppSettings(n_ctx=1024, n_parallel=16, threads=2))
     upstream = f"{server.listening_address}/v1"

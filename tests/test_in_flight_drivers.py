@@ -17,6 +17,7 @@ import drawn
 import keff
 from how_many import examples
 from jumping import on_a_clock
+from keff.analysis.decision.outcomes import timed
 from keff.analysis.replay.outcomes import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
@@ -30,6 +31,7 @@ from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.protocol.server import Refusal, Sharing
 from keff.sampling.sampler import refuse_arrival
+from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws
 
 CAP = 8
@@ -230,3 +232,37 @@ def test_the_alarm_does_not_look_at_stops_on_arrival() -> None:
     profile = Profile(paths=2, table=(0, 1), votes=((2,),))
     assert by_stops(parse_policy("lead_k:3,cap=8,in_flight=2"), profile)
     assert not by_stops(parse_policy(FAST), profile)
+
+
+def workload(rng: np.random.Generator, questions: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return answers and seconds of 8 paths: hard questions take longer, and agree less."""
+    hard = rng.random((questions, 1))
+    answers = np.where(rng.random((questions, CAP)) < 1 - 0.6 * hard, 0, rng.integers(1, 4, (questions, CAP)))
+    return answers, rng.lognormal(2 * hard, 0.4, (questions, CAP))
+
+
+@pytest.mark.slow
+def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() -> None:
+    today, inside, pilots, questions = parse_policy("fixed:8"), np.zeros(2), 20, 30
+    for seed in range(pilots):
+        rng = np.random.default_rng(seed)
+        answers, seconds = workload(rng, questions)
+        seen = timed(Votes(answers, None, seconds=seconds), [], [parse_policy(FAST)], today, None, rng)[1]
+        answers, seconds = workload(rng, questions)
+
+        async def ended(texts: np.ndarray, times: np.ndarray) -> float:
+            server = Scripted(texts.astype(str).tolist(), times.tolist())
+            begun = asyncio.get_running_loop().time()
+            await Vote(Rules(parse_policy(FAST), free_text="draw"), server.call, judge, Sharing(1)).run()
+            return asyncio.get_running_loop().time() - begun
+
+        async def all_of(answers: np.ndarray = answers, seconds: np.ndarray = seconds) -> list[float]:
+            return [await ended(*question) for question in zip(answers, seconds, strict=True)]
+
+        quantiles = [np.quantile(waits, (0.5, 0.95)) for waits in (on_a_clock(all_of()), seconds.max(axis=1))]
+        limits = [said.limits or (0, 0) for said in seen.compared(0)[2:]]
+        found = quantiles[0] / quantiles[1]
+        inside += [low <= part <= high for (low, high), part in zip(limits, found, strict=True)]
+    # Stated are 95%: of 20 pilots fewer than 16 would be inside once in 400 such tests.
+    print(inside, found, limits)
+    assert np.all(inside >= 16), inside

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path as File
+from typing import Any
 
+import numpy as np
+import openai
 import pytest
+from benchmarks.live_gateway import Path, path, stated
 
 from app_rig import until
 from gateway_rig import gateway
@@ -23,8 +28,14 @@ QUESTION = [
 ]
 
 
+# A template without roles: prompts of a dozen tokens are read in no time.
+BARE = "{{ messages[0].content }}"
+EXACT = "curtailed:cap=4,in_flight=4,order=arrival"
+SUMS = [f"Q: What is {a} + {b}?\nA:" for a in (2, 4) for b in (1, 3, 5, 7)]
+
+
 @pytest.fixture
-def server(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def server(smollm2: File, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a server that counts what it does."""
     pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
     from keff.engines import llamacpp
@@ -36,7 +47,7 @@ def server(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         return start(params)
 
     monkeypatch.setattr(llamacpp.xllamacpp, "Server", counting)
-    held = llamacpp.open_server(smollm2, llamacpp.LlamaCppSettings(n_ctx=256, n_parallel=8, threads=1))
+    held = llamacpp.open_server(smollm2, llamacpp.LlamaCppSettings(256, 8, 1, request.param))
     yield str(held.listening_address)
 
 
@@ -46,6 +57,16 @@ def counted(address: str) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^llamacpp:(\w+) ([\d.e+]+)$", text, re.M)}
 
 
+def generated(told: dict[str, Any]) -> int:
+    """Return the tokens of all paths of a request, cancelled ones too, as the gateway counts them."""
+    cost, cancelled = told["cost"], told["cancelled"]
+    if not cancelled:
+        return cost["completion_tokens"]
+    prompt = cost["prompt_tokens"] // (told["paths"] + told["unused"])
+    return cost["completion_tokens"] + cost["cancelled"]["tokens"] - cancelled * prompt
+
+
+@pytest.mark.parametrize("server", [""], indirect=True)
 def test_a_cancelled_path_costs_what_the_server_had_said(server: str) -> None:
     """The server stops a word or two after the gateway leaves, and the gateway counts what it heard."""
     before = counted(server)
@@ -59,11 +80,36 @@ def test_a_cancelled_path_costs_what_the_server_had_said(server: str) -> None:
         )
         told = reply.model_extra["keff"]  # type: ignore[index]
         until(lambda: counted(server)["requests_processing"] == 0)
-    cost, cancelled = told["cost"], told["cancelled"]
+    cancelled = told["cancelled"]
     # A path may end at the very moment of the stop: paid, and not counted.
-    ended = told["paths"] + told["unused"]
-    assert cancelled >= 1 and ended + cancelled == 8
-    prompt = cost["prompt_tokens"] // ended
-    heard = cost["completion_tokens"] + cost["cancelled"]["tokens"] - cancelled * prompt
+    assert cancelled >= 1 and told["paths"] + told["unused"] + cancelled == 8
+    heard = generated(told)
     said = counted(server)["tokens_predicted_total"] - before["tokens_predicted_total"]
     assert 0 <= said - heard <= UNHEARD * cancelled < cancelled * TOKENS / 4
+
+
+async def in_parallel(url: str) -> list[list[Path]]:
+    """Draw 4 paths of each sum at once, as clients do without keff."""
+    async with openai.AsyncOpenAI(base_url=url, api_key="none", timeout=120) as client:
+        return [
+            await asyncio.gather(*(path(client, asked(place) | {"seed": 100 * place + i}) for i in range(4)))
+            for place in range(len(SUMS))
+        ]
+
+
+def asked(place: int) -> dict[str, Any]:
+    talk = [{"role": "user", "content": SUMS[place]}]
+    return {"model": "m", "max_tokens": 12, "temperature": 0.8, "messages": talk, "seed": 100 * place}
+
+
+@pytest.mark.parametrize("server", [BARE], indirect=True)
+def test_the_tokens_of_a_rule_fall_into_the_interval_that_its_record_states(server: str) -> None:
+    """The record had as many paths at once as the rule has in flight, with the same seeds."""
+    limits = stated(asyncio.run(in_parallel(f"{server}/v1")), EXACT)[0].limits
+    with gateway(
+        f"{server}/v1", planless=True, policy=EXACT, path_seconds=120, answer_space="numeric"
+    ) as rig:
+        ask = rig.client(timeout=120).chat.completions.create
+        told = [ask(**asked(place)).model_extra["keff"] for place in range(len(SUMS))]
+    spent = float(np.mean([generated(each) for each in told]))
+    assert limits is not None and limits[0] <= spent <= limits[1]
