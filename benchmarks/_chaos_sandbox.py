@@ -14,7 +14,7 @@ from keff.plugins import load
 from keff.sandbox import Limits
 from keff.tasks.mbpp import Mbpp
 
-HOSTILE = sorted((Path(__file__).resolve().parent.parent / "tests" / "hostile").glob("*.py"))
+HOSTILE = sorted((Path(__file__).resolve().parent.parent / "tests" / "sandbox" / "hostile").glob("*.py"))
 """One program of each kind of attack."""
 GOLD = {"imports": [], "tests": ["assert f(2) == 4", "assert f(7) == 49"]}
 LIMITS = Limits(seconds=1.5, cpu=1, file_bytes=8 << 20)
