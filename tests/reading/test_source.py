@@ -110,6 +110,17 @@ def test_missing_paths_are_as_if_they_were_not_drawn() -> None:
     assert analyzed(matrix, trim=1).k == 1
 
 
+def test_of_what_was_broken_off_the_questions_with_most_paths_count(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    sizes = [4] * 19 + [1]
+    rows = ({"id": str(i), "gold_answer": "1", "all_answers": ["1"] * k} for i, k in enumerate(sizes))
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(KeffError, match="say how many with --trim 4"):
+        open_record(log)
+    votes = open_record(log, Opening(partial=True)).ballot.votes
+    assert (votes.n, votes.k) == (19, 4)
+
+
 def test_answers_without_labels_are_asked_for() -> None:
     found = analyzed(ANSWERS, gold_answer=None)
     assert found.p is None

@@ -228,23 +228,27 @@ def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Questio
     )
 
 
+def fullest(lengths: Counter[int]) -> int:
+    """Return how many first paths of each question keep the most paths, questions with fewer left out."""
+    return max(lengths, key=lambda size: size * sum(c for length, c in lengths.items() if length >= size))
+
+
 def _common_k(lengths: Counter[int], trim: int | None) -> tuple[int, list[Note]]:
     if trim is not None:
         if trim < 1 or trim > max(lengths):
             raise LogError(f"--trim {trim}: the questions have {min(lengths)} to {max(lengths)} paths")
-        return trim, [Note("trimmed", f"the first {trim} paths of each question are used, as asked")]
+        return trim, [Note("trimmed", f"the first {trim} paths of each question are used")]
     if not max(lengths):
         raise LogError("its questions have no paths")
     k = min(lengths)
     total = sum(length * count for length, count in lengths.items())
     if k == max(lengths):
         return k, []
-    best = max(lengths, key=lambda size: size * sum(c for length, c in lengths.items() if length >= size))
     dropped = 1 - k * lengths.total() / total
     if k == 0 or dropped >= TRIM_SHARE:
         raise RaggedError(
             f"questions have {k} to {max(lengths)} paths; using the first {k} of each would drop "
-            f"{dropped:.0%} of the paths: say how many with --trim {best}"
+            f"{dropped:.0%} of the paths: say how many with --trim {fullest(lengths)}"
         )
     return k, [Note("trimmed", f"questions have {k} to {max(lengths)} paths: the first {k} of each are used")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
 from keff.logs.parts.bulk import Bulk, BulkLog, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
-from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, read_again
+from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import ballot_of_parts, bulk_ballot
 from keff.records import Note
@@ -116,6 +117,8 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
         if how.rescore and bulk.correct is not None:
             return None
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
+        if trim is None and opening.partial:
+            trim = _as_left(bulk.sizes.tolist())
         try:
             votes = ballot_of_parts(bulk, parts, how, trim=trim)
         except NotPlainError:  # questions are too unlike to be turned into votes part by part
@@ -252,13 +255,18 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
         return min(opening.trim, EXACT_PATHS), None
     sizes = [len(question.answers) for question in questions]
     if not info.stopped or not sizes or min(sizes) == max(sizes):
-        return None, None
+        return (_as_left(sizes) if opening.partial else None), None
     text = (
         f"a policy stopped this run after {min(sizes)} to {max(sizes)} paths per question: the first "
         f"{min(sizes)} of "
         "each are used (how many were drawn depends on the votes)"
     )
     return min(sizes), Note("stopped_run", text)
+
+
+def _as_left(sizes: Sequence[int]) -> int | None:
+    """Return how many paths of a question count of what was broken off; None: all questions have as many."""
+    return fullest(Counter(sizes)) if len(set(sizes)) > 1 else None
 
 
 def _as_asked(questions: Iterator[Question], how: Reading, opening: Opening) -> Iterator[Question]:

@@ -21,9 +21,9 @@ from keff.stats.votes import FloatArray, IntArray
 LOOKS = (12, 25, 50)
 
 # Accuracy that may be given up for the price of a whole pilot. Of the values whose pilots cost at most three
-# quarters of full ones, that of least regret, with families of records left out (docs/branches-measured.md,
-# with how often a better branch is dropped).
-GIVEN_UP = 0.03
+# quarters of full ones where a pilot has the questions of every look, that of least regret
+# (docs/branches-measured.md, with families left out, and with how often a better branch is dropped).
+GIVEN_UP = 0.02
 
 
 @dataclass(frozen=True, slots=True)
