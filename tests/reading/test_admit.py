@@ -10,8 +10,9 @@ import pytest
 
 from command_line import keff
 from keff.errors import LogError
-from keff.reading.admit import EXACT_PATHS, MOST_PATHS
-from keff.reading.open import Opening, open_record
+from keff.reading import admit
+from keff.reading.admit import EXACT_PATHS, MOST_PATHS, memory_left
+from keff.reading.open import Opening, gathered, open_record
 from keff.reading.transfer import import_log
 
 
@@ -117,3 +118,37 @@ def test_a_json_text_of_too_many_values_is_refused_before_it_is_read(
     )
     with pytest.raises(LogError, match="more than 1,000 values"):
         open_record(file)
+
+
+def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(answer: str) -> list[dict[str, object]]:
+        return [{"id": f"q{i}", "cluster": f"c{i // 2}", "all_answers": [answer] * 2} for i in range(800)]
+
+    (tmp_path / "other").mkdir()
+    files = [log(tmp_path, *rows("4")), log(tmp_path / "other", *rows("5"))]
+    whole = gathered(files[0], Opening())
+    assert (len(whole.questions), whole.notes) == (800, [])
+
+    monkeypatch.setattr(admit, "LOOK", 100)
+    kept: list[list[str]] = []
+    for file in files:
+        left = iter([1000.0, 900.0, 400.0])
+        monkeypatch.setattr(admit, "memory_left", lambda left=left: next(left))
+        some = gathered(file, Opening())
+        names = [question.id for question in some.questions]
+        (note,) = some.notes
+        assert note.code == "sampled"
+        assert f"800 questions do not fit in memory: {len(names)} of them" in note.message
+        # Never as many as were there when memory ran short, and no cluster in part.
+        assert 0 < len(names) < 200
+        assert len(names) == 2 * len({question.cluster for question in some.questions})
+        kept.append(names)
+    assert kept[0] == kept[1], "records of the same questions keep the same ones"
+
+
+def test_free_memory_is_known_here() -> None:
+    if not Path("/proc/meminfo").exists():
+        pytest.skip("this system does not say how much memory is free")
+    assert 2**20 < memory_left() < 2**50

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
 from keff.errors import LogError
-from keff.log import NAMED, Question
-from keff.records import Note
+from keff.log import NAMED, Question, Tell
+from keff.records import Note, stable_hash
 
 # Records of at most this many paths per question are analysed.
 MOST_PATHS = 4096
@@ -96,6 +98,51 @@ class Admission:
             )
             notes.append(Note("long_record", text))
         return notes
+
+
+# After so many questions it is looked at how much memory is left.
+LOOK = 2000
+
+
+def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
+    """Return the questions or, of more than fit in memory, those of a random part of the clusters.
+
+    Which are in it depends on the cluster's name alone, else on the id: records of the same questions keep
+    the same ones. Half of what is free at the start is left for the votes.
+    """
+    held: list[Question] = []
+    number, share, most, free = 0, 1.0, 0, memory_left()
+    for number, question in enumerate(questions, 1):
+        if share == 1 or _drawn(question) < share:
+            held.append(question)
+        if not most and number % LOOK == 0 and memory_left() < free / 2:
+            most = number
+        if most and len(held) >= most:
+            share /= 2
+            held = [question for question in held if _drawn(question) < share]
+    if most:
+        tell(
+            Note(
+                "sampled",
+                f"{number:,} questions do not fit in memory: {len(held):,} of them are used, a random sample "
+                f"of 1 in {1 / share:.0f} clusters (seed 0)",
+            )
+        )
+    return held
+
+
+def _drawn(question: Question) -> float:
+    """Return a number in [0, 1) that the name of the cluster decides."""
+    return int(stable_hash(0, question.cluster or question.id)[:8], 16) / 16**8
+
+
+def memory_left() -> float:
+    """Return the bytes of memory that are free or can be freed, infinite where the system does not say."""
+    try:
+        stated = Path("/proc/meminfo").read_text("ascii").partition("MemAvailable:")[2].split()
+    except OSError:
+        return math.inf
+    return 1024.0 * int(stated[0]) if stated else math.inf
 
 
 def first_paths(question: Question, most: int) -> Question:

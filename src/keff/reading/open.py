@@ -13,7 +13,7 @@ from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
 from keff.logs.parts.bulk import Bulk, BulkLog, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
-from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission
+from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission, within_memory
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import ballot_of_parts, bulk_ballot
@@ -209,7 +209,7 @@ def gathered(path: Path, opening: Opening) -> Gathered:
         admission = Admission(opening.trim, how.space)
         admitted = admission.of(log.questions(path, texts=wanted, tell=notes.append))
         admitted = Verdicts(how, opening, notes.append).of(admitted)
-        questions = list(_as_asked(admitted, how, opening))
+        questions = within_memory(_as_asked(admitted, how, opening), notes.append)
         if how.read is None and any(question.form == "completions" for question in questions):
             questions, note = scores_only(questions)
             notes += [note] if note else []
