@@ -6,9 +6,11 @@ import functools
 import gc
 import importlib.util
 import os
+import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpcore2
 import hypothesis
@@ -71,6 +73,28 @@ def _trust_store_read_once() -> Iterator[None]:
     """Every HTTP client reads the certificates of the system: 30 ms each, for thousands of local clients."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="module")
+def decided_once() -> Iterator[None]:
+    """Decisions of one file's tests are made once where votes and wishes are equal to the bit.
+
+    Most of an analysis is its decision, and commands on one log ask for the same one again and again.
+    """
+    from keff.analysis import estimates
+
+    seen: dict[bytes, Any] = {}
+    plain = estimates.decide
+
+    def decide(*given: Any, **named: Any) -> Any:
+        key = pickle.dumps((given, named))
+        if key not in seen:
+            seen[key] = plain(*given, **named)
+        return seen[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimates, "decide", decide)
         yield
 
 

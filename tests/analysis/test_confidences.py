@@ -138,6 +138,7 @@ def log(folder: Path, votes: Votes, **more: object) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("decided_once")
 def test_named_confidences_of_a_log_come_into_plan_and_page(tmp_path: Path) -> None:
     path = log(tmp_path, scored(5))
     said = keff("analyze", path, "-o", tmp_path / "plan.json", "--json")

@@ -98,6 +98,7 @@ def test_every_block_is_run_or_marked_as_shown(page: Path) -> None:
     assert set(opened) <= allowed
 
 
+@pytest.mark.usefixtures("decided_once")
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     prepared(tmp_path)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import numpy as np
 import pytest
 
 import keff
-from keff.analysis import estimates
 from keff.errors import KeffError, UsageError
 from keff.reading.open import Opening, open_record
 from keff.reading.source import record_of
@@ -28,20 +25,8 @@ analyzed = partial(keff.analyze, settings=FEW)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _equal_votes_are_analysed_once() -> Iterator[None]:
-    """Sources are compared here: where their votes are equal to the bit, so is what is found of them."""
-    seen: dict[bytes, Any] = {}
-    plain = estimates.decide
-
-    def decide(votes: Votes, *given: Any, **named: Any) -> Any:
-        key = pickle.dumps((votes, given, named))
-        if key not in seen:
-            seen[key] = plain(votes, *given, **named)
-        return seen[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(estimates, "decide", decide)
-        yield
+def _equal_votes_are_decided_once(decided_once: None) -> None:
+    """Sources are compared here: where their votes are equal, so is what is found of them."""
 
 
 N, K = 24, 6
