@@ -73,12 +73,17 @@ def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) ->
             sure = (2.0 * row + rng.normal(0, 0.5, 3)).tolist()
             answers = ["4" if one else "5" for one in row]
             line = {"id": str(item), "gold_answer": "4", "all_answers": answers, "all_confidences": sure}
-            out.write(json.dumps(line | {"slots": [0, 1, 2]}) + "\n")
+            line |= {"slots": [0, 1, 2], "confidence.noise": rng.normal(size=3).tolist()}
+            out.write(json.dumps(line) + "\n")
     states = rng.normal(size=(120, 1, 16)) + rng.normal(size=(120, 3, 16)) * np.array([0.2, 1, 1])[:, None]
     found = combine_record(open_record(log), embeddings=states)
     rows = {one.scheme: one for one in found.weights if one.rule == "plurality"}
-    kinds = {"accuracy", "log_odds", "fisher", "confidence", "log odds of confidence", "gls", "gls_r"}
-    assert set(rows) == kinds
+    kinds = {"accuracy", "log_odds", "fisher", "confidence", "gls", "gls_r"}
+    assert set(rows) == kinds | {"log odds of confidence", "log odds of noise"}
+    worth = {one.votes: one.k_eff.value for one in found.k_eff}
+    # What carries nothing weighs all alike, and has no line of its own.
+    assert set(worth) == {"plain", "weighted by confidence"}
+    assert worth["weighted by confidence"] > worth["plain"]
     assert rows["confidence"].gain > 0.1 and rows["confidence"].temperature > 0
     assert rows["confidence"].weights is None
     for scheme in ("gls", "gls_r"):

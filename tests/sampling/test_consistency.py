@@ -16,6 +16,7 @@ import keff
 from keff.analysis.replay.outcomes import drive
 from keff.errors import EngineError, KeffError, PolicyError, UsageError
 from keff.policy import Stop, parse_policy
+from keff.stats.voting.calibration import Calibration
 
 pytest.importorskip("uvicorn", reason="the test server needs uvicorn: pip install 'keff[serve]'")
 
@@ -103,6 +104,15 @@ def test_a_vote_may_be_weighed_by_the_log_probability_of_the_answer(connect: Con
     told = [path.logprobs for path in found.completions]
     assert [one and (one.answer, one.tokens) for one in told] == [(pytest.approx(-0.8), ())] * 2
     assert found.verdict.weight == 0.5
+
+
+def test_a_rule_with_the_calibration_of_a_plan_ends_at_the_first_good_path(connect: Connect) -> None:
+    held = {"logprob_answer": Calibration((-0.9, -0.8), (0.1, 0.95), (1.0, 1.0), 0.6)}
+    rule = parse_policy("switch:0.9,cap=3,confidence=logprob_answer", held)
+    found = keff.self_consistency_sync(
+        connect(says("1", "2", "3")), "?", rule, space="numeric", model="stub", seed=0
+    )
+    assert (found.answer, found.verdict.paths, found.verdict.kind) == ("1", 1, "posterior")
 
 
 def test_a_running_loop_is_told_to_await() -> None:

@@ -29,7 +29,7 @@ from keff.stats.branches.weights import (
     oracle_optimism,
 )
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.calibrate import calibrate, cross_fitted
+from keff.stats.voting.calibrate import calibrate, cross_fitted, informs, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.correlation import anova_c
 
@@ -92,6 +92,9 @@ def _worth(votes: Votes, how: Judging) -> tuple[DeflectionWorth, ...]:
     if not voting.all():
         kinds["abstentions at weight 0"] = voting
     for name, given in votes.rated.items():
+        if not informs(within_auc(votes, given), len(votes.rated)):
+            # All weigh alike: what differs is how the folds' base rates are estimated.
+            continue
         chances = cross_fitted(votes, given, how.rng(), how.folds)[0]
         kinds[f"weighted by {name}"] = voting * np.maximum(2 * chances - 1, 0.0)
     return tuple(DeflectionWorth(name, k_eff_deflection(votes, w, how.seed)) for name, w in kinds.items())

@@ -213,6 +213,7 @@ def _weighted(
 def _warn_if_single(policy: Policy) -> None:
     if policy.cap < 2 or policy.needs & {"labels", "calibration"} or isinstance(policy, Branching):
         return
-    if isinstance(policy.decide(View(["a"], [0.0])), Stop):
+    # Of no known confidence: a path that is surely right may end any rule.
+    if isinstance(policy.decide(View(["a"], [float("nan")])), Stop):
         text = f"{policy.spec} always stops after one path: raise its threshold, or say fixed:1"
         warnings.warn(text, PolicyWarning, stacklevel=3)

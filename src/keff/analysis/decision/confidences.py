@@ -21,10 +21,10 @@ from keff.stats.voting.calibrate import informs, within_auc
 BARS = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 # ``k`` of ``budget:k,b=8`` on weighted votes, and its cap at most: sums of weights need not be whole, so
-# boundaries that are one rule for counts are several here. The short ones save 1 to 3% of the paths that a
+# boundaries that are one rule for counts are several here. The short ones save 1 to 6% of the paths that a
 # vote of 4 takes, chosen on two simulated laws and found on two others.
 BOUNDARIES = (
-    *((1.1, 4), (1.05, 5), (1.15, 5)),
+    *((1.02, 3), (1.1, 4), (1.05, 5), (1.15, 5), (1.25, 6)),
     *((1.2, MAX_CAP), (1.4, MAX_CAP), (1.86, MAX_CAP), (2.73, MAX_CAP)),
 )
 
@@ -92,8 +92,7 @@ def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPath
 
 def _rules(named: str, cap: int) -> list[Policy]:
     specs = [f"switch:{bar},cap={cap}{named},else=log_odds" for bar in BARS]
-    specs += [f"switch:{BARS[2]},cap={cap}{named}", f"curtailed:cap=2,weight=log_odds{named}"]
-    specs += [f"curtailed:cap=3,weight=log_odds{named}"] * (cap > 2)
+    specs.append(f"switch:{BARS[2]},cap={cap}{named}")
     weighted = [f"budget:{k},b=8,cap={min(cap, most)}" for k, most in BOUNDARIES if k < cap]
     weighted += [f"lead_k:2,cap={cap}"]
     weighted += [f"curtailed:cap={cap}"] * (cap > 3)
