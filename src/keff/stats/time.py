@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from keff.records import Interval
 from keff.stats.resampling import clustered_se, group_sums, resampled_totals
@@ -85,6 +84,9 @@ def smoothing(share: float, questions: int) -> FloatArray:
     Harrell and Davis (Biometrika 1982): Beta((n + 1) q, (n + 1) (1 - q)) for n questions. Of 15 questions the
     plain median and 95th percentile are two questions' times, and vary by a third more.
     """
+    # Rules import this module, and a gateway of rules holds no scipy.
+    from scipy.special import betainc
+
     return np.asarray(betainc((questions + 1) * share, (questions + 1) * (1 - share), STEPS), np.float64)
 
 
