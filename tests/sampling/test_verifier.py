@@ -16,7 +16,7 @@ import pytest
 from command_line import keff
 from keff.errors import UsageError
 from keff.reading.open import open_record
-from keff.sampling.verifier import RewardModel, Verifier, verifier_of
+from keff.sampling.verifier import OwnFunction, RewardModel, Verifier, verifier_of
 from keff.usercode import Stamp
 
 SOURCE = """
@@ -109,6 +109,18 @@ def test_a_reward_model_that_is_down_is_counted() -> None:
         return verifier
 
     assert "HTTPStatusError" in str(asyncio.run(rate()).told())
+
+
+@pytest.mark.parametrize(
+    ("given", "rating"), [(np.float32(0.5), 0.5), (7, 7.0), (10**400, np.nan), (True, np.nan)]
+)
+def test_any_finite_number_is_a_rating(given: object, rating: float) -> None:
+    async def function(*_: str) -> object:
+        return given
+
+    verifier = Verifier(Stamp("mine", "00"), OwnFunction(lambda: function))
+    np.testing.assert_equal(asyncio.run(verifier.rate([], "A."))[0], rating)
+    assert (verifier.told() is None) == (rating == rating)
 
 
 def test_a_verifier_travels_to_another_process(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import TypeAlias, cast
 
 import httpx2
@@ -59,15 +60,16 @@ class Verifier:
             try:
                 async with asyncio.timeout(self.seconds):
                     rating = await self.rates(messages, text)
+                value = None if isinstance(rating, bool) or not isinstance(rating, Real) else float(rating)
             except TimeoutError:
                 return self._failed(f"takes more than {self.seconds:g} s"), time.monotonic() - begun
             except Exception as error:  # whatever somebody else's code raises must not end a run
                 return self._failed(f"raises {type(error).__name__}"), time.monotonic() - begun
             spent = time.monotonic() - begun
-        if isinstance(rating, bool) or not isinstance(rating, int | float) or not math.isfinite(rating):
-            kind = repr(rating) if isinstance(rating, float) else type(rating).__name__
+        if value is None or not math.isfinite(value):
+            kind = type(rating).__name__ if value is None else value
             return self._failed(f"returns {kind}, not a number"), spent
-        return float(rating), spent
+        return value, spent
 
     def _failed(self, why: str) -> float:
         self.failures[why] += 1

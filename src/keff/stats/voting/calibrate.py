@@ -237,9 +237,9 @@ def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
     """Return the different values of z, whole multiples of 1/GRAIN, and the sums of numbers over each."""
     steps = np.rint(z * GRAIN).astype(np.int64)
     least = int(steps.min())
-    sums: list[FloatArray] = [np.bincount(steps - least, numbers).astype(np.float64) for numbers in each]
+    sums = np.stack([np.bincount(steps - least, numbers) for numbers in each]).astype(np.float64)
     held = np.flatnonzero(sums[0])
-    return (held + least) / GRAIN, *(found[held] for found in sums)
+    return (held + least) / GRAIN, *sums[:, held]
 
 
 def _middle(z: FloatArray, slope: float, base: float) -> float:
