@@ -31,7 +31,7 @@ QUESTION = [
 # A template without roles: prompts of a dozen tokens are read in no time.
 BARE = "{{ messages[0].content }}"
 EXACT = "curtailed:cap=4,in_flight=4,order=arrival"
-SUMS = [f"Q: What is {a} + {b}?\nA:" for a in (2, 4) for b in (1, 3, 5, 7)]
+SUMS = [f"Q: What is {a} + {b}?\nA:" for a in (2, 4) for b in (1, 5, 7)]
 
 
 @pytest.fixture

@@ -46,6 +46,9 @@ from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws
 from keff.stats.voting.plurality import plurality_at_k_patterns, plurality_items
 
+# So many policies share one draw of the resamples: more would fill the memory with their columns.
+RESAMPLED_TOGETHER = 8
+
 
 def change(against: str, outcome: PolicyOutcome, today: PolicyOutcome, rows: Rows, *, fitted: bool) -> Change:
     """Return a policy minus the baseline on the same questions.
@@ -361,11 +364,14 @@ class RecordedPaths:
 
     def resample(self, rules: list[Policy], replicates: int) -> None:
         """Resample the questions, the same ones for every policy: rows are paired."""
-        known = {rule.spec: self.outcome(rule) for rule in rules}
-        if self.fixed.accuracy is not None and self.rows.groups > 1 and known:
-            columns = item_columns([*known.values()], self.fixed)
+        if self.fixed.accuracy is None or self.rows.groups < 2:
+            return
+        for start in range(0, len(rules), RESAMPLED_TOGETHER):
+            some = rules[start : start + RESAMPLED_TOGETHER]
+            columns = item_columns([self.outcome(rule) for rule in some], self.fixed)
             totals = self.rows.bootstrap(columns, replicates, np.random.default_rng(0))
-            self.spreads.update(zip(known, means_of(totals, len(known)), strict=True))
+            for rule, means in zip(some, means_of(totals, len(some)), strict=True):
+                self.spreads[rule.spec] = means
 
     def _as_it_is(self, policy: Policy) -> Judged:
         outcome = self.outcome(policy)
