@@ -23,10 +23,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if not self.path.endswith("/chat/completions"):
+            self.say(404, {"error": {"message": "not found"}})
+            return
         try:
             status, said = 200, ROUTER.completion(**body).model_dump()
         except Exception as error:
             status, said = getattr(error, "status_code", 500), {"error": {"message": str(error)}}
+        self.say(status, said)
+
+    def say(self, status: int, said: object) -> None:
         raw = json.dumps(said).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
