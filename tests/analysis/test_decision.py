@@ -148,7 +148,7 @@ def many(start: int, count: int, draw: Callable[[int, int, np.random.Generator],
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.slow
 def test_the_parts_of_a_decision_never_contradict_each_other() -> None:
-    many(0, examples(50))
+    many(0, 100)
 
 
 @pytest.mark.usefixtures("coarse")
