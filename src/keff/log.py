@@ -146,7 +146,7 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
     """Return the reader for a file or folder: the named one, or the first that does not refuse it.
 
     ``options`` are those of ``OPTIONS`` that were given; only formats that take all of them are tried. Raises
-    LogError that says which formats were tried and why each refused.
+    LogError that says why the nearest reader refused it.
     """
     given = dict(options or {})
     try:

@@ -219,6 +219,7 @@ def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp
     assert "--epsilon must be above 0" in bad("analyze", log, "--epsilon", 0)
     assert "--cap must be 1 to 256" in bad("analyze", log, "--cap", 257)
     assert "--k-max is --cap since 0.3" in bad("analyze", log, "--k-max=16")
+    assert "is a key of the policy" in bad("replay", log, "lead_k:3", "--in-flight", 8)
     assert "threshold must be a number" in bad("analyze", log, "--format", "inspect_ai:threshold=high")
     assert "scorer=NAME and threshold=NUMBER" in bad("analyze", log, "--format", "csv:sep=;")
     assert "unknown name 'place'" in bad("atlas", log, "-o", tmp_path / "atlas", "--about", "place=here")

@@ -55,8 +55,10 @@ SETTINGS = """
 --reply --shadow-budget --spend --strict --tool-ignore --upstream-n --vote-log --vote-log-answers
 """
 
-# Options of 0.2 that have another name, and what to write instead.
+# Options of 0.2 that have another name, of one command or of all, and what to write instead.
 RENAMED = {
+    "replay --in-flight": "a key of the policy, lead_k:3,in_flight=8,",
+    "replay --concurrency": "a key of the policy, lead_k:3,in_flight=8,",
     "--k-max": "--cap",
     "--confidence": "--sure",
     "--budget-mean": "--budget (90% sure)",
@@ -71,8 +73,9 @@ RENAMED = {
 
 def _renamed(arguments: list[str]) -> None:
     for flag in (argument.partition("=")[0] for argument in arguments):
-        if flag in RENAMED:
-            raise UsageError(f"{flag} is {RENAMED[flag]} since 0.3")
+        for name in (flag, f"{arguments[0]} {flag}"):
+            if name in RENAMED:
+                raise UsageError(f"{name} is {RENAMED[name]} since 0.3")
 
 
 def _run(arguments: list[str]) -> None:
