@@ -98,7 +98,7 @@ def test_many_processes_reserve_at_one_limit(tmp_path: Path) -> None:
     assert balance(tmp_path).held_paths == 105
 
 
-def test_requests_of_one_turn_share_a_commit_and_none_is_admitted_before_it(tmp_path: Path) -> None:
+def test_what_ended_shares_a_commit_with_the_next_reservation_or_is_entered_soon(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def work() -> None:
@@ -107,21 +107,22 @@ def test_requests_of_one_turn_share_a_commit_and_none_is_admitted_before_it(tmp_
         held = await billing.hold(who, 9, 0.0)
         assert held is not None
         ledger._db.set_trace_callback(lambda statement: said.append(statement[0]))
+        billing.settle(held, 1, 0.0)
         gone = asyncio.ensure_future(billing.hold(who, 2, 0.0))
         asked = [asyncio.ensure_future(billing.hold(who, 4, 0.0)) for _ in range(4)]
-        for each in asked:
-            each.add_done_callback(lambda _: said.append("-"))
-        await asyncio.sleep(0)
-        billing.settle(held, 1, 0.0)
         gone.cancel()
         told = await asyncio.gather(*asked, return_exceptions=True)
         reserved = [isinstance(each, Reservation) for each in told]
-        assert reserved == [True, True, False, False], "1 + 2 + 4 is below 10, and 4 more pass it"
+        assert reserved == [True, True, True, False], "1 + 4 + 4 is below 10, and 4 more pass it"
+        assert isinstance(told[0], Reservation)
+        said.append("-")
+        billing.settle(told[0], 4, 0.0)
         await billing.close()
 
     asyncio.run(work())
-    assert "".join(said) == "BIIIIISISC" + "BIC" + "----", "first letters: BEGIN, INSERT, SELECT, COMMIT"
-    assert balance(tmp_path) == Balance(2, 1, 0.0, 8, 0.0), "who left while it waited draws nothing"
+    # First letters of BEGIN, INSERT, SELECT and COMMIT.
+    assert "".join(said) == "BIIC" + "BIC" * 2 + "BISC" + "-" + "BIC"
+    assert balance(tmp_path) == Balance(2, 5, 0.0, 8, 0.0), "who left before it asked holds nothing"
 
 
 def test_what_cannot_be_committed_admits_nobody(tmp_path: Path) -> None:

@@ -26,8 +26,13 @@ from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
 
-# What waits to be entered: who asks for how many paths and dollars, and what those that ended drew.
-_Asked: TypeAlias = tuple[Account, int, float, "asyncio.Future[Reservation | Problem]"]
+# Seconds within which a settlement is entered if no reservation takes it along: a commit costs more than all
+# else of an account, and nobody waits for this one.
+SETTLING = 0.02
+
+# Who asks for how many paths and dollars, what became of it, and what a request that ended drew.
+_Asked: TypeAlias = tuple[Account, int, float]
+_Told: TypeAlias = Reservation | Problem
 _Ended: TypeAlias = tuple[Reservation, int, float]
 
 
@@ -72,7 +77,9 @@ class Billing:
     ledger: AccountLedger | None = None
     lengths: AnswerLengths = field(default_factory=AnswerLengths)
     metrics: Metrics = field(default_factory=Metrics)
-    _asked: list[_Asked] = field(default_factory=list[_Asked])
+    _asked: list[tuple[_Asked, asyncio.Future[_Told]]] = field(
+        default_factory=list[tuple[_Asked, "asyncio.Future[_Told]"]]
+    )
     _ended: list[_Ended] = field(default_factory=list[_Ended])
     _entering: asyncio.Task[None] | None = None
 
@@ -81,29 +88,38 @@ class Billing:
 
         Nobody is admitted before the transaction that holds it is committed: 503 where it cannot be.
         """
-        if self.ledger is None:
+        ledger, asked = self.ledger, (account, paths, dollars)
+        if ledger is None:
             return None
         if not account.limited:
             return Reservation(account, day_now())
-        answer: asyncio.Future[Reservation | Problem] = asyncio.get_running_loop().create_future()
-        self._asked.append((account, paths, dollars, answer))
-        self._enter_soon()
-        try:
-            told = await answer
-        except asyncio.CancelledError:
-            if not answer.cancelled():
-                self._give_back(answer.result())
-            raise
+        # At once: to share a commit with others is to wait for turns of a busy loop, which cost more.
+        told = (
+            await self._elsewhere(asked)
+            if ledger.remote
+            else self._entered(ledger, [asked], self._taken())[0]
+        )
         if isinstance(told, Problem):
             raise told
         return told
 
+    async def _elsewhere(self, asked: _Asked) -> _Told:
+        answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
+        self._asked.append((asked, answer))
+        self._enter_soon()
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled():
+                self._give_back(answer.result())
+            raise
+
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
-        """Enter what a request cost its account."""
+        """Enter what a request cost its account, soon."""
         self._ended.append((held, paths, dollars))
         self._enter_soon()
 
-    def _give_back(self, told: Reservation | Problem) -> None:
+    def _give_back(self, told: _Told) -> None:
         if isinstance(told, Reservation):
             self.settle(told, 0, 0.0)
 
@@ -112,34 +128,37 @@ class Billing:
             self._entering = asyncio.create_task(self._enter())
 
     async def _enter(self) -> None:
-        """Enter in one transaction all that came in one turn of the loop, for its commit costs most.
-
-        While a remote ledger is told of that in a thread, the next ones gather.
-        """
+        """Enter what waits: here after a moment, elsewhere in a thread, while the next ones gather."""
         ledger = self.ledger
         assert ledger is not None, "who holds or settles has one"
         while self._asked or self._ended:
-            asked, ended, self._asked, self._ended = self._asked, self._ended, [], []
-            if ledger.remote:
-                answers = await asyncio.to_thread(self._entered, ledger, asked, ended)
-            else:
-                answers = self._entered(ledger, asked, ended)
-            for (*_, answer), told in zip(asked, answers, strict=True):
+            if not ledger.remote:
+                await asyncio.sleep(SETTLING)
+                self._entered(ledger, [], self._taken())
+                continue
+            asked, self._asked = self._asked, []
+            given = [each for each, _ in asked]
+            told = await asyncio.to_thread(self._entered, ledger, given, self._taken())
+            for (_, answer), one in zip(asked, told, strict=True):
                 if answer.cancelled():
-                    self._give_back(told)
+                    self._give_back(one)
                 else:
-                    answer.set_result(told)
+                    answer.set_result(one)
         self._entering = None
+
+    def _taken(self) -> Sequence[_Ended]:
+        ended, self._ended = self._ended, []
+        return ended
 
     def _entered(
         self, ledger: AccountLedger, asked: Sequence[_Asked], ended: Sequence[_Ended]
-    ) -> Sequence[Reservation | Problem]:
-        """Return what became of each that asked."""
+    ) -> Sequence[_Told]:
+        """Enter who asks and what ended in one transaction; return what became of each that asked."""
         try:
             with ledger.transaction():
                 for each in ended:
                     ledger.settle(*each)
-                return [ledger.reserve(account, paths, dollars) for account, paths, dollars, _ in asked]
+                return [ledger.reserve(*each) for each in asked]
         except Exception as error:
             # Whatever went wrong, they wait for an answer.
             self.metrics.count("keff_spend_errors_total", len(ended))
