@@ -84,9 +84,11 @@ def field_notes(ballot: Ballot) -> Iterator[Note]:
     questions = [
         [answer for answer in question.answers if answer] for question in ballot.questions[:MOST_QUESTIONS]
     ]
-    given = [answer for question in questions for answer in question]
-    json = sum(is_document(answer) or only_object(answer) is not None for answer in given)
-    if "fields" in ballot.reading.space or 2 * json <= len(given):
+    given = Counter(answer for question in questions for answer in question)
+    json = sum(
+        times for answer, times in given.items() if is_document(answer) or only_object(answer) is not None
+    )
+    if "fields" in ballot.reading.space or 2 * json <= given.total():
         return
     voting = proposed_fields(questions)
     left_out = "; ".join(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,6 +109,11 @@ def beats_half(cap: int) -> FloatArray:
     return out[1:, 1:]
 
 
+# By the table of stops: an analysis makes the same rule many times, with other weights or
+# other numbers of paths in flight. Each is kept as long as a rule uses it.
+_AHEAD: WeakValueDictionary[bytes, NDArray[np.int16]] = WeakValueDictionary()
+
+
 def lookahead(stops: Table) -> NDArray[np.int16]:
     """Return for each cell the fewest further paths after which the rule could stop; 0 stops now.
 
@@ -115,6 +121,8 @@ def lookahead(stops: Table) -> NDArray[np.int16]:
     A further path is a vote for the leader, for the runner-up, or for neither (an abstention or another
     answer). No order of them stops earlier, whatever the rule, so drawing that many at once wastes none.
     """
+    if (known := _AHEAD.get(key := stops.tobytes())) is not None:
+        return known
     cap = len(stops) - 1
     # One cell of each layer lies beyond all counts, so that the last has neighbours: nothing stops there.
     ahead = np.full((cap + 1, cap + 2, cap + 2), cap + 1, np.int16)
@@ -125,7 +133,9 @@ def lookahead(stops: Table) -> NDArray[np.int16]:
         best = np.minimum(later[1:, :-1], later[:-1, :-1])
         np.minimum(best, later[:-1, 1:], out=best, where=behind)
         ahead[n, :-1, :-1] = np.where(stops[n], 0, best + 1)
-    return ahead[:, :-1, :-1].copy()
+    _AHEAD[key] = found = ahead[:, :-1, :-1].copy()
+    found.flags.writeable = False
+    return found
 
 
 class TablePolicy:
