@@ -1,11 +1,12 @@
-"""Run every benchmark in this folder in turn, and write what they print to docs/benchmarks.md.
+"""Run every benchmark in this folder in turn, and write what they claim to docs/benchmarks.md.
 
     python -m benchmarks [NAME ...] [--full]
 
-With names, their sections take the place of the old ones in the page, and the others stay as they were:
-each says with which version it was made. Without ``--full`` long simulations are shortened. Each benchmark is
-a process of its own. It prints what it likes; a line ``claim: what | measured | aim`` becomes a row of the
-summary, and ``skipped: why`` says that something it needs is not there.
+With names, their rows take the place of the old ones in the page, and the others stay as they were: each
+says with which version and when it was made. Without ``--full`` long simulations are shortened. Each
+benchmark is a process of its own. It prints what it likes; a line ``claim: what | measured | aim`` becomes a
+row of the page where it has an aim, ``note: text`` stands beside the command, and ``skipped: why`` says that
+something it needs is not there.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -53,25 +54,22 @@ PACKAGES = (
 )
 HEAD = """# Benchmarks
 
-Written by `make bench`. Ratios are measured side by side in one process group on one machine, so they mean
-more than the times beside them.
+`make bench` writes this page, and `python -m benchmarks NAME` the rows of one benchmark. A ratio is of two
+things measured side by side in one process group, so it means more than a time.
 """
 FAILED = ("exit code", "not finished in")
-MOST_LINES = 60
-"""Lines of a benchmark's output that the page shows."""
+TABLE = "## Aims and measurements\n"
+RUNS = "## How each was run\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one benchmark printed.
-
-    Its claims (what, measured, aim), why it or a part did not run, and its section.
-    """
+    """What one benchmark printed: its claims (what, measured, aim), how it was run, and all of its output."""
 
     name: str
     claims: tuple[tuple[str, str, str], ...]
-    skipped: tuple[str, ...]
-    section: str
+    run: str
+    output: str = ""
 
 
 def names() -> list[str]:
@@ -111,68 +109,48 @@ def _version(name: str) -> str:
 def run(name: str, full: bool, limit: float) -> Report:
     """Run one benchmark."""
     arguments = [] if full else SHORT.get(name, [])
-    started = time.perf_counter()
     text = _output([sys.executable, "-m", f"benchmarks.{name}", *arguments], limit)
-    seconds = time.perf_counter() - started
-    asked = f" {' '.join(arguments)}" if arguments else ""
-    how = f"`python -m benchmarks.{name}{asked}`, {seconds:.0f} s, keff {_version('keff')}"
-    return read(name, text, how)
+    asked = f"`{' '.join(arguments)}`, " if arguments else ""
+    return read(name, text, f"{asked}keff {_version('keff')}, {date.today():%-d %B %Y}")
 
 
 def read(name: str, text: str, how: str) -> Report:
-    """Sort what a benchmark printed into claims, what was skipped, and the rest for its section."""
+    """Sort what a benchmark printed into claims with an aim, and what is to be said of the run."""
     lines = text.splitlines()
-    claims = [line.removeprefix("claim:").split("|") for line in lines if line.startswith("claim:")]
-    skipped = [line.removeprefix("skipped:").strip() for line in lines if line.startswith("skipped:")]
-    skipped += [line for line in lines if line.startswith(FAILED)]
-    rest = [line for line in lines if not line.startswith("claim:")]
-    more = len(rest) - MOST_LINES
-    shown = rest if more <= 0 else [*rest[:MOST_LINES], f"... {more} more lines: run it to see them"]
-    body = "\n".join(shown)
-    section = f"### {name}\n\n{about(name)}\n\n{how}\n\n```text\n{body}\n```\n"
-    return Report(name, tuple(_three(parts) for parts in claims), tuple(skipped), section)
+    claims = [_three(line.removeprefix("claim:").split("|")) for line in lines if line.startswith("claim:")]
+    said = [line.partition(":")[2].strip() for line in lines if line.startswith(("note:", "skipped:"))]
+    said += [line for line in lines if line.startswith(FAILED)]
+    ends = "".join(f" {part.rstrip('.')}." for part in said)
+    return Report(name, tuple(claim for claim in claims if claim[2]), f"{about(name)} {how}.{ends}", text)
 
 
 def kept(text: str, replaced: Collection[str]) -> list[Report]:
     """Return what a page holds, without the benchmarks that were run anew and those that are no more."""
-    summary, _, details = text.partition("## Details\n")
-    parts = re.split(r"(?m)^### (\w+)\n", details)[1:]
-    sections = {name: f"### {name}\n{body}" for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    rows = [row.strip("| ").split(" | ") for row in summary.splitlines() if row.endswith(") |")]
+    table, _, runs = text.partition(RUNS)
+    rows = [row.strip("|").split("|") for row in table.splitlines() if row.count("|") == 5]
+    of = [(name, _three([what, measured, aim])) for name, what, measured, aim in rows]
     return [
-        Report(
-            name,
-            tuple(_three(row[:3]) for row in rows if row[-1].startswith(f"[{name}]")),
-            tuple(
-                line.removeprefix(f"- {name}: ")
-                for line in summary.splitlines()
-                if line.startswith(f"- {name}: ")
-            ),
-            section.rstrip("\n") + "\n",
-        )
-        for name, section in sections.items()
+        Report(name, tuple(claim for whose, claim in of if whose == name), said)
+        for name, said in re.findall(r"(?m)^- \*\*(\w+)\*\*: (.+)$", runs)
         if name in names() and name not in replaced
     ]
 
 
 def _three(parts: list[str]) -> tuple[str, str, str]:
-    what, measured, aim = ([part.strip() for part in parts] + ["", "–", "–"][len(parts) :])[:3]
+    what, measured, aim = ([part.strip() for part in parts] + ["", ""])[:3]
     return what, measured, aim
 
 
 def page(reports: list[Report], about_machine: str) -> str:
-    """Return the page: the machine, a row for each claim, what did not run, and the details."""
+    """Return the page: the machine, a row for each claim, and a line for each benchmark."""
     rows = [
-        f"| {what} | {measured} | {aim} | [{report.name}](#{report.name}) |"
+        f"|{report.name}|{what}|{measured}|{aim}|"
         for report in reports
         for what, measured, aim in report.claims
     ]
-    table = ["| what | measured | aim | benchmark |", "| --- | --- | --- | --- |", *rows]
-    idle = [f"- {report.name}: {why}" for report in reports for why in report.skipped]
-    parts = [HEAD, about_machine, "## Summary\n", "\n".join(table) + "\n"]
-    if idle:
-        parts += ["Not run, or not to the end:\n", "\n".join(idle) + "\n"]
-    return "\n".join([*parts, "## Details\n", *(report.section for report in reports)])
+    lines = [f"- **{report.name}**: {report.run}" for report in reports]
+    table = ["|benchmark|what|measured|aim|", "|---|---|---|---|", *rows]
+    return "\n".join([HEAD, about_machine, TABLE, *table, "", RUNS, *lines]) + "\n"
 
 
 def _output(command: list[str], limit: float) -> str:
@@ -218,10 +196,9 @@ def main() -> None:
     for name in chosen:
         print(f"{name} ...", flush=True)
         reports.append(run(name, options.full, options.seconds))
-        print(reports[-1].section, flush=True)
+        print(reports[-1].output, flush=True)
         whole = sorted([*old, *reports], key=lambda report: report.name)
         PAGE.write_text(page(whole, where), encoding="utf-8")
-    print(page(reports, where).partition("## Details")[0])
 
 
 if __name__ == "__main__":

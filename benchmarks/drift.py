@@ -144,17 +144,19 @@ def deployed(records: list[Record], runs: int, requests: int = 500) -> None:
         scores = {"first two": first_agree(2), "stop of the rule": stop_of(plans[pilot.name])}
         return alarms(pilot, traffic, scores | {"first four": first_agree(4)}, size, seed, requests)
 
+    alarmed = Counter[str]()
     for size in SIZES:
         hits = [run(*pairs[seed * 7 % len(pairs)], size, seed) for seed in range(runs)]
         quiet = [records[seed % len(records)] for seed in range(runs)]
         false = [run(record, record, size, 1000 + seed) for seed, record in enumerate(quiet)]
         for name in hits[0]:
-            print(
-                f"claim: change of agreement by .07 to .12 found within {requests} requests, recommended "
-                f"plans, pilot of {size}, score: {name} | {sum(hit[name] for hit in hits)} of {runs}, "
-                f"false alarms {sum(hit[name] for hit in false)} of {runs} | false: at most 5%",
-                flush=True,
-            )
+            found, wrong = sum(hit[name] for hit in hits), sum(hit[name] for hit in false)
+            alarmed[name.rpartition(", ")[2]] += wrong
+            print(f"pilot of {size}, {name}: found {found} of {runs}, false {wrong} of {runs}", flush=True)
+    whole = runs * len(SIZES) * len(hits[0]) // len(alarmed)
+    for way, wrong in alarmed.items():
+        what = f"false alarms in {requests} requests, recommended plans, {way}"
+        print(f"claim: {what} | {wrong} of {whole:,} | at most 5%")
 
 
 def on_arrival(width: int, runs: int, requests: int = 300) -> None:

@@ -226,7 +226,7 @@ def agreement(shared: Path, show: bool) -> None:
                     wrong[(row["id"], gold, answer or "", f"given {score}")] += 1
         aim = "98%" if name == "math" else "99%"
         print(
-            f"claim: {pattern} as {name}: same verdict on {total:,} recorded answers | "
+            f"claim: {pattern} as {name}, {total:,} recorded scores met | "
             f"{100 * agreed / total:.2f}% "
             f"| at least {aim}"
         )

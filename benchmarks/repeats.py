@@ -77,7 +77,7 @@ def noise(workloads: list[Record], turns: int, rng: np.random.Generator) -> None
 
 def print_claim(what: str, measured: str, aim: str) -> None:
     """Print a row of the summary."""
-    print(f"claim: {what}, {len(WORKLOADS)} recorded workloads | {measured} | {aim}")
+    print(f"claim: {what} | {measured} | {aim}")
 
 
 WORKLOADS: list[Record] = []
@@ -278,6 +278,7 @@ def main() -> None:
         print(f"skipped: the recorded generations are not in {RECORDED}")
         return
     WORKLOADS.extend(records(10))
+    print(f"note: {len(WORKLOADS)} recorded workloads")
     rng = np.random.default_rng(0)
     noise(WORKLOADS, turns, rng)
     pass_powers(WORKLOADS, turns, rng)
