@@ -12,6 +12,7 @@ import pytest
 import command_line
 from keff.plan import Plan
 from keff.policy import parse_policy
+from keff.sampling.store import Run
 
 pytestmark = pytest.mark.slow
 
@@ -218,12 +219,31 @@ def test_one_budget_stops_all_branches_level(tmp_path: Path) -> None:
         file = tmp_path / f"{name}.toml"
         file.write_text(f'engine = "fake"\nmodel = "{name}"\n[engine_option]\nseed = {seed}\n')
         files += ["--branch", file]
-    done = command_line.keff(
+    wishes = [
         "pilot", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run",
         "--n", "64", "--token-budget", "6000", "--concurrency", "1", "--json",
-    )  # fmt: skip
+    ]  # fmt: skip
+    done = command_line.keff(*wishes)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["n"] >= 14
+    # It goes on with what is left, which is nothing: one budget for both sessions. A larger one draws on.
+    held = tokens_of(tmp_path / "run")
+    assert 6000 <= held < 6500
+    again = command_line.keff(*wishes)
+    assert again.returncode == 0 and "token budget of 6,000 is spent by all branches" in again.stderr
+    assert tokens_of(tmp_path / "run") == held
+    more = command_line.keff(*wishes[:-4], "8000", *wishes[-3:])
+    assert more.returncode == 0 and 8000 <= tokens_of(tmp_path / "run") < 8500
+
+
+def tokens_of(pilot: Path) -> int:
+    """Count the tokens that the runs of a pilot hold."""
+    total = 0
+    for folder in pilot.iterdir():
+        with Run.open(folder) as run:
+            held = run.count()
+        total += held["tokens"] + held["prompt_tokens"]
+    return total
 
 
 @pytest.mark.parametrize(

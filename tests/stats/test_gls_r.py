@@ -13,14 +13,13 @@ from keff.stats.branches.gls import (
 )
 
 
-def embeddings(sigma, problems, dims, seed, tau=2.0, gains=None):
-    """e_k = g_k s + error, error ~ N(0, sigma) across slots, s ~ N(0, tau^2), slot offsets on top."""
+def embeddings(sigma, problems, dims, seed, tau=2.0):
+    """e_k = s + error, error ~ N(0, sigma) across slots, s ~ N(0, tau^2), slot offsets on top."""
     rng = np.random.default_rng(seed)
     k = sigma.shape[0]
-    g = np.ones(k) if gains is None else gains
     signal = tau * rng.normal(size=(problems, 1, dims))
     error = np.einsum("kj,tjd->tkd", np.linalg.cholesky(sigma), rng.normal(size=(problems, k, dims)))
-    return g[:, None] * signal + error + 5 * rng.normal(size=(1, k, dims))
+    return signal + error + 5 * rng.normal(size=(1, k, dims))
 
 
 SIGMA = np.diag([0.1, 1.0, 2.0, 4.0]) + 0.05
@@ -40,12 +39,6 @@ def test_learned_weights_reach_nearly_the_optimal_risk():
     # The held-out difference is the difference of risks: the signal's variance cancels.
     got = choice.held_out - choice.held_out_uniform
     assert got == pytest.approx(optimal - uniform, rel=0.2)
-
-
-def test_gains_are_used():
-    g = np.array([0.5, 1.0, 1.5, 2.0])
-    weights = gls_r_weights(embeddings(SIGMA, 3000, 20, 3, gains=g), 0.0, g)
-    np.testing.assert_allclose(weights, gls_weights(SIGMA, g), atol=0.02)
 
 
 def test_exchangeable_slots_keep_uniform_weights():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keff import files
@@ -23,7 +23,7 @@ from keff.reading.join import align
 from keff.reading.open import Opening, open_record
 from keff.sampling import RUN_FILE
 from keff.sampling.branches import BranchSampler, sample_branches
-from keff.sampling.cost import Price
+from keff.sampling.cost import FREE, Price, Usage
 from keff.sampling.job import Job, configuration
 from keff.sampling.orders import Halt, Progress
 from keff.sampling.store import Run
@@ -71,17 +71,61 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
 
 
 @dataclass(slots=True)
-class _Purse:
-    """What is left of the total: tokens and dollars, None for no limit."""
+class _Total:
+    """The one limit of all branches in tokens or dollars (None: none), and what their runs hold [branch]."""
 
     tokens: int | None
     dollars: float | None
+    prices: dict[str, Price | None]
+    spent: dict[str, Usage]
 
-    @property
-    def empty(self) -> bool:
-        return (self.tokens is not None and self.tokens < 1) or (
-            self.dollars is not None and self.dollars <= 0
+    @classmethod
+    def of(cls, branches: Mapping[str, Wishes]) -> _Total:
+        """Begin with what was spent before: a run that goes on has no new budget."""
+        first = next(iter(branches.values()))
+        prices = {name: limits(own).price for name, own in branches.items()}
+        held = {name: _held(own.run) for name, own in branches.items()}
+        return cls(first.token_budget, first.max_cost, prices, held)
+
+    def left(self) -> tuple[int | None, float | None]:
+        """Return the tokens and dollars that are left."""
+        tokens = (
+            None
+            if self.tokens is None
+            else self.tokens - sum(used.prompt + used.output for used in self.spent.values())
         )
+        if self.dollars is None:
+            return tokens, None
+        paid = (used.dollars(self.prices[name] or FREE) for name, used in self.spent.items())
+        return tokens, self.dollars - sum(paid)
+
+    def reason(self) -> str | None:
+        """Return why nothing more may be drawn, or None."""
+        tokens, dollars = self.left()
+        if tokens is not None and tokens < 1:
+            return f"the token budget of {self.tokens:,} is spent by all branches together"
+        if dollars is not None and dollars <= 0:
+            return f"the cost limit of ${self.dollars:g} is reached by all branches together"
+        return None
+
+    def halt(self, name: str) -> Halt:
+        """Return the rule that stops a branch when all of them together reach the total."""
+        before = self.spent[name]
+
+        def reason(progress: Progress) -> str | None:
+            self.spent[name] = before + usage(progress)
+            return self.reason()
+
+        return reason
+
+
+def _held(folder: Path) -> Usage:
+    """Return the tokens that a run was billed for so far."""
+    if not (folder / RUN_FILE).exists():
+        return Usage()
+    with Run.open(folder) as run:
+        held = run.count()
+    return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"])
 
 
 def draw_branches(
@@ -94,8 +138,7 @@ def draw_branches(
     branches that are not worth their cost beside a cheaper one are drawn no further, unless
     ``keep_all``; their run folders say so, and a resumed pilot leaves them as they are.
     """
-    first = next(iter(branches.values()))
-    purse = _Purse(first.token_budget, first.max_cost)
+    first, total = next(iter(branches.values())), _Total.of(branches)
     wanted = dict(branches)
     sizes, together, drawn = _rounds(first.n), Together(), dict[str, tuple[Job, Progress]]()
     for number, size in enumerate(sizes):
@@ -106,21 +149,29 @@ def draw_branches(
             dropped = (together.held.get(own.run, 0) for name, own in wanted.items() if name not in going)
             together.wanted = sum(first.n * own.k for own in going.values()) + sum(dropped)
         for name, wishes in going.items():
-            if purse.empty:
+            if total.reason():
                 break
             k = min(wishes.k, FIRST_PATHS) if number == 0 else wishes.k
             own = replace(wishes, n=size, k=k, yes=wishes.yes or number > 0)
-            job, now = _draw(own, purse, together)
+            tokens, dollars = total.left()
+            job, now = sample_as_wished(replace(own, token_budget=tokens, max_cost=dollars), together)
+            total.spent[name] = _held(own.run)
             drawn[name] = job, now.after(drawn[name][1]) if name in drawn else now
-        if keep_all or size not in LOOKS or size == sizes[-1] or purse.empty or len(going) < 2:
+        if keep_all or size not in LOOKS or size == sizes[-1] or total.reason() or len(going) < 2:
             continue
         _drop_beaten(going, size, prices)
-    for job, progress in drawn.values():
-        report(job, progress, json=False)
+    _tell(drawn.values(), total)
     if keep_all:
         for wishes in branches.values():
             (wishes.run / DROPPED).unlink(missing_ok=True)
     return [wishes.run for wishes in branches.values()]
+
+
+def _tell(drawn: Iterable[tuple[Job, Progress]], total: _Total) -> None:
+    for job, progress in drawn:
+        report(job, progress, json=False)
+    if why := total.reason():
+        note(f"{why}; what was drawn before counts")
 
 
 def _rounds(n: int | None) -> list[int | None]:
@@ -157,17 +208,6 @@ def dropped_by(run: Path) -> str | None:
         raise UsageError(f"{mark}: not what a pilot writes; remove it to count the branch in full") from None
 
 
-def _draw(wishes: Wishes, purse: _Purse, together: Together) -> tuple[Job, Progress]:
-    own = replace(wishes, token_budget=purse.tokens, max_cost=purse.dollars)
-    job, drawn = sample_as_wished(own, together)
-    if purse.tokens is not None:
-        purse.tokens -= drawn.tokens + drawn.prompt_tokens
-    price = limits(own).price
-    if purse.dollars is not None and price is not None:
-        purse.dollars -= usage(drawn).dollars(price)
-    return job, drawn
-
-
 def _fewer_of_the_dear(branches: Mapping[str, Wishes]) -> dict[str, Wishes]:
     cost = {name: _path_cost(wishes) for name, wishes in branches.items()}
     cheapest = min((value for value in cost.values() if value > 0), default=0.0)
@@ -199,36 +239,12 @@ def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, Progress]:
     if any(is_paid(own) for own in branches.values()) and not wishes.yes:
         raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
     policy = parse_policy(wishes.policy or "")
-    till = _Till(_Purse(wishes.token_budget, wishes.max_cost))
+    total = _Total.of(branches)
     jobs: dict[str, Job] = {}
     for name, own in branches.items():
         job = replace(own, policy=None).job()
-        jobs[name] = replace(job, order=replace(job.order, halt=till.halt(name, limits(own).price)))
+        jobs[name] = replace(job, order=replace(job.order, halt=total.halt(name)))
     return asyncio.run(_sample(jobs, policy))
-
-
-@dataclass(slots=True)
-class _Till:
-    """Counts what all branches spent against one purse."""
-
-    purse: _Purse
-    tokens: dict[str, int] = field(default_factory=dict[str, int])
-    dollars: dict[str, float] = field(default_factory=dict[str, float])
-
-    def halt(self, name: str, price: Price | None) -> Halt:
-        """Return the rule that stops a branch when all of them together reach the total."""
-
-        def reason(progress: Progress) -> str | None:
-            self.tokens[name] = progress.tokens + progress.prompt_tokens
-            self.dollars[name] = 0.0 if price is None else usage(progress).dollars(price)
-            most, dollars = self.purse.tokens, self.purse.dollars
-            if most is not None and sum(self.tokens.values()) >= most:
-                return f"the token budget of {most:,} is spent by all branches together"
-            if dollars is not None and sum(self.dollars.values()) >= dollars:
-                return f"the cost limit of ${dollars:g} is reached by all branches together"
-            return None
-
-        return reason
 
 
 async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress]:

@@ -41,6 +41,10 @@ class Usage:
     cached: int = 0
     output: int = 0
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return the tokens of both."""
+        return Usage(self.prompt + other.prompt, self.cached + other.cached, self.output + other.output)
+
     def dollars(self, price: Price) -> float:
         """Return (prompt - cached) p + cached q + output r, with prices per million tokens."""
         cached = price.prompt if price.cached is None else price.cached

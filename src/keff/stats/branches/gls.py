@@ -42,14 +42,14 @@ def slot_covariance(embeddings: ArrayLike) -> FloatArray:
     return flat @ flat.T / (problems * dims)
 
 
-def gls_r_weights(embeddings: ArrayLike, ridge: float, gains: ArrayLike | None = None) -> FloatArray:
+def gls_r_weights(embeddings: ArrayLike, ridge: float) -> FloatArray:
     """Return the paper's regularised empirical weights (Eq. 11), [K], from embeddings [T, K, D].
 
     Sigma is ``slot_covariance``; ``ridge`` is lambda in units of the mean slot variance, infinite for no
-    covariance at all (maximum ratio combining; uniform for equal gains). Raises ValueError for a negative
+    covariance at all, which leaves uniform weights; all gains are one. Raises ValueError for a negative
     ridge or when the regularised matrix is singular.
     """
-    return _ridge_weights(slot_covariance(embeddings), ridge, gains)
+    return _ridge_weights(slot_covariance(embeddings), ridge)
 
 
 def choose_ridge(
@@ -68,7 +68,7 @@ def choose_ridge(
     problems, k = e.shape[:2]
     if problems < 2 * folds or folds < 2:
         raise ValueError(f"{problems} problems are too few for {folds} folds of at least two")
-    uniform = unbiased_uniform(np.ones(k))
+    uniform = np.full(k, 1.0 / k)
     parts = np.array_split(rng.permutation(problems), folds)
     tests = [slot_covariance(e[part]) for part in parts]
     trains = [slot_covariance(np.delete(e, part, axis=0)) for part in parts]
@@ -79,25 +79,25 @@ def choose_ridge(
     se = float(difference.std(ddof=1) / np.sqrt(folds))
     held_out = (float(fits[ridge].mean()), float(plain.mean()), se)
     if float(difference.mean()) < -se:
-        return RidgeChoice(ridge, _ridge_weights(slot_covariance(e), ridge, None), *held_out)
+        return RidgeChoice(ridge, _ridge_weights(slot_covariance(e), ridge), *held_out)
     return RidgeChoice(None, uniform, *held_out)
 
 
 def _held_out(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -> FloatArray:
     try:
-        fitted = [_ridge_weights(train, ridge, None) for train in trains]
+        fitted = [_ridge_weights(train, ridge) for train in trains]
     except ValueError:
         return np.full(len(tests), np.nan)
     return np.array([risk(w, test) for w, test in zip(fitted, tests, strict=True)])
 
 
-def _ridge_weights(sigma: FloatArray, ridge: float, gains: ArrayLike | None) -> FloatArray:
+def _ridge_weights(sigma: FloatArray, ridge: float) -> FloatArray:
     if not ridge >= 0:
         raise ValueError("a ridge must be zero or more")
     k = sigma.shape[0]
     if np.isinf(ridge):
-        return mrc_weights(np.ones(k) if gains is None else gains)
-    return gls_weights(sigma + ridge * float(np.trace(sigma)) / k * np.eye(k), gains)
+        return np.full(k, 1.0 / k)
+    return gls_weights(sigma + ridge * float(np.trace(sigma)) / k * np.eye(k))
 
 
 def _embeddings(embeddings: ArrayLike) -> FloatArray:
@@ -134,22 +134,6 @@ def risk(weights: ArrayLike, sigma: ArrayLike) -> float:
     """Return w' Sigma w, the mean squared error of the combination with unbiased ``weights`` [K]."""
     w = np.asarray(weights, float)
     return float(w @ np.asarray(sigma, float) @ w)
-
-
-def mrc_weights(gains: ArrayLike) -> FloatArray:
-    """Return g/(g'g) [K]: the optimum under white noise, maximum ratio combining."""
-    g = np.asarray(gains, float)
-    if g.ndim != 1 or not np.any(g) or not np.all(np.isfinite(g)):
-        raise ValueError("gains must be a vector of finite numbers, not all zero")
-    return g / (g @ g)
-
-
-def unbiased_uniform(gains: ArrayLike) -> FloatArray:
-    """Return the equal weights [K] with g'w = 1; ValueError when the gains sum to zero."""
-    g = np.asarray(gains, float)
-    if abs(g.sum()) <= SINGULAR * np.abs(g).sum():
-        raise ValueError("gains that sum to zero leave no unbiased equal weights to compare with")
-    return np.full(g.size, 1.0 / g.sum())
 
 
 def _checked(sigma: ArrayLike, gains: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
