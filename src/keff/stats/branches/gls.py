@@ -96,7 +96,7 @@ def _ridge_weights(sigma: FloatArray, ridge: float) -> FloatArray:
         raise ValueError("a ridge must be zero or more")
     k = sigma.shape[0]
     if np.isinf(ridge):
-        return np.full(k, 1.0 / k)
+        return np.array([1.0 / k] * k)
     return gls_weights(sigma + ridge * float(np.trace(sigma)) / k * np.eye(k))
 
 
