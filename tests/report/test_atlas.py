@@ -80,8 +80,7 @@ def test_fewer_than_eight_paths_are_their_own_reference(tmp_path: Path) -> None:
     assert entry.paths_saved.value == pytest.approx(1 - entry.mean_paths.value / 5)
     assert entry.tokens_saved is None
     page = to_page(EMPTY.added({}, [entry]))
-    assert f"{100 * entry.vote.value:.1f} [" in page
-    assert "] (5 paths) |" in page
+    assert f"|{100 * entry.vote.value:.1f} (5 paths)|" in page
     assert "Of 8 paths" not in page
 
 

@@ -18,7 +18,7 @@ from keff import files
 from keff.analysis.atlas import TODAY, AtlasEntry
 from keff.analysis.results.words import points
 from keff.errors import UsageError
-from keff.records import Interval, Json, Result, number, plain
+from keff.records import Interval, Json, Result, plain
 from keff.report.figures import Spec, dressed, layer, quantity, series
 
 # Points on a side of each panel.
@@ -189,14 +189,12 @@ HEADERS = (
     "model",
     "size",
     "c",
-    "ceiling",
     "one path, %",
     f"{TODAY} paths, %",
     "decision",
     "keff's rule",
     "its paths",
     "accuracy, points",
-    "paths saved, %",
     "tokens saved, %",
 )
 
@@ -205,8 +203,8 @@ TEMPLATE = Path(__file__).parent / "templates" / "atlas.md"
 
 def to_page(atlas: Atlas) -> str:
     """Return the page: what the lines say together, the table, how to add to it, and the sources."""
-    head = "| " + " | ".join(HEADERS) + " |\n|---|---|" + "---:|" * 5 + "---|---|" + "---:|" * 4 + "\n"
-    rows = ("| " + " | ".join(map(_escaped, _cells(entry))) + " |\n" for entry in atlas.entries)
+    head = f"|{'|'.join(HEADERS)}|\n|---|---|{'---:|' * 4}---|---|{'---:|' * 3}\n"
+    rows = (f"|{'|'.join(map(_escaped, _cells(entry)))}|\n" for entry in atlas.entries)
     return (
         TEMPLATE.read_text("utf-8")
         .format(
@@ -255,24 +253,16 @@ def _cells(entry: AtlasEntry) -> list[str]:
     return [
         entry.dataset,
         f"{entry.model}, {entry.setting}" if entry.setting else entry.model,
-        f"{entry.questions:,} × {entry.paths}",
+        f"{entry.questions:,}×{entry.paths}",
         entry.c.text(),
-        "none" if entry.ceiling is None else number(entry.ceiling.value),
-        _share(entry.p),
-        f"{_share(entry.vote)}{fewer}",
+        f"{100 * entry.p.value:.1f}",
+        f"{100 * entry.vote.value:.1f}{fewer}",
         entry.verdict or "–",
         "–" if entry.verdict is None else f"`{entry.policy}`",
         "–" if entry.mean_paths is None else f"{entry.mean_paths.value:.1f}",
         points(entry.points),
-        *(_share(saved, digits=0) for saved in (entry.paths_saved, entry.tokens_saved)),
+        "–" if entry.tokens_saved is None else f"{100 * entry.tokens_saved.value:.0f}",
     ]
-
-
-def _share(value: Interval | None, *, digits: int = 1) -> str:
-    if value is None:
-        return "–"
-    exact = value.lo == value.hi
-    return (f"{value.value:.{digits}%}" if exact else value.percent(digits)).replace("%", "")
 
 
 def _escaped(cell: str) -> str:
