@@ -256,7 +256,7 @@ def _cells(entry: AtlasEntry) -> list[str]:
         f"{entry.questions:,}×{entry.paths}",
         entry.c.text(),
         f"{100 * entry.p.value:.1f}",
-        f"{100 * entry.vote.value:.1f}{fewer}",
+        "–" if entry.vote is None else f"{100 * entry.vote.value:.1f}{fewer}",
         entry.verdict or "–",
         "–" if entry.verdict is None else f"`{entry.policy}`",
         "–" if entry.mean_paths is None else f"{entry.mean_paths.value:.1f}",
