@@ -155,7 +155,7 @@ def test_a_broken_file_of_our_own_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(plugins, "__file__", str(tmp_path / "plugins.py"))
     assert plugins.summaries("task") == {
         "torn": "broken: invalid syntax (<unknown>, line 1)",
-        "empty": "broken: it has no function task",
+        "empty": "broken: it has no task",
         "fine": "A fine task.",
     }
 

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -161,7 +162,8 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
     tried: dict[str, str] = {}
     for known in [name] if name else _readers():
         try:
-            lacking = [OPTIONS[option] for option in given if option not in plugins.options("log", known)]
+            takes = signature(plugins.factory("log", known)).parameters
+            lacking = [OPTIONS[option] for option in given if option not in takes]
             if lacking:
                 tried[known] = f"it takes no {lacking[0]}"
                 continue

@@ -1,8 +1,8 @@
 """Find and load plugins by kind and name: files in the plural folders, and entry points of other packages.
 
-A plugin of kind ``task`` is a module that has a callable ``task(**options)``; likewise ``engine``,
-``policy`` and ``log``. Other packages add theirs with an entry point in the group ``keff.tasks`` (or
-``keff.engines``, ...) whose object is that callable.
+A plugin of kind ``task`` is a module that has a callable ``task(**options)``, a class or a function; likewise
+``engine``, ``policy``, ``log`` and ``space``. Other packages add theirs with an entry point in the group
+``keff.tasks`` (or ``keff.engines``, ...) whose object is that callable.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def declares(kind: Kind, name: str, attribute: str) -> bool:
 
 
 def options(kind: Kind, name: str) -> set[str]:
-    """Return the names of a plugin's options, without importing its file."""
+    """Return the names of the options of a plugin that is a function, without importing its file."""
     made_by = _point(kind, name).attr
     functions = (node for node in _source(kind, name).body if isinstance(node, ast.FunctionDef))
     return {
@@ -212,12 +212,16 @@ def _source(kind: Kind, name: str) -> ast.Module:
         return ast.Module([], [])
 
 
+def _targets(statement: ast.stmt) -> list[str]:
+    """Return the names that a statement gives a value to."""
+    if isinstance(statement, ast.AnnAssign):
+        return [ast.unparse(statement.target)]
+    return list(map(ast.unparse, statement.targets)) if isinstance(statement, ast.Assign) else []
+
+
 def _sets_true(statement: ast.stmt, attribute: str) -> bool:
-    if not isinstance(statement, ast.Assign | ast.AnnAssign):
-        return False
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    is_true = isinstance(statement.value, ast.Constant) and statement.value.value is True
-    return is_true and any(isinstance(target, ast.Name) and target.id == attribute for target in targets)
+    value = getattr(statement, "value", None)
+    return attribute in _targets(statement) and isinstance(value, ast.Constant) and value.value is True
 
 
 def _reason(error: Exception) -> str:
@@ -231,8 +235,8 @@ def _first_line_of(file: Path, kind: Kind) -> str:
         tree = ast.parse(file.read_text("utf-8"))
     except (SyntaxError, ValueError) as error:
         return f"broken: {error}"
-    if not any(getattr(node, "name", None) == kind for node in tree.body):
-        return f"broken: it has no function {kind}"
+    if not any(kind in (getattr(node, "name", None), *_targets(node)) for node in tree.body):
+        return f"broken: it has no {kind}"
     return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 

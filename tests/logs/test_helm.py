@@ -98,8 +98,8 @@ def test_failed_and_perturbed_requests_are_left_out_and_counted(tmp_path: Path) 
     record = open_record(log(tmp_path, [*good, failed, perturbed]), Opening(answer_space="numeric"))
     said = [note.message for note in record.ballot.notes if note.code == "left_out"]
     assert len(said) == 2
-    assert "1 requests are left out: each failed" in said
-    with pytest.raises(LogError, match=r"no request can be used: 1 times it failed"):
+    assert "1 paths are left out: each failed" in said
+    with pytest.raises(LogError, match=r"no path can be used: 1 times it failed"):
         open_record(log(tmp_path / "none", [failed]), Opening(answer_space="numeric"))
 
 

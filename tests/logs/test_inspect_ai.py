@@ -61,8 +61,8 @@ def test_failed_and_unscored_samples_are_left_out_and_counted(tmp_path: Path) ->
     found = list(find_log(file).questions(file, tell=notes.append))
     assert sum(len(one.answers) for one in found) == len(names) - 2
     assert sorted(note.message for note in notes) == [
-        "1 samples are kept out: each ended in an error",
-        "1 samples are kept out: each has no score",
+        "1 samples are left out: each ended in an error",
+        "1 samples are left out: each has no score",
     ]
 
 

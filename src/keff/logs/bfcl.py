@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import UsableRows, spoken
-from keff.logs.parts.lines import first_row, json_lines
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import PathReader, UsableRows, spoken
+from keff.logs.parts.lines import json_lines, refusal
 from keff.logs.parts.values import number_or_none
 
 SUFFIX = "_result.json"
 
 
-class Bfcl:
+class Bfcl(PathReader):
     """Reader of ``result/MODEL/.../BFCL_*_result.json``, as bfcl-eval writes it.
 
     One file is one run, with one path per question: put repeats side by side with ``keff join``. Correctness
@@ -26,10 +25,7 @@ class Bfcl:
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return row
-        return None if "id" in row and "result" in row else "the first line has no id with a result"
+        return refusal(path, ("id", "result"))
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself: the model, by the folder of results."""
@@ -37,13 +33,13 @@ class Bfcl:
         known = folders.index("result") + 1 if "result" in folders else len(folders)
         return LogInfo(model=folders[known] if known < len(folders) else None)
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        kept, failed = UsableRows(), _failed(path)
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep every answer."""
+        failed = _failed(path)
         for where, row in json_lines(path, tell):
             if row.get("id") is None or "result" not in row:
                 raise LogError(f"{where}: it has no id with a result")
-            name, seconds = row["id"], number_or_none(row.get("latency"))
+            name = row["id"]
             kept.add(
                 where,
                 {
@@ -52,11 +48,10 @@ class Bfcl:
                     "correct": None if failed is None else int(name not in failed),
                     "tokens": number_or_none(row.get("output_token_count")),
                     "prompt_tokens": number_or_none(row.get("input_token_count")),
-                    "seconds": seconds,
+                    "seconds": number_or_none(row.get("latency")),
                 },
                 name,
             )
-        yield from kept.questions(tell, texts=texts)
 
 
 def _failed(path: Path) -> set[object] | None:
@@ -75,6 +70,4 @@ def _failed(path: Path) -> set[object] | None:
     return {row.get("id") for row in rows[1:] if row.get("valid") is not True}
 
 
-def log() -> Bfcl:
-    """Make the reader."""
-    return Bfcl()
+log = Bfcl

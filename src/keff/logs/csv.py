@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import UTF_16, LogInfo, Tell, is_utf16, unheard
-from keff.logs.parts.columns import Layout, lay_out, parse_columns
+from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
 from keff.logs.parts.tabled import Row, TableLog
 from keff.logs.parts.values import optional_text
@@ -157,6 +157,4 @@ def _ends_with_newline(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def log(columns: str | Mapping[str, str] | None = None) -> CsvLog:
-    """Make the reader; ``columns`` maps words to columns, as in ``id=question_id,answer=prediction``."""
-    return CsvLog(parse_columns(columns) if isinstance(columns, str) else columns)
+log = CsvLog

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, questions_of, verdict
-from keff.logs.parts.lines import Row, first_row, json_lines
+from keff.logs.parts.foreign import Canonical, Graded, questions_of, verdict
+from keff.logs.parts.lines import Row, json_lines, refusal
 from keff.logs.parts.values import inner, known_task
-from keff.records import Note
 
 
-class EvalScope:
+class EvalScope(Graded):
     """Reader of EvalScope's reviews, since version 1.0.
 
     Samples of one ``group_id`` are the repeats of a question. The answer is the extracted prediction, and the
@@ -23,18 +23,9 @@ class EvalScope:
 
     name = "evalscope"
 
-    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
-        self.scorer = scorer
-        self.threshold = threshold
-
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return row
-        if "index" not in row or not inner(row, "sample_score", "score"):
-            return "the first line has no index and no sample_score"
-        return None
+        return refusal(path, ("index", "sample_score"))
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
@@ -42,20 +33,16 @@ class EvalScope:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        heard: list[Note] = []
+        return questions_of(partial(self._rows, path), tell, texts=texts)
 
-        def rows() -> Iterator[tuple[str, Canonical]]:
-            grouped: bool | None = None
-            for where, row in json_lines(path, heard.append):
-                here = inner(row, "sample_score").get("group_id") is not None
-                grouped = here if grouped is None else grouped
-                if here != grouped:
-                    raise LogError(f"{where}: some lines have a group_id and others have none")
-                yield where, self._canonical(where, row)
-
-        yield from questions_of(rows, texts=texts)
-        for note in dict.fromkeys(heard):
-            tell(note)
+    def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, Canonical]]:
+        grouped: bool | None = None
+        for where, row in json_lines(path, tell):
+            here = inner(row, "sample_score").get("group_id") is not None
+            grouped = here if grouped is None else grouped
+            if here != grouped:
+                raise LogError(f"{where}: some lines have a group_id and others have none")
+            yield where, self._canonical(where, row)
 
     def _canonical(self, where: str, row: Row) -> Canonical:
         sample = inner(row, "sample_score")
@@ -96,6 +83,4 @@ def _prompt(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def log(scorer: str | None = None, threshold: float | None = None) -> EvalScope:
-    """Make the reader; ``scorer`` names a metric, and from ``threshold`` on a score is right."""
-    return EvalScope(scorer, threshold)
+log = EvalScope

@@ -41,14 +41,13 @@ class EveryEvalEver:
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        heard: list[Note] = []
         failed: set[str] = set()
         again: set[str] = set()
 
-        def rows() -> Iterator[tuple[str, Canonical]]:
+        def rows(heard: Tell) -> Iterator[tuple[str, Canonical]]:
             first: str | None = None
             seen: set[str] = set()
-            for where, row in json_lines(path, heard.append):
+            for where, row in json_lines(path, heard):
                 name = str(row.get("evaluation_name"))
                 first = first or name
                 if name != first:
@@ -65,9 +64,7 @@ class EveryEvalEver:
                 seen.add(mark)
                 yield where, _canonical(where, row)
 
-        yield from questions_of(rows, texts=texts)
-        for note in dict.fromkeys(heard):
-            tell(note)
+        yield from questions_of(rows, tell, texts=texts)
         if again:
             text = f"{len(again)} lines repeat an earlier line in every field; each counts as a path"
             tell(Note("identical_lines", text))
@@ -115,6 +112,4 @@ def _extracted(value: object) -> object:
     return next((entry.get("extracted_value") for entry in reversed(named) if entry.get("is_terminal")), None)
 
 
-def log() -> EveryEvalEver:
-    """Make the reader."""
-    return EveryEvalEver()
+log = EveryEvalEver

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.lines import whole_json
-from keff.logs.parts.values import inner, known_task, number_or_none, optional_text
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import PathReader, UsableRows
+from keff.logs.parts.lines import head_of, whole_json
+from keff.logs.parts.values import inner, known_task, optional_text
 from keff.narrow import fields, items
-from keff.records import Note
 
 # Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
@@ -20,19 +18,7 @@ ALIASES = {"gsm": "gsm8k"}
 Entry = Mapping[str, object]
 
 
-@dataclass(slots=True)
-class _InstancePaths:
-    """What was drawn for one instance, one entry per path."""
-
-    first: Entry
-    texts: list[str] = field(default_factory=list[str])
-    slots: list[int] = field(default_factory=list[int])
-    tokens: list[float | None] = field(default_factory=list[float | None])
-    seconds: list[float | None] = field(default_factory=list[float | None])
-    cut: list[int] = field(default_factory=list[int])
-
-
-class Helm:
+class Helm(PathReader):
     """Reader of the ``scenario_state.json`` that ``helm-run`` leaves in each run's folder.
 
     Repeats are ``num_outputs`` completions per request and ``num_trials`` requests per instance; in-context
@@ -46,14 +32,10 @@ class Helm:
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        if not path.is_file():
-            return "not a file"
-        with path.open("rb") as file:
-            # The specification of the adapter comes first in what HELM writes.
-            head = file.read(4096)
-        if not head.lstrip().startswith(b"{") or b'"adapter_spec"' not in head:
-            return 'no object with "adapter_spec"'
-        return None
+        # The specification of the adapter comes first in what HELM writes.
+        head = head_of(path)[:4096]
+        is_state = head.startswith(b"{") and b'"adapter_spec"' in head
+        return None if is_state else 'no object with "adapter_spec"'
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
@@ -62,61 +44,54 @@ class Helm:
         task = known_task(ALIASES.get(scenario, scenario))
         return LogInfo(task, model=optional_text(spec.get("model_deployment") or spec.get("model")))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        left_out: Counter[str] = Counter()
-        groups: dict[str, _InstancePaths] = {}
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the completions of the requests that can be used."""
+        del tell
         seen: set[tuple[object, ...]] = set()
         states = _content(path).get("request_states")
         if not items(states):
             raise LogError(f"{path}: request_states must be a list of requests")
+        trials = {str(fields(value).get("train_trial_index")) for value in items(states)}
         for number, value in enumerate(items(states)):
-            _add(f"{path}: request {number}", fields(value), groups, seen, left_out)
-        if not groups and left_out:
-            reasons = ", ".join(f"{count} times it {reason}" for reason, count in left_out.items())
-            raise LogError(f"{path}: no request can be used: {reasons}")
-        for name, paths in groups.items():
-            yield _question(name, paths, texts=texts)
-        for reason, count in left_out.items():
-            tell(Note("left_out", f"{count} requests are left out: each {reason}"))
+            _add(kept, f"{path}: request {number}", fields(value), seen, several=len(trials) > 1)
 
 
 def _content(path: Path) -> Entry:
     return fields(whole_json(path))
 
 
-def _add(
-    where: str,
-    state: Entry,
-    groups: dict[str, _InstancePaths],
-    seen: set[tuple[object, ...]],
-    left_out: Counter[str],
-) -> None:
-    """Add the completions of one request to those of its instance."""
+def _add(kept: UsableRows, where: str, state: Entry, seen: set[tuple[object, ...]], *, several: bool) -> None:
+    """Keep the completions of one request."""
     if state.get("reference_index") is not None or state.get("request_mode") is not None:
         raise LogError(f"{where}: it scores options one by one: a vote needs a generation")
-    name = inner(state, "instance").get("id")
+    instance, result = inner(state, "instance"), inner(state, "result")
+    name, trial = instance.get("id"), state.get("train_trial_index")
     if not isinstance(name, str) or not name:
         raise LogError(f"{where}: its instance has no id")
-    trial = state.get("train_trial_index")
     if isinstance(trial, bool) or not isinstance(trial, int) or trial < 0:
         raise LogError(f"{where}: train_trial_index must be an integer, not {str(trial)[:40]!r}")
     reason = _unusable(state)
     if reason:
-        left_out[reason] += 1
+        kept.left_out[reason] += 1
         return
     mark = (name, trial, str(inner(state, "request").get("random")))
     if mark in seen:
         raise LogError(f"{where}: the instance {name!r} was asked twice in one trial")
     seen.add(mark)
-    paths = groups.setdefault(name, _InstancePaths(state))
-    if inner(state, "instance") != inner(paths.first, "instance"):
-        raise LogError(f"{where}: the instance {name!r} differs from an earlier one of that id")
-    seconds = number_or_none(inner(state, "result").get("request_time"))
-    for completion in items(inner(state, "result").get("completions")):
-        _draw(where, fields(completion), paths)
-        paths.slots.append(trial)
-        paths.seconds.append(seconds)
+    for place, completion in enumerate(map(fields, items(result.get("completions")))):
+        if not isinstance(completion.get("text"), str):
+            raise LogError(f"{where}: a completion has no text")
+        row = {
+            "id": name,
+            "question": inner(instance, "input").get("text"),
+            "gold_answer": _gold(state),
+            "text": completion["text"],
+            "slot": trial if several else None,
+            "tokens": len(items(completion.get("tokens"))) or None,
+            "seconds": result.get("request_time"),
+            "truncated": int(inner(completion, "finish_reason").get("reason") == "length"),
+        }
+        kept.add(where, row, [mark, place])
 
 
 def _unusable(state: Entry) -> str | None:
@@ -128,36 +103,6 @@ def _unusable(state: Entry) -> str | None:
     if result.get("success") is not True:
         return "failed"
     return None if items(result.get("completions")) else "has no completion"
-
-
-def _draw(where: str, completion: Entry, paths: _InstancePaths) -> None:
-    text = completion.get("text")
-    if not isinstance(text, str):
-        raise LogError(f"{where}: a completion has no text")
-    paths.texts.append(text)
-    tokens = items(completion.get("tokens"))
-    paths.tokens.append(float(len(tokens)) if tokens else None)
-    paths.cut.append(int(inner(completion, "finish_reason").get("reason") == "length"))
-
-
-def _question(name: str, paths: _InstancePaths, *, texts: bool) -> Question:
-    return Question(
-        id=name,
-        answers=tuple(text or None for text in paths.texts),
-        gold=_gold(paths.first),
-        tokens=_known(paths.tokens),
-        seconds=_known(paths.seconds),
-        slots=tuple(paths.slots) if len(set(paths.slots)) > 1 else None,
-        truncated=tuple(paths.cut),
-        question=optional_text(inner(paths.first, "instance", "input").get("text")),
-        texts=tuple(paths.texts) if texts else None,
-        form="completions",
-    )
-
-
-def _known(values: list[float | None]) -> tuple[float, ...] | None:
-    known = tuple(value for value in values if value is not None)
-    return known if len(known) == len(values) else None
 
 
 def _gold(state: Entry) -> object:
@@ -175,6 +120,4 @@ def _gold(state: Entry) -> object:
     return right[0] if len(right) == 1 else right or None
 
 
-def log() -> Helm:
-    """Make the reader."""
-    return Helm()
+log = Helm

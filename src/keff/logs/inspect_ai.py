@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from keff.errors import LogError
 from keff.log import Form, LogInfo, Question, Tell, unheard
+from keff.logs.parts.foreign import Graded, LeftOut
 from keff.logs.parts.inspect_log import (
     Sample,
     Scores,
@@ -40,11 +39,11 @@ class _Reading:
     scores: Scores
     form: Form = "scores"
     texts: bool = False
-    left_out: Counter[str] = field(default_factory=Counter[str])
+    left_out: LeftOut = field(default_factory=LeftOut)
     samples: int = 0
 
 
-class InspectAi:
+class InspectAi(Graded):
     """Reader of inspect_ai's logs.
 
     The answer and the score are those of one scorer: ``scorer``, else the first. Whether a score says right
@@ -55,10 +54,6 @@ class InspectAi:
     """
 
     name = "inspect_ai"
-
-    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
-        self.scorer = scorer
-        self.threshold = threshold
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
@@ -88,10 +83,10 @@ class InspectAi:
                 kept += 1
                 yield question
         if not kept and reading.left_out:
-            reasons = ", ".join(f"{number} times it {reason}" for reason, number in reading.left_out.items())
-            raise LogError(f"{path}: no sample can be used: {reasons}")
+            raise reading.left_out.refuse("sample")
         for note in self._notes(path, reading):
             tell(note)
+        reading.left_out.say("samples", tell)
 
     def _look(self, path: Path, *, texts: bool) -> _Reading:
         """Learn the scorers and the form of the answers from the first questions."""
@@ -120,8 +115,6 @@ class InspectAi:
             why = f" ({error})" if error else ""
             text = f"the log ended with status {status}{why}: it holds {reading.samples}{of} samples"
             yield Note("log_status", text)
-        for reason, number in reading.left_out.items():
-            yield Note("left_out", f"{number} samples are kept out: each {reason}")
         if reading.scores.partial:
             text = (
                 f"{reading.scores.partial} partial grades (P) count as wrong: "
@@ -205,6 +198,4 @@ def _stop(sample: Sample) -> str:
     return str(cast("Mapping[str, object]", first).get("stop_reason")) if isinstance(first, Mapping) else ""
 
 
-def log(scorer: str | None = None, threshold: float | None = None) -> InspectAi:
-    """Make the reader; ``scorer`` is ``NAME`` or ``NAME.KEY``, and from ``threshold`` on a score is right."""
-    return InspectAi(scorer, threshold)
+log = InspectAi

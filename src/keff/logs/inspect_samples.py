@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parquet import columns_of, is_parquet, rows_of
-from keff.logs.parts.foreign import Canonical, questions_of
+from keff.logs.parts.foreign import Canonical, Graded, questions_of
 from keff.logs.parts.inspect_log import Scores
 from keff.logs.parts.values import is_missing, known_task, optional_text
 from keff.records import Note
@@ -19,7 +19,7 @@ FIELDS = ("sample_id", "id", "epoch", "target")
 SCORE = re.compile(r"score_(?!.*_(?:explanation|metadata|answer)$)(.+)")
 
 
-class InspectSamples:
+class InspectSamples(Graded):
     """Reader of a data frame of samples, as ``samples_df(...).to_parquet(...)`` writes it.
 
     It keeps no answers, so estimates are those of correctness alone; the log itself has them. A column
@@ -27,10 +27,6 @@ class InspectSamples:
     """
 
     name = "inspect_samples"
-
-    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
-        self.scorer = scorer
-        self.threshold = threshold
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
@@ -58,7 +54,7 @@ class InspectSamples:
         column = f"score_{scores.name}"
         left_out: dict[str, set[str]] = {"ended in an error": set(), "has no score": set()}
 
-        def rows() -> Iterator[tuple[str, Canonical]]:
+        def rows(_: Tell) -> Iterator[tuple[str, Canonical]]:
             wanted = [
                 *FIELDS,
                 column,
@@ -77,10 +73,10 @@ class InspectSamples:
                     continue
                 yield where, self._canonical(where, row, scores, column)
 
-        yield from questions_of(rows, texts=texts)
+        yield from questions_of(rows, tell, texts=texts)
         for reason, places in left_out.items():
             if places:
-                tell(Note("left_out", f"{len(places)} samples are kept out: each {reason}"))
+                tell(Note("left_out", f"{len(places)} samples are left out: each {reason}"))
 
     def _canonical(self, where: str, row: Mapping[str, object], scores: Scores, column: str) -> Canonical:
         right, score = scores.judged(where, row[column])
@@ -96,6 +92,4 @@ class InspectSamples:
         }
 
 
-def log(scorer: str | None = None, threshold: float | None = None) -> InspectSamples:
-    """Make the reader; ``scorer`` names a score, and from ``threshold`` on it is right."""
-    return InspectSamples(scorer, threshold)
+log = InspectSamples

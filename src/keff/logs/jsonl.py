@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Tell
-from keff.logs.parts.columns import Layout, lay_out, parse_columns
+from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import first_row, json_lines
 from keff.logs.parts.tabled import Row, TableLog, said_by
 from keff.logs.parts.values import optional_text
@@ -58,6 +58,4 @@ class JsonTable(TableLog):
             yield where, row
 
 
-def log(columns: str | Mapping[str, str] | None = None) -> JsonTable:
-    """Make the reader; ``columns`` maps words to fields, as in ``id=question_id,answer=prediction``."""
-    return JsonTable(parse_columns(columns) if isinstance(columns, str) else columns)
+log = JsonTable

@@ -100,6 +100,4 @@ def _question_at(path: Path, place: int, *, texts: bool) -> Question:
     return by_model(question_of(str(path), row, texts=texts), row)
 
 
-def log() -> KeffJsonl:
-    """Make the reader."""
-    return KeffJsonl()
+log = KeffJsonl

@@ -14,7 +14,7 @@ from typing import cast
 from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.lines import Row, first_row, json_lines, loads
+from keff.logs.parts.lines import Row, first_row, json_lines, loads, refusal
 from keff.logs.parts.values import inner, item_of, known_task, name_of
 from keff.narrow import items
 from keff.records import Note
@@ -128,11 +128,7 @@ class LmEval:
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return row
-        missing = [name for name in ("doc_id", "resps") if name not in row]
-        return f"the first line has no {' and no '.join(missing)}" if missing else None
+        return refusal(path, ("doc_id", "resps"))
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
@@ -227,6 +223,4 @@ def _prompt(row: Row) -> str | None:
     return None if prompt is None else str(prompt)
 
 
-def log() -> LmEval:
-    """Make the reader."""
-    return LmEval()
+log = LmEval

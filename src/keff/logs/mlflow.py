@@ -8,13 +8,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.logs.parts.foreign import Canonical, ObjectReader, UsableRows, mark, says_yes_or_no, spoken, verdict
-from keff.logs.parts.lines import Row, first_object
+from keff.log import Tell
+from keff.logs.parts.foreign import (
+    Canonical,
+    Graded,
+    PathReader,
+    UsableRows,
+    mark,
+    says_yes_or_no,
+    spoken,
+    verdict,
+)
+from keff.logs.parts.lines import Row, first_object, objects
 from keff.logs.parts.values import inner, number_or_none
 from keff.narrow import entries, fields, text
 
 
-class Mlflow(ObjectReader):
+class Mlflow(Graded, PathReader):
     """Reader of exported traces, one JSON object per line or in an array, of MLflow 2.14 and later.
 
     Traces with equal inputs of their root span are repeats. The verdict is the feedback that ``scorer``
@@ -24,10 +34,6 @@ class Mlflow(ObjectReader):
     """
 
     name = "mlflow"
-
-    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
-        self.scorer = scorer
-        self.threshold = threshold
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
@@ -39,8 +45,12 @@ class Mlflow(ObjectReader):
             return "the first object has no info with a trace_id, and data"
         return None
 
-    def add(self, kept: UsableRows, where: str, row: Row) -> None:
-        """Keep a trace that ended well."""
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the traces that ended well."""
+        for where, row in objects(path, tell):
+            self._add(kept, where, row)
+
+    def _add(self, kept: UsableRows, where: str, row: Row) -> None:
         info = inner(row, "info")
         if str(info.get("state", info.get("status", "OK"))) != "OK":
             kept.left_out["ended in an error"] += 1
@@ -131,6 +141,4 @@ def _answer(said: object) -> str | None:
     return spoken(choices[0].get("message")) if choices else text(said) or spoken(said)
 
 
-def log(scorer: str | None = None, threshold: float | None = None) -> Mlflow:
-    """Make the reader; ``scorer`` names a feedback, and from ``threshold`` on a number is right."""
-    return Mlflow(scorer, threshold)
+log = Mlflow

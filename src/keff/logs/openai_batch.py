@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import UsableRows, spoken
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import PathReader, UsableRows, spoken
 from keff.logs.parts.lines import Row, first_row, json_lines
 from keff.logs.parts.values import inner, optional_text
 from keff.narrow import entries, text
@@ -19,7 +19,7 @@ from keff.records import Note
 NUMBERED = re.compile(r"(.+?)(?:#|[-_](?:repeat|epoch|trial|path|rep)[-_]?)(\d+)")
 
 
-class OpenaiBatch:
+class OpenaiBatch(PathReader):
     """Reader of batch output files, of chat completions, completions and responses.
 
     The choices of a request are paths, and so are requests whose ``custom_id`` is one name with numbers
@@ -43,23 +43,19 @@ class OpenaiBatch:
         models = (inner(row, "response", "body").get("model") for _, row in json_lines(path))
         return LogInfo(model=next((str(model) for model in models if model), None))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        kept, torn = UsableRows(), list[Note]()
-        named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, torn.append)]
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the choices of the requests that did not fail."""
+        named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, tell)]
         repeats = [NUMBERED.fullmatch(name) for _, _, name in named]
         grouped = all(repeats)
         for (where, row, name), found in zip(named, repeats, strict=True):
             _add(kept, where, row, found[1] if grouped and found else name)
-        for note in torn:
-            tell(note)
         if grouped:
             tell(
                 Note(
                     "numbered_requests", "each custom_id is taken as a question and the number of its repeat"
                 )
             )
-        yield from kept.questions(tell, texts=texts)
 
 
 def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
@@ -93,6 +89,4 @@ def _said(body: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
         yield content, text(body.get("status")) == "incomplete"
 
 
-def log() -> OpenaiBatch:
-    """Make the reader."""
-    return OpenaiBatch()
+log = OpenaiBatch

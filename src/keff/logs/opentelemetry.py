@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, UsableRows, mark, spoken, verdict
+from keff.log import LogInfo, Tell, unheard
+from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs.parts.values import inner, optional_text
 from keff.narrow import entries, fields, text
@@ -20,7 +20,7 @@ FLAT = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.content")
 EVALUATION = "gen_ai.evaluation."
 
 
-class OpenTelemetry:
+class OpenTelemetry(Graded, PathReader):
     """Reader of exported GenAI spans, of the current conventions and of OpenLLMetry's earlier ones.
 
     Spans with equal input messages are the paths of a question, and so are the output messages of one span;
@@ -30,10 +30,6 @@ class OpenTelemetry:
     """
 
     name = "opentelemetry"
-
-    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
-        self.scorer = scorer
-        self.threshold = threshold
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
@@ -51,13 +47,11 @@ class OpenTelemetry:
         models = {_model(held) for _, _, held in _spans(path, unheard) if _is_call(held)}
         return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        kept = UsableRows()
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep what the calls of a model said."""
         for where, span, held in _spans(path, tell):
             if _is_call(held):
                 self._add(kept, where, span, held)
-        yield from kept.questions(tell, texts=texts)
 
     def _add(self, kept: UsableRows, where: str, span: Row, held: Attributes) -> None:
         asked, said = _messages(held, "input", "prompt"), _messages(held, "output", "completion")
@@ -155,6 +149,4 @@ def _messages(held: Attributes, now: str, before: str) -> list[dict[str, object]
     return entries(value) or [{"content": flat[place]} for place in sorted(flat)]
 
 
-def log(scorer: str | None = None, threshold: float | None = None) -> OpenTelemetry:
-    """Make the reader; ``scorer`` names an evaluation, and from ``threshold`` on its score is right."""
-    return OpenTelemetry(scorer, threshold)
+log = OpenTelemetry

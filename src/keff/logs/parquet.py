@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +13,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
-from keff.logs.parts.columns import Layout, lay_out, parse_columns
+from keff.logs.parts.columns import Columned, Layout, lay_out
 from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, tabled, unpacked
 from keff.logs.parts.values import optional_text
 from keff.plugins import missing_extra
@@ -102,13 +102,10 @@ OTHERS = (
 TEXTS = ("text", "all_texts")
 
 
-class ParquetLog:
+class ParquetLog(Columned):
     """Reader of Parquet files, in batches of rows."""
 
     name = "parquet"
-
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
-        self.columns = columns
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
@@ -182,6 +179,4 @@ def _rows(
     return rows_of(path, names)
 
 
-def log(columns: str | Mapping[str, str] | None = None) -> ParquetLog:
-    """Make the reader; ``columns`` maps words to columns, as in ``id=question_id,answer=prediction``."""
-    return ParquetLog(parse_columns(columns) if isinstance(columns, str) else columns)
+log = ParquetLog

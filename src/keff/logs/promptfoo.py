@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import UsableRows, mark, spoken
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import inner, number_or_none
 from keff.narrow import entries, items
@@ -16,7 +16,7 @@ from keff.narrow import entries, items
 ERROR = 2
 
 
-class Promptfoo:
+class Promptfoo(PathReader):
     """Reader of promptfoo's results, as JSON.
 
     ``--repeat`` writes every repeat as a test of its own, so tests with equal variables and assertions are
@@ -38,9 +38,10 @@ class Promptfoo:
         models = {_provider(result) for result in _results(path)}
         return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        kept, results = UsableRows(), _results(path)
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the outputs of the calls that did not fail."""
+        del tell
+        results = _results(path)
         prompts = len({str(result.get("promptIdx")) for result in results})
         for number, result in enumerate(results):
             output = inner(result, "response").get("output")
@@ -68,7 +69,6 @@ class Promptfoo:
                 },
                 result.get("id") or number,
             )
-        yield from kept.questions(tell, texts=texts)
 
 
 def _results(path: Path) -> list[dict[str, object]]:
@@ -82,6 +82,4 @@ def _provider(result: Mapping[str, object]) -> str:
     return str(provider.get("label") or provider.get("id") or result.get("provider"))
 
 
-def log() -> Promptfoo:
-    """Make the reader."""
-    return Promptfoo()
+log = Promptfoo

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import UsableRows
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import PathReader, UsableRows
 from keff.logs.parts.lines import Row, first_object, head_of, objects, whole_json
 from keff.logs.parts.values import inner, number_or_none, optional_text
 from keff.narrow import entries
@@ -19,7 +19,7 @@ SECOND = (b'"agent_info"', b'"user_info"')
 NEARLY = 1e-6
 
 
-class TauBench:
+class TauBench(PathReader):
     """Reader of tau-bench's list of runs and of tau2-bench's ``results.json`` with its simulations.
 
     A conversation has no answer to vote on, so correctness alone is kept: a reward of 1, or of at least
@@ -47,9 +47,8 @@ class TauBench:
             return LogInfo()
         return LogInfo(model=optional_text(inner(whole_json(path), "info", "agent_info").get("llm")))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        kept = UsableRows()
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the simulations that have a reward."""
         for where, run in _runs(path, tell):
             reward = number_or_none(inner(run, "reward_info").get("reward", run.get("reward")))
             if run.get("task_id") is None:
@@ -66,7 +65,6 @@ class TauBench:
                 },
                 [run["task_id"], run.get("trial")],
             )
-        yield from kept.questions(tell, texts=texts)
 
 
 def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
@@ -85,6 +83,4 @@ def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
     yield from (runs[place] for place in order)
 
 
-def log(threshold: float | None = None) -> TauBench:
-    """Make the reader; from ``threshold`` on a reward is right."""
-    return TauBench(threshold)
+log = TauBench

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.logs.parts.foreign import ObjectReader, UsableRows, mark
-from keff.logs.parts.lines import Row, first_object
+from keff.log import Tell
+from keff.logs.parts.foreign import PathReader, UsableRows, mark
+from keff.logs.parts.lines import Row, first_object, objects
 from keff.logs.parts.values import number_or_none
 from keff.narrow import entries, items
 
 
-class VllmOutputs(ObjectReader):
+class VllmOutputs(PathReader):
     """Reader of dumped ``RequestOutput`` (``vars`` of it and of its ``outputs``, or the same by hand).
 
     The outputs of a request are paths, and requests of one prompt are one question: request numbers are
@@ -29,32 +30,35 @@ class VllmOutputs(ObjectReader):
             return "the first object has no request_id with outputs"
         return None
 
-    def add(self, kept: UsableRows, where: str, row: Row) -> None:
-        """Keep the outputs of a request that finished."""
-        prompt, prompt_ids = row.get("prompt"), items(row.get("prompt_token_ids"))
-        for output in entries(row.get("outputs")):
-            if output.get("finish_reason") in (None, "abort", "error"):
-                kept.left_out["did not finish"] += 1
-                continue
-            tokens = len(items(output.get("token_ids")))
-            total = number_or_none(output.get("cumulative_logprob"))
-            kept.add(
-                where,
-                {
-                    "id": mark(prompt if prompt is not None else prompt_ids),
-                    "question": prompt,
-                    "text": output.get("text"),
-                    "tokens": tokens or None,
-                    "prompt_tokens": len(prompt_ids) or None,
-                    "cached_tokens": row.get("num_cached_tokens"),
-                    "confidence": total / tokens if total is not None and tokens else None,
-                    "truncated": int(output.get("finish_reason") == "length"),
-                },
-                # Request numbers start anew in every session: only a line that is equal in all is the same.
-                [row, output],
-            )
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the outputs that finished."""
+        for where, row in objects(path, tell):
+            _add(kept, where, row)
 
 
-def log() -> VllmOutputs:
-    """Make the reader."""
-    return VllmOutputs()
+def _add(kept: UsableRows, where: str, row: Row) -> None:
+    prompt, prompt_ids = row.get("prompt"), items(row.get("prompt_token_ids"))
+    for output in entries(row.get("outputs")):
+        if output.get("finish_reason") in (None, "abort", "error"):
+            kept.left_out["did not finish"] += 1
+            continue
+        tokens = len(items(output.get("token_ids")))
+        total = number_or_none(output.get("cumulative_logprob"))
+        kept.add(
+            where,
+            {
+                "id": mark(prompt if prompt is not None else prompt_ids),
+                "question": prompt,
+                "text": output.get("text"),
+                "tokens": tokens or None,
+                "prompt_tokens": len(prompt_ids) or None,
+                "cached_tokens": row.get("num_cached_tokens"),
+                "confidence": total / tokens if total is not None and tokens else None,
+                "truncated": int(output.get("finish_reason") == "length"),
+            },
+            # Request numbers start anew in every session: only a line that is equal in all is the same.
+            [row, output],
+        )
+
+
+log = VllmOutputs

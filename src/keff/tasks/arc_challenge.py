@@ -38,6 +38,4 @@ class ArcChallenge(Benchmark):
         return self.item(question, gold, id=text(row, "id"), meta=meta)
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> ArcChallenge:
-    """Make the task; see ``Benchmark`` for the options."""
-    return ArcChallenge(data, split, template)
+task = ArcChallenge

@@ -40,6 +40,4 @@ class BoolQ(Benchmark):
         return self.item(question, "yes" if answer else "no", cluster=stable_hash(passage)[:16])
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> BoolQ:
-    """Make the task; see ``Benchmark`` for the options."""
-    return BoolQ(data, split, template)
+task = BoolQ

@@ -30,6 +30,4 @@ class CruxEval(Benchmark):
         return self.item(question, text(row, "output"), id=text(row, "id"))
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> CruxEval:
-    """Make the task; see ``Benchmark`` for the options."""
-    return CruxEval(data, split, template)
+task = CruxEval

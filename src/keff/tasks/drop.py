@@ -42,6 +42,4 @@ class Drop(Benchmark):
         return self.item(question, golds or None, id=identity, cluster=cluster)
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Drop:
-    """Make the task; see ``Benchmark`` for the options."""
-    return Drop(data, split, template)
+task = Drop

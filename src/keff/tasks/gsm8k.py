@@ -34,6 +34,4 @@ class Gsm8k(Benchmark):
         return self.item(text(row, "question"), gold.strip().replace(",", ""))
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Gsm8k:
-    """Make the task; see ``Benchmark`` for the options."""
-    return Gsm8k(data, split, template)
+task = Gsm8k

@@ -47,6 +47,4 @@ def _unmarked(passage: str) -> str:
     return _MARKS.sub(" ", passage).strip()
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> HellaSwag:
-    """Make the task; see ``Benchmark`` for the options."""
-    return HellaSwag(data, split, template)
+task = HellaSwag

@@ -42,6 +42,4 @@ class HotpotQa(Benchmark):
         return self.item(question, text(row, "answer"), id=text(row, "id"), meta=meta)
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> HotpotQa:
-    """Make the task; see ``Benchmark`` for the options."""
-    return HotpotQa(data, split, template)
+task = HotpotQa

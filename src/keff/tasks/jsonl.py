@@ -80,6 +80,12 @@ class Jsonl(SpacedTask):
 
     The final-answer instruction of the answer space is added to a ``question``. Nothing is added to
     ``messages``, or when there is an ``answer_regex`` or ``scorer``, whose prompt is the user's own.
+
+    ``answer_space`` is inferred from the answers if not given (see ``infer_space``). ``system`` is a system
+    message put first; ``template`` a TOML file with ``templates = ["..."]``. ``answer_regex`` finds the
+    answer: its last match, group 1 if it has one; it is the user's own, so an expression with runaway
+    backtracking takes as long as it takes. ``scorer`` is ``FILE.py:function``: ``function(text, gold)``
+    returns a bool or (answer, bool) for the visible text; it is run as it is, with all rights.
     """
 
     def __init__(
@@ -238,20 +244,4 @@ def _question(row: Row) -> str:
         raise TaskError(str(error)) from error
 
 
-def task(
-    data: str,
-    answer_space: AnswerSpace | None = None,
-    system: str | None = None,
-    template: str | None = None,
-    answer_regex: str | None = None,
-    scorer: str | None = None,
-) -> Jsonl:
-    """Make the task.
-
-    ``answer_space`` is inferred from the answers if not given (see ``infer_space``). ``system`` is a system
-    message put first; ``template`` a TOML file with ``templates = ["..."]``. ``answer_regex`` finds the
-    answer: its last match, group 1 if it has one; it is the user's own, so an expression with runaway
-    backtracking takes as long as it takes. ``scorer`` is ``FILE.py:function``: ``function(text, gold)``
-    returns a bool or (answer, bool) for the visible text; it is run as it is, with all rights.
-    """
-    return Jsonl(data, answer_space, system, template, answer_regex, scorer)
+task = Jsonl

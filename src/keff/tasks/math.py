@@ -39,6 +39,4 @@ class Math(Benchmark):
         )
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Math:
-    """Make the task; see ``Benchmark`` for the options."""
-    return Math(data, split, template)
+task = Math

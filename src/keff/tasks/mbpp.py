@@ -337,11 +337,4 @@ def _lines(row: Row, column: str) -> list[str]:
     return lines  # pyright: ignore[reportUnknownVariableType]
 
 
-def task(
-    data: str | None = None,
-    split: str | None = None,
-    template: str | None = None,
-    unsafe_exec: bool = False,
-) -> Mbpp:
-    """Make the task; see ``Benchmark`` and ``Mbpp`` for the options."""
-    return Mbpp(data, split, template, unsafe_exec)
+task = Mbpp

@@ -40,6 +40,4 @@ class Mmlu(Benchmark):
         return self.item(question, meta["labels"][int(answer)], meta={**meta, "subject": row["subject"]})
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> Mmlu:
-    """Make the task; see ``Benchmark`` for the options."""
-    return Mmlu(data, split, template)
+task = Mmlu

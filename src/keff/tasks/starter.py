@@ -46,7 +46,8 @@ class Starter(SpacedTask):
     """Items are numeric, binary or choice (``item.space``); the slot's instruction is the system message.
 
     The worked examples take the place of a final-answer instruction. ``extract``, ``key`` and ``correct``
-    without an item read numbers.
+    without an item read numbers. ``template`` is a TOML file with ``templates = ["...", ...]`` for the system
+    message.
     """
 
     name = "starter"
@@ -85,6 +86,4 @@ class Starter(SpacedTask):
         return ({"role": "system", "content": self.instruction(slot)}, *item.messages)
 
 
-def task(template: str | None = None) -> Starter:
-    """Make the task; ``template`` is a TOML file with ``templates = ["...", ...]`` for the system message."""
-    return Starter(template)
+task = Starter

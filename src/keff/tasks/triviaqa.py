@@ -41,7 +41,12 @@ class TriviaQa(Benchmark):
     )
 
     def __init__(
-        self, config: str = "rc.nocontext", context_chars: int = 8000, **options: str | None
+        self,
+        data: str | None = None,
+        split: str | None = None,
+        template: str | None = None,
+        config: str = "rc.nocontext",
+        context_chars: int = 8000,
     ) -> None:
         if config not in ("rc.nocontext", "rc"):
             raise TaskError(f"triviaqa has the configs rc.nocontext and rc, not {config!r}")
@@ -49,7 +54,7 @@ class TriviaQa(Benchmark):
             columns = (*self.data_set.columns, "entity_pages", "search_results")
             self.data_set = replace(self.data_set, config=config, columns=columns, large=True)
         self.context_chars = context_chars
-        super().__init__(**options)
+        super().__init__(data, split, template)
 
     def build(self, row: Row) -> Item:
         """Turn a row that has all columns into an Item."""
@@ -64,12 +69,4 @@ class TriviaQa(Benchmark):
         return self.item(question, golds or None, id=text(row, "question_id"))
 
 
-def task(
-    data: str | None = None,
-    split: str | None = None,
-    template: str | None = None,
-    config: str = "rc.nocontext",
-    context_chars: int = 8000,
-) -> TriviaQa:
-    """Make the task; see ``Benchmark`` and ``TriviaQa`` for the options."""
-    return TriviaQa(config, context_chars, data=data, split=split, template=template)
+task = TriviaQa

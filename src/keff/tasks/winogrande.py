@@ -64,6 +64,4 @@ def _are_twins(row: Row, other: Row) -> bool:
     return options[0] == options[1] and SequenceMatcher(None, ours, theirs).ratio() >= _TWIN_OVERLAP
 
 
-def task(data: str | None = None, split: str | None = None, template: str | None = None) -> WinoGrande:
-    """Make the task; see ``Benchmark`` for the options."""
-    return WinoGrande(data, split, template)
+task = WinoGrande

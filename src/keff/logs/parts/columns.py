@@ -115,6 +115,13 @@ def check_word(word: str) -> None:
         raise LogError(f"--columns: there is no {word!r}; there are {', '.join(OBVIOUS)}")
 
 
+class Columned:
+    """Option of a reader of tables: ``columns`` maps words to columns, as in ``id=qid,answer=prediction``."""
+
+    def __init__(self, columns: str | Mapping[str, str] | None = None) -> None:
+        self.columns = parse_columns(columns) if isinstance(columns, str) else columns
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where each word stands in a table.

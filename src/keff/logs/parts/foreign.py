@@ -11,7 +11,6 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
-from keff.logs.parts.lines import Row, objects
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import inner, optional_text, real
 from keff.narrow import fields, is_array
@@ -26,13 +25,20 @@ MOST_WORDS = 8
 Canonical = Mapping[str, object]
 
 
-def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: bool) -> Iterator[Question]:
-    """Turn canonical rows, one per path, into Questions.
+def questions_of(
+    passes: Callable[[Tell], Iterable[tuple[str, Canonical]]], tell: Tell, *, texts: bool
+) -> Iterator[Question]:
+    """Turn canonical rows, one per path, into Questions; what several passes over them tell is told once.
 
     Answers that are the model's whole completion are read from the texts instead, and where there are no
     answers at all, texts or correctness alone are kept. Where some path has a score that is neither right nor
     wrong, the scores alone are.
     """
+    heard: list[Note] = []
+
+    def rows() -> Iterable[tuple[str, Canonical]]:
+        return passes(heard.append)
+
     head = [row for _, row in islice(rows(), LOOKED_AT)]
     words = {word for row in head for word, value in row.items() if optional_text(value) is not None}
     words |= {"id"}
@@ -45,7 +51,30 @@ def questions_of(rows: Callable[[], Iterable[tuple[str, Canonical]]], *, texts: 
     else:
         raise LogError("its rows hold neither answers nor texts nor correctness")
     layout = Layout({word: word for word in words}, {})
-    return tabled(rows, layout, texts=texts)
+    yield from tabled(rows, layout, texts=texts)
+    for note in dict.fromkeys(heard):
+        tell(note)
+
+
+class LeftOut(Counter[str]):
+    """What a reader could not use, counted by the reason."""
+
+    def refuse(self, what: str) -> LogError:
+        """Return the error of a log of which nothing can be used."""
+        reasons = ", ".join(f"{count} times it {reason}" for reason, count in self.items())
+        return LogError(f"no {what} can be used: {reasons or 'there are none'}")
+
+    def say(self, what: str, tell: Tell) -> None:
+        """Tell how many were left out, and why."""
+        for reason, count in self.items():
+            tell(Note("left_out", f"{count} {what} are left out: each {reason}"))
+
+
+class Graded:
+    """Options of a reader of scores: ``scorer`` is the one that counts, from ``threshold`` on it is right."""
+
+    def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
+        self.scorer, self.threshold = scorer, threshold
 
 
 @dataclass(slots=True)
@@ -56,7 +85,7 @@ class UsableRows:
     """
 
     rows: list[tuple[str, Canonical]] = field(default_factory=list[tuple[str, Canonical]])
-    left_out: Counter[str] = field(default_factory=Counter[str])
+    left_out: LeftOut = field(default_factory=LeftOut)
     _seen: set[str] = field(default_factory=set[str])
     _paths: Counter[tuple[object, object]] = field(default_factory=Counter[tuple[object, object]])
 
@@ -84,15 +113,13 @@ class UsableRows:
         if len(rows) < len(self.rows):
             self.left_out["has no verdict"] += len(self.rows) - len(rows)
         if not rows:
-            reasons = ", ".join(f"{count} times it {reason}" for reason, count in self.left_out.items())
-            raise LogError(f"no path can be used: {reasons or 'there are none'}")
-        yield from questions_of(lambda: rows, texts=texts)
-        for reason, count in self.left_out.items():
-            tell(Note("left_out", f"{count} paths are left out: each {reason}"))
+            raise self.left_out.refuse("path")
+        yield from questions_of(lambda _: rows, tell, texts=texts)
+        self.left_out.say("paths", tell)
 
 
-class ObjectReader:
-    """Base of readers of JSON objects that hold paths, in formats that say nothing of themselves."""
+class PathReader:
+    """Base of readers that keep the usable paths of a whole file; most formats say nothing of themselves."""
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself: nothing."""
@@ -102,12 +129,11 @@ class ObjectReader:
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         kept = UsableRows()
-        for where, row in objects(path, tell):
-            self.add(kept, where, row)
+        self.collect(kept, path, tell)
         yield from kept.questions(tell, texts=texts)
 
-    def add(self, kept: UsableRows, where: str, row: Row) -> None:
-        """Keep the paths of an object that can be used."""
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the paths that can be used, and count the others."""
         raise NotImplementedError
 
 

@@ -15,7 +15,7 @@ from keff.log import NAMED, LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
-from keff.logs.parts.columns import Layout
+from keff.logs.parts.columns import Columned, Layout
 from keff.logs.parts.values import (
     converted,
     count,
@@ -175,15 +175,12 @@ def _each(
     return converted(where, name, lists[name], convert) if name in lists else None
 
 
-class TableLog:
+class TableLog(Columned):
     """Reader of a table, read from the start as often as its rows are needed.
 
     Which column means what is in ``keff.logs.parts.columns``: named by ``columns``, or known by an
     obvious name.
     """
-
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
-        self.columns = columns
 
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
