@@ -1,4 +1,4 @@
-"""Make the tables of docs/prompt-templates.md from recorded paths of one model under five prompts.
+"""Print the tables behind docs/prompt-templates.md from recorded paths of one model under five prompts.
 
     python scripts/five_prompts.py FOLDER
 
