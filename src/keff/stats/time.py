@@ -105,7 +105,7 @@ def compared(
     if int(clusters.max()) < 1:
         change, ratio = (Interval(value, None, None, "replayed courses") for value in values)
         return change, ratio
-    pairs = [np.array(_resampled_pair(times, today, share, clusters, each)) for each in (law, None)]
+    pairs = _resampled_pairs(times, today, share, clusters, law, None)
     # On the scale of logarithms: half and twice the time are equally far from today's.
     logs = [np.log(np.maximum(pair, 1e-12)) for pair in pairs]
     return _of_new(values[0], _limits(*pairs)), _of_new(values[1], np.exp(_limits(*logs)))
@@ -118,36 +118,29 @@ def _limits(smooth: FloatArray, plain: FloatArray) -> FloatArray:
 
 
 def resampled_ratios(
-    times: FloatArray,
-    today: FloatArray,
-    share: float,
-    clusters: IntArray,
-    law: FloatArray,
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray
 ) -> FloatArray:
     """Return the ratio of the quantiles of two rules, smoothed by ``law``, in resamples of clusters [S]."""
-    mine, other = _resampled_pair(times, today, share, clusters, law)
+    ((mine, other),) = _resampled_pairs(times, today, share, clusters, law)
     # Today's time may be zero in a record without any: the ratio is large, and finite.
     return mine / np.maximum(other, 1e-12)
 
 
-def _resampled_pair(
-    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return a quantile of both times to answer [n, R] in the same resamples of the clusters, each [S]."""
-    groups = int(clusters.max()) + 1
-    both = (times, today)
+def _resampled_pairs(
+    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, *laws: FloatArray | None
+) -> list[FloatArray]:
+    """Return a quantile of both times [n, R] in the same resamples of the clusters [2, S], by each law."""
+    groups, both = int(clusters.max()) + 1, (times, today)
     grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
     below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
     units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
     # Both in one set of resamples: the ratio is paired.
     totals = resampled_totals(units, 500, np.random.default_rng(0))
-    reached: FloatArray = totals[1:] / totals[0]
-    split = grids[0].size
-    mine, other = (
-        _read(grid, part, share, law)
-        for grid, part in zip(grids, (reached[:split], reached[split:]), strict=True)
-    )
-    return mine, other
+    parts = np.split(totals[1:] / totals[0], [grids[0].size])
+    return [
+        np.array([_read(grid, part, share, law) for grid, part in zip(grids, parts, strict=True)])
+        for law in laws
+    ]
 
 
 def _read(grid: FloatArray, reached: FloatArray, share: float, law: FloatArray | None) -> FloatArray:

@@ -19,6 +19,7 @@ from keff.analysis.replay.compare import (
     Rows,
     item_columns,
     means_of,
+    resampled,
     with_frontier,
 )
 from keff.analysis.replay.drawn import DrawnOrders, PathTokens, drawn_orders
@@ -45,9 +46,6 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws
 from keff.stats.voting.plurality import plurality_at_k_patterns, plurality_items
-
-# So many policies share one draw of the resamples: more would fill the memory with their columns.
-RESAMPLED_TOGETHER = 8
 
 
 def change(against: str, outcome: PolicyOutcome, today: PolicyOutcome, rows: Rows, *, fitted: bool) -> Change:
@@ -135,8 +133,9 @@ def replay(
     flights = [(flight.cap, flight.width, rule) for rule in rules if (flight := in_flight_of(rule))]
     for _, _, rule in sorted(flights, key=lambda each: each[:2]):
         recorded.outcome(rule)
-    recorded.resample([rule for rule in rules if not _unfitted(rule)], settings.replicates)
-    rows = [recorded.judge(rule, settings.replicates, pilot) for rule in rules]
+    as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not _unfitted(rule)}
+    spreads = resampled(as_they_are, recorded.fixed, recorded.rows, settings.replicates)
+    rows = [recorded.judge(rule, spreads.get(rule.spec), settings.replicates, pilot) for rule in rules]
     return Replay(
         n=votes.n,
         k=votes.k,
@@ -216,7 +215,6 @@ class RecordedPaths:
     rng: np.random.Generator
     exact: FloatArray | None = None
     known: dict[str, PolicyOutcome] = field(default_factory=dict[str, PolicyOutcome])
-    spreads: dict[str, Means] = field(default_factory=dict[str, Means])
     tokens: PathTokens | None = None
     rates: Rates | None = None
     now: Policy | None = None
@@ -340,10 +338,10 @@ class RecordedPaths:
             self.answers_now[start] = answers_of(self.now, draws)
         return self.answers_now[start]
 
-    def judge(self, policy: Policy, replicates: int, pilot: Pilot) -> ReplayRow:
-        """Return the row of one policy."""
+    def judge(self, policy: Policy, spread: Means | None, replicates: int, pilot: Pilot) -> ReplayRow:
+        """Return the row of one policy; ``spread`` are its resampled means (None: fitted, or no limits)."""
         if not isinstance(policy, Fittable) or policy.fitted:
-            judged = self._as_it_is(policy)
+            judged = self._as_it_is(policy, spread)
             return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
         judged = self._fitted(policy, replicates, pilot)
         costs = pilot.costs(self.rows.mean(judged.outcome.paths), "labels" in policy.needs)
@@ -362,22 +360,11 @@ class RecordedPaths:
             else change(self.now.spec, outcome, today, self.rows, fitted=fitted),
         )
 
-    def resample(self, rules: list[Policy], replicates: int) -> None:
-        """Resample the questions, the same ones for every policy: rows are paired."""
-        if self.fixed.accuracy is None or self.rows.groups < 2:
-            return
-        for start in range(0, len(rules), RESAMPLED_TOGETHER):
-            some = rules[start : start + RESAMPLED_TOGETHER]
-            columns = item_columns([self.outcome(rule) for rule in some], self.fixed)
-            totals = self.rows.bootstrap(columns, replicates, np.random.default_rng(0))
-            for rule, means in zip(some, means_of(totals, len(some)), strict=True):
-                self.spreads[rule.spec] = means
-
-    def _as_it_is(self, policy: Policy) -> Judged:
+    def _as_it_is(self, policy: Policy, spread: Means | None) -> Judged:
         outcome = self.outcome(policy)
         if outcome.accuracy is None:
             return Judged(outcome, self.rows, None, None)
-        columns, spread = item_columns([outcome], self.fixed), self.spreads.get(policy.spec)
+        columns = item_columns([outcome], self.fixed)
         (point,) = means_of((self.rows.weights @ columns / self.votes.n)[:, None])
         if spread is not None:
             error = self.rows.error(outcome.noise, self.rows.weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,9 @@ from keff.stats.votes import FloatArray, IntArray, Kind, Votes
 # Of every interval, as everywhere in keff.
 LEVEL = 0.95
 METHOD = "cluster_bootstrap"
+
+# So many policies share one draw of the resamples: more would fill the memory with their columns.
+RESAMPLED_TOGETHER = 8
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,25 @@ class Rows:
         units = group_sums(np.hstack([np.ones((n, 1)), columns]), self.clusters, self.groups)
         totals = resampled_totals(units, replicates, rng)
         return totals[1:] / totals[0]
+
+
+def resampled(
+    outcomes: Mapping[str, PolicyOutcome], fixed: Fixed, rows: Rows, replicates: int
+) -> dict[str, Means]:
+    """Return resampled means of each policy by its spec; none without labels, or below two clusters.
+
+    All policies see the same resamples of the clusters: differences between them are paired.
+    """
+    found: dict[str, Means] = {}
+    if fixed.accuracy is None or rows.groups < 2:
+        return found
+    specs = list(outcomes)
+    for start in range(0, len(specs), RESAMPLED_TOGETHER):
+        some = specs[start : start + RESAMPLED_TOGETHER]
+        columns = item_columns([outcomes[spec] for spec in some], fixed)
+        totals = rows.bootstrap(columns, replicates, np.random.default_rng(0))
+        found |= zip(some, means_of(totals, len(some)), strict=True)
+    return found
 
 
 def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
