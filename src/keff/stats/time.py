@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -65,13 +66,7 @@ def quantile(times: FloatArray, share: float, clusters: IntArray, replicates: in
         half = NORMAL_95 * clustered_se((times <= value).mean(axis=1), clusters)
         lo, hi = np.quantile(times, [max(share - half, 0.0), min(share + half, 1.0)]).tolist()
         return Interval(value, lo, hi, "replayed courses, Woodruff")
-    grid = np.unique(np.quantile(times, _shares(share, groups), method="inverted_cdf"))
-    below = _reached(times, grid) / times.shape[1]
-    units = group_sums(np.hstack([np.ones((len(below), 1)), below]), clusters, groups)
-    totals = resampled_totals(units, replicates, np.random.default_rng(0))
-    # Sums of shares miss a whole number of questions by rounding.
-    reached = totals[1:] >= share * totals[0] - 1e-9
-    spread = grid[reached.argmax(axis=0)]
+    ((spread,),) = _resampled((times,), share, clusters, (None,), replicates)
     lo, hi = np.quantile(spread, [0.025, 0.975])
     return Interval(
         value, min(float(lo), value), max(float(hi), value), "replayed courses, cluster_bootstrap"
@@ -105,7 +100,7 @@ def compared(
     if int(clusters.max()) < 1:
         change, ratio = (Interval(value, None, None, "replayed courses") for value in values)
         return change, ratio
-    pairs = _resampled_pairs(times, today, share, clusters, law, None)
+    pairs = _resampled((times, today), share, clusters, (law, None))
     # On the scale of logarithms: half and twice the time are equally far from today's.
     logs = [np.log(np.maximum(pair, 1e-12)) for pair in pairs]
     return _of_new(values[0], _limits(*pairs)), _of_new(values[1], np.exp(_limits(*logs)))
@@ -121,22 +116,26 @@ def resampled_ratios(
     times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray
 ) -> FloatArray:
     """Return the ratio of the quantiles of two rules, smoothed by ``law``, in resamples of clusters [S]."""
-    ((mine, other),) = _resampled_pairs(times, today, share, clusters, law)
+    ((mine, other),) = _resampled((times, today), share, clusters, (law,))
     # Today's time may be zero in a record without any: the ratio is large, and finite.
     return mine / np.maximum(other, 1e-12)
 
 
-def _resampled_pairs(
-    times: FloatArray, today: FloatArray, share: float, clusters: IntArray, *laws: FloatArray | None
+def _resampled(
+    times: Sequence[FloatArray],
+    share: float,
+    clusters: IntArray,
+    laws: Sequence[FloatArray | None],
+    replicates: int = 500,
 ) -> list[FloatArray]:
-    """Return a quantile of both times [n, R] in the same resamples of the clusters [2, S], by each law."""
-    groups, both = int(clusters.max()) + 1, (times, today)
-    grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in both]
-    below = [_reached(each, grid) / each.shape[1] for each, grid in zip(both, grids, strict=True)]
-    units = group_sums(np.hstack([np.ones((len(times), 1)), *below]), clusters, groups)
-    # Both in one set of resamples: the ratio is paired.
-    totals = resampled_totals(units, 500, np.random.default_rng(0))
-    parts = np.split(totals[1:] / totals[0], [grids[0].size])
+    """Return a quantile of each of the times [n, R] in the same resamples of clusters, by each law."""
+    groups = int(clusters.max()) + 1
+    grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in times]
+    below = [_reached(each, grid) / each.shape[1] for each, grid in zip(times, grids, strict=True)]
+    units = group_sums(np.hstack([np.ones((len(clusters), 1)), *below]), clusters, groups)
+    # All in one set of resamples: ratios are paired.
+    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    parts = np.split(totals[1:] / totals[0], np.cumsum([grid.size for grid in grids])[:-1])
     return [
         np.array([_read(grid, part, share, law) for grid, part in zip(grids, parts, strict=True)])
         for law in laws
@@ -146,6 +145,7 @@ def _resampled_pairs(
 def _read(grid: FloatArray, reached: FloatArray, share: float, law: FloatArray | None) -> FloatArray:
     """Return a quantile [S], or a mean of quantiles, from the shares [G, S] at most each value [G]."""
     if law is None:
+        # Sums of shares miss a whole number of questions by rounding.
         return grid[(reached >= share - 1e-12).argmax(axis=0)]
     weights: FloatArray = np.diff(np.interp(reached, STEPS, law), axis=0, prepend=0.0)
     return grid @ weights
