@@ -59,6 +59,25 @@ def test_the_answer_s_log_probability_is_the_mean_over_the_tokens_where_it_stand
     assert told.answer == (None if mean is None else pytest.approx(mean))
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "at"),
+    # An answer that fills half the text, overlaps itself everywhere and always stands within a word; one that
+    # is nearly everywhere, and nowhere.
+    [
+        ("aa " * 500_000, "a " + "aa " * 250_000 + "a", 1_500_000 - 750_005),
+        ("a" * 1_500_000, "a" * 500_000 + "b" + "a" * 250_000, None),
+    ],
+)
+def test_a_text_that_repeats_its_answer_takes_no_time_that_grows_with_its_square(
+    text: str, answer: str, at: int | None
+) -> None:
+    """At 10^12 comparisons this would not end."""
+    half = len(text) if at is None else at
+    summary = summarize([-1.0, -2.0], [text[:half], text[half:]])
+    told = with_answer(summary, answer)
+    assert told is not None and told.answer == (None if at is None else -2.0)
+
+
 @pytest.mark.parametrize("texts", [[], TOKENS[:-1], [*TOKENS, "."]])
 def test_without_every_token_the_answer_s_log_probability_is_not_known(texts: list[str]) -> None:
     told = with_answer(summarize([-0.5] * len(TOKENS), texts), "4")

@@ -11,7 +11,6 @@ by the length of text. Neither: one token per four characters. A count that cann
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -82,6 +81,10 @@ def summarize(logprobs: Sequence[float], texts: Sequence[object] = ()) -> Logpro
     return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total, tokens=tokens)
 
 
+# Characters that are compared for one answer before its last place is taken, within a word or not.
+MOST_COMPARED = 10**6
+
+
 def with_answer(summary: Logprobs | None, answer: str | None) -> Logprobs | None:
     """Return the summary with the mean over the tokens of the answer, and without the tokens.
 
@@ -91,13 +94,29 @@ def with_answer(summary: Logprobs | None, answer: str | None) -> Logprobs | None
     if summary is None or not summary.tokens:
         return summary
     texts, values = zip(*summary.tokens, strict=True)
-    text, ends, sought = "".join(texts), list(accumulate(map(len, texts))), re.escape(answer or "")
-    last = sought and re.search(rf"(?s:.*)(?<!\w)({sought})(?!\w)|(?s:.*)({sought})", text)
-    if not last:
+    at, ends = _last_place("".join(texts), answer or ""), list(accumulate(map(len, texts)))
+    if at is None or not answer:
         return replace(summary, tokens=())
-    at, end = last.span(last.lastindex or 0)
-    mean = fmean(values[bisect_right(ends, at) : bisect_left(ends, end) + 1])
+    mean = fmean(values[bisect_right(ends, at) : bisect_left(ends, at + len(answer)) + 1])
     return replace(summary, answer=mean, tokens=())
+
+
+def _last_place(text: str, answer: str) -> int | None:
+    """Return where an answer stands last, outside of words if possible; None where it does not stand.
+
+    Searched backwards by str.find, which takes linear time (str.rfind does not). A long answer that overlaps
+    itself is looked for at few places.
+    """
+    behind, sought, size = text[::-1], answer[::-1], len(answer)
+    last = at = behind.find(sought) if answer else -1
+    for _ in range(MOST_COMPARED // max(size, 1)):
+        if at < 0:
+            break
+        around = behind[at - 1 : at] + behind[at + size : at + size + 1]
+        if not any(character.isalnum() or character == "_" for character in around):
+            return len(text) - at - size
+        at = behind.find(sought, at + 1)
+    return None if last < 0 else len(text) - last - size
 
 
 def token_logprobs(choice: Choice) -> list[float]:
