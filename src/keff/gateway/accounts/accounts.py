@@ -37,7 +37,8 @@ DAY = 86_400
 BUSY_SECONDS = 0.5
 
 # Codes of what is refused because of an account.
-REFUSED = frozenset({"key_limit_reached", "key_limit_reserved", "no_price"})
+RESERVED = "key_limit_reserved"
+REFUSED = frozenset({"key_limit_reached", RESERVED, "no_price"})
 
 # When to ask again where only reservations of requests in flight stand in the way: they last seconds.
 AGAIN_SECONDS = 1
@@ -193,7 +194,7 @@ def _refusal(account: Account, balance: Balance) -> Problem:
         "answered; a smaller max_tokens or keff.cap reserves less"
     )
     again = {"retry-after": str(AGAIN_SECONDS)}
-    return Problem(429, line, code="key_limit_reserved", headers=again)
+    return Problem(429, line, code=RESERVED, headers=again)
 
 
 class _Entry(BaseModel):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
-from keff.gateway.accounts.accounts import Account, AccountLedger, Reservation, day_now
+from keff.gateway.accounts.accounts import RESERVED, Account, AccountLedger, Reservation, day_now
 from keff.gateway.accounts.metering import (
     FREE,
     AnswerLengths,
@@ -26,9 +27,11 @@ from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
 
-# Seconds within which a settlement is entered if no reservation takes it along: a commit costs more than all
-# else of an account, and nobody waits for this one.
+# Seconds within which settlements are entered together: a commit costs more than all else of an account, and
+# nobody waits for these, but for who would be refused until then.
 SETTLING = 0.02
+
+T = TypeVar("T")
 
 # Who asks for how many paths and dollars, what became of it, and what a request that ended drew.
 _Asked: TypeAlias = tuple[Account, int, float]
@@ -77,94 +80,88 @@ class Billing:
     ledger: AccountLedger | None = None
     lengths: AnswerLengths = field(default_factory=AnswerLengths)
     metrics: Metrics = field(default_factory=Metrics)
-    _asked: list[tuple[_Asked, asyncio.Future[_Told]]] = field(
-        default_factory=list[tuple[_Asked, "asyncio.Future[_Told]"]]
-    )
     _ended: list[_Ended] = field(default_factory=list[_Ended])
-    _entering: asyncio.Task[None] | None = None
+    _entering: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
+    _timer: asyncio.TimerHandle | None = None
 
     async def hold(self, account: Account, paths: int, dollars: float) -> Reservation | None:
         """Hold paths and dollars on an account; raises Problem.
 
-        Nobody is admitted before the transaction that holds it is committed: 503 where it cannot be.
+        Nobody is admitted before what holds it is committed: 503 where it cannot be.
         """
-        ledger, asked = self.ledger, (account, paths, dollars)
-        if ledger is None:
+        if self.ledger is None:
             return None
         if not account.limited:
             return Reservation(account, day_now())
-        # At once: to share a commit with others is to wait for turns of a busy loop, which cost more.
-        told = (
-            await self._elsewhere(asked)
-            if ledger.remote
-            else self._entered(ledger, [asked], self._taken())[0]
-        )
+        told = await self._told(self.ledger, (account, paths, dollars), ())
+        if isinstance(told, Problem) and told.code == RESERVED and self._ended:
+            # What stands in the way may have ended already.
+            told = await self._told(self.ledger, (account, paths, dollars), self._taken())
         if isinstance(told, Problem):
             raise told
         return told
 
-    async def _elsewhere(self, asked: _Asked) -> _Told:
-        answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
-        self._asked.append((asked, answer))
-        self._enter_soon()
+    async def _told(self, ledger: AccountLedger, asked: _Asked, ended: Sequence[_Ended]) -> _Told:
+        if not ledger.remote:
+            # At once: to share a commit with others is to wait for turns of a busy loop, which cost more.
+            return self._reserved(ledger, asked, ended)
+        entering = self._elsewhere(partial(self._reserved, ledger, asked, ended))
         try:
-            return await answer
+            return await asyncio.shield(entering)
         except asyncio.CancelledError:
-            if not answer.cancelled():
-                self._give_back(answer.result())
+            entering.add_done_callback(self._give_back)
             raise
+
+    def _elsewhere(self, work: Callable[[], T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(asyncio.to_thread(work))
+        self._entering.add(task)
+        task.add_done_callback(self._entering.discard)
+        return task
+
+    def _give_back(self, entering: asyncio.Task[_Told]) -> None:
+        if not entering.cancelled() and isinstance(told := entering.result(), Reservation):
+            self.settle(told, 0, 0.0)
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
         """Enter what a request cost its account, soon."""
         self._ended.append((held, paths, dollars))
-        self._enter_soon()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SETTLING, self._settle)
 
-    def _give_back(self, told: _Told) -> None:
-        if isinstance(told, Reservation):
-            self.settle(told, 0, 0.0)
-
-    def _enter_soon(self) -> None:
-        if self._entering is None:
-            self._entering = asyncio.create_task(self._enter())
-
-    async def _enter(self) -> None:
-        """Enter what waits: here after a moment, elsewhere in a thread, while the next ones gather."""
-        ledger = self.ledger
-        assert ledger is not None, "who holds or settles has one"
-        while self._asked or self._ended:
-            if not ledger.remote:
-                await asyncio.sleep(SETTLING)
-                self._entered(ledger, [], self._taken())
-                continue
-            asked, self._asked = self._asked, []
-            given = [each for each, _ in asked]
-            told = await asyncio.to_thread(self._entered, ledger, given, self._taken())
-            for (_, answer), one in zip(asked, told, strict=True):
-                if answer.cancelled():
-                    self._give_back(one)
-                else:
-                    answer.set_result(one)
-        self._entering = None
+    def _settle(self) -> None:
+        self._timer, ledger = None, self.ledger
+        assert ledger is not None, "who settles has one"
+        enter = partial(self._entered, ledger, self._taken())
+        if ledger.remote:
+            self._elsewhere(enter)
+        else:
+            enter()
 
     def _taken(self) -> Sequence[_Ended]:
         ended, self._ended = self._ended, []
         return ended
 
-    def _entered(
-        self, ledger: AccountLedger, asked: Sequence[_Asked], ended: Sequence[_Ended]
-    ) -> Sequence[_Told]:
-        """Enter who asks and what ended in one transaction; return what became of each that asked."""
+    def _reserved(self, ledger: AccountLedger, asked: _Asked, ended: Sequence[_Ended]) -> _Told:
+        self._entered(ledger, ended)
+        try:
+            return ledger.reserve(*asked)
+        except Exception as error:
+            # Whatever went wrong, it waits for an answer.
+            _not_written(error)
+            line = "the account of this key cannot be written: ask again"
+            return Problem(503, line, code="account_unavailable")
+
+    def _entered(self, ledger: AccountLedger, ended: Sequence[_Ended]) -> None:
+        """Enter what ended, in one transaction."""
+        if not ended:
+            return
         try:
             with ledger.transaction():
                 for each in ended:
                     ledger.settle(*each)
-                return [ledger.reserve(*each) for each in asked]
         except Exception as error:
-            # Whatever went wrong, they wait for an answer.
             self.metrics.count("keff_spend_errors_total", len(ended))
-            log.warning(json.dumps({"event": "account not written", "message": str(error)}))
-            line = "the account of this key cannot be written: ask again"
-            return [Problem(503, line, code="account_unavailable") for _ in asked]
+            _not_written(error)
 
     def most(self, bound: Bound, model: object, seconds: float) -> Ceiling | None:
         """Return what a path of this model and so many seconds costs at the most; None without a price."""
@@ -224,10 +221,18 @@ class Billing:
 
     async def close(self) -> None:
         """Wait for what is being entered, and close the ledger."""
-        if self._entering is not None:
-            await self._entering
+        while self._timer is not None or self._entering:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._settle()
+            if self._entering:
+                await asyncio.wait(self._entering)
         if self.ledger is not None:
             self.ledger.close()
+
+
+def _not_written(error: Exception) -> None:
+    log.warning(json.dumps({"event": "account not written", "message": str(error)}))
 
 
 def no_price(account: Account, model: object) -> Problem:
