@@ -270,9 +270,21 @@ def test_version_and_help() -> None:
 
 
 def test_what_is_required_and_missing_is_named() -> None:
-    for command, missing in ((("predict", "--p", 0.6, "--c", 0.3), "option '--k'"), (("read",), "argument")):
-        done = keff(*command)
-        assert done.returncode == 2 and f"Missing {missing}" in done.stderr
+    assert "missing option '--k'; see keff predict --help" in bad("predict", "--p", 0.6, "--c", 0.3)
+    assert "missing argument" in bad("read")
+
+
+@pytest.mark.parametrize("command", [(), ("analyze",), ("serve",), ("list",)])
+def test_wrong_use_is_one_line_and_h_is_help(command: tuple[str, ...]) -> None:
+    named = " ".join(("keff", *command))
+    assert bad(*command, "--xyzzy") == f"keff: no such option: --xyzzy; see {named} --help"
+    short, long = keff(*command, "-h"), keff(*command, "--help")
+    assert (short.returncode, short.stdout) == (0, long.stdout)
+
+
+def test_a_value_out_of_bounds_is_one_line_in_plain_words() -> None:
+    assert "'--p' must be less than or equal to 1; see keff predict --help" in bad("predict", "--p", 2)
+    assert "no such command 'analyse'. Did you mean 'analyze'?" in bad("analyse")
 
 
 def test_the_overview_imports_no_library() -> None:

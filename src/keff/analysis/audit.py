@@ -1,4 +1,4 @@
-"""Records -> Audit: questions whose gold answer is suspect, and what no vote can pass."""
+"""Records -> Audit: questions whose gold answer may be wrong, and what no vote can pass."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from keff.stats.resampling import numbers_of
 from keff.stats.scores import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-# A branch right this often is strong: most of its paths alone make a gold answer suspect.
+# A branch right this often is strong: most of its paths alone make a gold answer worth a look.
 STRONG = 0.5
 
-# Answer spaces in which a suspect gold answer may equal the one agreed on, the plainest first.
+# Answer spaces in which a gold answer may equal the one agreed on, the plainest first.
 WIDER = ("text", "math", "quantity", "date", "set")
 
 
@@ -41,9 +41,9 @@ class Rival:
 
 
 def audit(records: Sequence[Record]) -> Audit:
-    """Return the questions whose gold answer is suspect, over the branches of one or several records.
+    """Return the questions whose gold answer is worth a look, over the branches of one or several records.
 
-    Suspect is a question where the most frequent answer of two branches or more is the same other one, or
+    That is where the most frequent answer of two branches or more is the same other one, or
     where most paths of a branch that is right in at least half of its paths agree on one. Branches weigh by
     their accuracy. Raises UsageError for records without answers or gold answers.
     """
@@ -63,9 +63,7 @@ def audit(records: Sequence[Record]) -> Audit:
     highest = ceiling(_solved(records, ids), clusters)
     return Audit(
         n=len(ids),
-        suspects=tuple(
-            sorted(suspects, key=lambda each: (each.equal_under is None, -each.posterior, -each.share))
-        ),
+        suspects=tuple(sorted(suspects, key=lambda each: (-each.posterior, -each.share))),
         score=mean_share(marked, clusters),
         score_if_right=mean_share(better, clusters),
         ceiling=highest,
@@ -128,7 +126,7 @@ def _rivals(record: Record) -> dict[str, Rival]:
     votes = record.ballot.votes
     if votes.answers is None or votes.correct is None:
         lacking = "answers" if votes.answers is None else "gold answers"
-        raise UsageError(f"{record.path} has no {lacking}: nothing says which of them are suspect")
+        raise UsageError(f"{record.path} has no {lacking}: nothing says which may be wrong")
     item, column, size, right = _answers(votes)
     share = np.bincount(item, size * right, votes.n) / votes.k
     other = right < 0.5

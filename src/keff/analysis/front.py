@@ -139,7 +139,7 @@ def compare(
 
 
 def audit(*sources: object, **how: Unpack[How]) -> Audit:
-    """Find questions whose gold answer is suspect; sources as in ``analyze``, one per model.
+    """Find gold answers that may be wrong; sources as in ``analyze``, one per model.
 
     Raises UsageError for records without answers or gold answers.
     """

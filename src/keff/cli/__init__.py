@@ -79,8 +79,11 @@ def _renamed(arguments: list[str]) -> None:
 
 
 def _run(arguments: list[str]) -> None:
-    if arguments == ["--help"]:
+    if arguments in (["-h"], ["--help"]):
         print(overview(), flush=True)
+    elif not arguments and "_KEFF_COMPLETE" not in os.environ:
+        print(overview(), file=sys.stderr, flush=True)
+        raise SystemExit(2)
     elif arguments == ["--version"]:
         from importlib.metadata import version
 
@@ -89,7 +92,7 @@ def _run(arguments: list[str]) -> None:
         from keff.cli import _app  # which imports typer: five times as long as Python itself
 
         _renamed(arguments)
-        _app.build(arguments)()
+        _app.build(arguments)(prog_name="keff")
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,6 +13,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from keff.cli import COMMANDS, module_of, overview, summary
 from keff.cli._start import UNUSED, as_given, only_compiled, postpone
+from keff.errors import UsageError
+
+# click, whose UsageError this is, comes with typer: in newer versions as a part of it.
+_WrongUse = cast("type[Exception]", typer.BadParameter.__base__)
 
 
 def _stub() -> None:
@@ -32,6 +37,24 @@ class _Commands(_QuickStart, TyperGroup):
     def get_help(self, ctx: Any) -> str:  # noqa: ARG002
         """Return the overview."""
         return overview()
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command that is named; wrong use of any is one line."""
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except _WrongUse as error:
+            raise UsageError(_one_line(error)) from None
+        raise SystemExit(code)
+
+
+def _one_line(error: Any) -> str:
+    """Return what is wrong with the words of a command, and whose help says what is right."""
+    text = re.sub(
+        r"Invalid value for (.*): Input should be ([^,]*).*", r"\1 must be \2", error.format_message()
+    )
+    text = (text[:1].lower() + text[1:]).rstrip(".")
+    where = error.ctx.command_path if error.ctx else "keff"
+    return f"{text}{' See' if text.endswith('?') else '; see'} {where} --help"
 
 
 class _GroupedHelp(_QuickStart, TyperCommand):
@@ -59,7 +82,7 @@ def build(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="keff",
         cls=_Commands,
-        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

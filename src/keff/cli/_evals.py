@@ -96,7 +96,7 @@ def print_noise(path: str, found: Noise) -> None:
 
 
 def print_audit(found: Audit) -> None:
-    """Print suspect gold answers, the score as marked and by the agreed answers, and the ceiling."""
+    """Print gold answers worth a look, the score as marked and by the agreed answers, and the ceiling."""
     say(found.line(), 0)
     if found.suspects:
         tabled(*_split(found.rows()))

@@ -1,6 +1,6 @@
-"""Find questions whose gold answer is suspect.
+"""Find gold answers that may be wrong, and how probably.
 
-Branches that agree on another answer, whether it equals the gold one, and the score that no vote passes.
+Where branches agree on another answer: whether it equals the gold one, and the score that no vote passes.
 """
 
 from __future__ import annotations

@@ -195,32 +195,32 @@ def write_audit_page(found: Audit, file: Path) -> None:
     """Write the page of an audit; raises UsageError when it cannot be written."""
     bars = [
         Bar("score as marked", found.score),
-        Bar("score with the agreed answers", found.score_if_right),
+        Bar("score if all of them are wrong", found.score_if_right),
         Bar("ceiling of every vote", found.ceiling),
     ]
     rows = [
         (
             each.id,
             each.question or "",
+            f"{each.posterior:.2f}",
             each.gold_answer,
             each.agreed,
             f"{each.share:.0%}",
-            f"{each.posterior:.2f}",
             each.equal_under or "",
         )
         for each in found.suspects
     ]
-    headers = ("id", "question", "gold answer", "agreed", "share", "P(gold is wrong)", "equal as")
+    headers = ("id", "question", "P(gold is wrong)", "gold answer", "agreed", "share", "equal as")
     # A log without texts, or without unequal forms, has nothing to say there.
     told = [place for place in range(len(headers)) if any(row[place] for row in rows)]
     sheet = Sheet(
-        title="Which gold answers are wrong?",
+        title="Which gold answers may be wrong?",
         about=f"{found.n:,} questions, {len(found.branches)} branch{'es' * (len(found.branches) > 1)}",
         answer=found.line(),
         tiles=[("no path of any branch is right", f"{found.never_right:.1%}")],
         figure=forest(bars, "share of questions", shares=True, zero=False),
         caption="Lines are 95% intervals over questions like these.",
-        tables=[("Suspects", [headers[i] for i in told], [tuple(row[i] for i in told) for row in rows])],
+        tables=[("Worth a look", [headers[i] for i in told], [tuple(row[i] for i in told) for row in rows])],
         warnings=found.warnings,
     )
     _write([sheet], file)

@@ -1,4 +1,4 @@
-"""What repeated scores say: pass@k, pass^k, flips, suspect gold answers, and is B better than A."""
+"""What repeated scores say: pass@k, pass^k, flips, gold answers that may be wrong, and is B better than A."""
 
 from __future__ import annotations
 

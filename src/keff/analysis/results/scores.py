@@ -1,4 +1,4 @@
-"""What ``keff noise`` and ``keff audit`` find: how far to trust a score, and suspect gold answers."""
+"""What ``keff noise`` and ``keff audit`` find: how far to trust a score, and its gold answers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from keff.records import Finding, Interval, Note, Result, number
 
-# Suspects in a table for people; JSON and the page have all of them.
+# Rows in a table for people; JSON and the page have all of them.
 SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect(Result):
-    """A question whose gold answer is suspect: its branches agree on another one.
+    """A question whose gold answer is worth a look: its branches agree on another one.
 
     ``share`` of the paths say ``agreed``, in ``branches`` branches the most frequent answer; ``posterior`` is
     the probability that the gold answer is wrong. ``equal_under`` names an answer space in which the two are
@@ -32,11 +32,11 @@ class Suspect(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit(Finding):
-    """Suspect gold answers of ``n`` questions, equal ones first, then by ``posterior``.
+    """Gold answers of ``n`` questions that are worth a look, by ``posterior``.
 
-    ``score`` is the mean over questions and branches as marked, ``score_if_right`` with the agreed answers of
-    all suspects as right. ``ceiling`` is the share of questions that some path of some branch gets right: no
-    vote passes it. ``never_right`` is the rest.
+    ``score`` is the mean over questions and branches as marked, ``score_if_right`` with the agreed answers
+    of all of these as right. ``ceiling`` is the share of questions that some path of some branch gets right:
+    no vote passes it. ``never_right`` is the rest.
     """
 
     n: int
@@ -49,22 +49,23 @@ class Audit(Finding):
     warnings: tuple[Note, ...]
 
     def line(self) -> str:
-        """Return how many gold answers are suspect, and what the score becomes."""
+        """Return how many gold answers may be wrong, and what the score would become."""
         equal = sum(each.equal_under is not None for each in self.suspects)
-        also = f", {equal} of them equal to the answer agreed on" if equal else ""
+        wrong = sum(each.posterior for each in self.suspects)
+        also = f"; {equal} equal the answer agreed on" if equal else ""
         return (
-            f"{len(self.suspects)} of {self.n:,} gold answers suspect{also}; score "
-            f"{self.score.percent()} as marked, {self.score_if_right.percent()} by the agreed answers; "
-            f"no vote passes {self.ceiling.percent()}"
+            f"Worth a look: {len(self.suspects)} of {self.n:,} gold answers, by their probabilities "
+            f"{wrong:.1f} of them wrong{also}; score {self.score.percent()} as marked, "
+            f"{self.score_if_right.percent()} if all of them are; no vote passes {self.ceiling.percent()}"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the first suspects."""
-        head = ("question", "gold answer", "agreed", "share", "P(gold wrong)", "equal as")
+        """Return the gold answers that are most probably wrong."""
+        head = ("question", "P(gold wrong)", "gold answer", "agreed", "share", "equal as")
         return [
             head,
             *(
-                (s.id, s.gold_answer, s.agreed, f"{s.share:.0%}", f"{s.posterior:.2f}", s.equal_under or "")
+                (s.id, f"{s.posterior:.2f}", s.gold_answer, s.agreed, f"{s.share:.0%}", s.equal_under or "")
                 for s in self.suspects[:SHOWN]
             ),
         ]
