@@ -55,11 +55,11 @@ PACKAGES = (
 HEAD = """# Benchmarks
 
 `make bench` writes this page, and `python -m benchmarks NAME` the rows of one benchmark. A ratio is of two
-things measured side by side in one process group, so it means more than a time.
+things measured side by side, so it means more than a time. What a benchmark does, its file says first.
 """
 FAILED = ("exit code", "not finished in")
 TABLE = "## Aims and measurements\n"
-RUNS = "## How each was run\n"
+RUNS = "## Options, version and day of each\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def run(name: str, full: bool, limit: float) -> Report:
     arguments = [] if full else SHORT.get(name, [])
     text = _output([sys.executable, "-m", f"benchmarks.{name}", *arguments], limit)
     asked = f"`{' '.join(arguments)}`, " if arguments else ""
-    return read(name, text, f"{asked}keff {_version('keff')}, {date.today():%-d %B %Y}")
+    return read(name, text, f"{asked}{_version('keff')}, {date.today()}")
 
 
 def read(name: str, text: str, how: str) -> Report:
@@ -121,7 +121,7 @@ def read(name: str, text: str, how: str) -> Report:
     said = [line.partition(":")[2].strip() for line in lines if line.startswith(("note:", "skipped:"))]
     said += [line for line in lines if line.startswith(FAILED)]
     ends = "".join(f" {part.rstrip('.')}." for part in said)
-    return Report(name, tuple(claim for claim in claims if claim[2]), f"{about(name)} {how}.{ends}", text)
+    return Report(name, tuple(claim for claim in claims if claim[2]), f"{how}.{ends}", text)
 
 
 def kept(text: str, replaced: Collection[str]) -> list[Report]:
@@ -172,12 +172,6 @@ def _output(command: list[str], limit: float) -> str:
         errors.seek(0)
         last = (errors.read().strip().splitlines() or [""])[-1]
         return (out.read().rstrip() + (f"{ending} {last}".rstrip() if ending else "")).strip()
-
-
-def about(name: str) -> str:
-    """Return the first paragraph of a benchmark's docstring."""
-    source = (FOLDER / f"{name}.py").read_text("utf-8")
-    return " ".join(source.split('"""')[1].split("\n\n")[0].split())
 
 
 def main() -> None:
