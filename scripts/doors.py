@@ -1,9 +1,10 @@
-"""Count the words of the four paths through the documentation, and name their long sentences.
+"""Count the words of the documentation and of its four paths, and name the paths' long sentences.
 
 python scripts/doors.py
 
 A path is a section of the navigation in mkdocs.yml that stands before the appendix: a reader has it in an
-hour. Everything on its pages counts as words, code and tables too. A sentence ends at a full stop, a colon
+hour. Everything on its pages counts as words, code and tables too, but the bars and rules of tables. The page
+of commands is in no count: the command line writes it. A sentence ends at a full stop, a colon
 before a block, a cell of a table or an item of a list; code between backticks counts as one word in it.
 """
 
@@ -18,6 +19,8 @@ REPO = Path(__file__).resolve().parent.parent
 DOCS = REPO / "docs"
 
 MOST_WORDS = 3000
+# Of all pages together: who looks something up reads past the rest.
+MOST_IN_ALL = 30_000
 # What a reader holds in mind until the verb comes.
 LONGEST = 35
 
@@ -38,8 +41,13 @@ def doors() -> dict[str, list[Path]]:
 
 
 def words(page: Path) -> int:
-    """Return the number of words of a page, as ``wc -w`` does."""
-    return len(page.read_text("utf-8").split())
+    """Return the number of words of a page: of ``wc -w`` those that hold a letter or a digit."""
+    return sum(any(map(str.isalnum, word)) for word in page.read_text("utf-8").split())
+
+
+def words_in_all() -> int:
+    """Return the number of words of all pages but that of the commands."""
+    return sum(words(page) for page in DOCS.rglob("*.md") if page.name != "help.md")
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -71,6 +79,9 @@ def main() -> int:
             for sentence in too_long(page):
                 wrong += 1
                 print(f"    more than {LONGEST} words: {sentence}")
+    total = words_in_all()
+    wrong += total > MOST_IN_ALL
+    print(f"{'all pages':22} {total:6,} words of at most {MOST_IN_ALL:,}")
     return 1 if wrong else 0
 
 

@@ -200,6 +200,11 @@ def test_the_four_paths_are_an_hour_each_without_a_sentence_too_long() -> None:
     assert linked == [page for pages in doors.values() for page in pages]
 
 
+def test_all_pages_together_stay_as_short_as_they_are() -> None:
+    script = module("doors")
+    assert script.words_in_all() <= script.MOST_IN_ALL
+
+
 def test_a_sentence_is_counted_to_its_full_stop_and_code_as_one_word() -> None:
     script = module("doors")
     long = " ".join(["word"] * 36)
