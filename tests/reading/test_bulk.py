@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 import random
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import cast
 
@@ -19,8 +20,11 @@ from how_many import examples
 from keff.analysis.estimates import Settings, analyze
 from keff.errors import KeffError
 from keff.logs import keff_jsonl
+from keff.logs.parquet import parts_of
 from keff.logs.parts import bulk, lines, tabled
+from keff.logs.parts.coding import NotPlainError
 from keff.reading import open as reading
+from keff.reading.bulk import VoteParts, VoteTable
 from keff.reading.open import Opening, Record, by_columns, open_record
 from keff.reading.transfer import export_log
 
@@ -271,6 +275,43 @@ def test_parquet_is_read_by_columns_as_row_by_row(tmp_path: Path, plain: bool) -
     if record is not None:
         same(record, expected)
         assert record.ballot.questions[40].question == "What is 40?"
+
+
+@pytest.mark.parametrize("space", [None, "choice"])
+def test_tables_of_shares_merge_into_the_record_that_is_read_at_once(
+    tmp_path: Path, space: str | None
+) -> None:
+    target, rng = tmp_path / "log.parquet", np.random.default_rng(2)
+    rows = [
+        {
+            "id": f"q{n}",
+            "gold_answer": "A",
+            "cluster": f"c{n % 40}",
+            # A share numbers them by what it meets first.
+            "all_answers": [None, "B"] * 2 if n == 7 else rng.choice(list("DCBA"[: 1 + n // 30]), 4).tolist(),
+            "all_rules": rng.choice(["tag", "boxed", "last"][: 1 + n // 40], 4).tolist(),
+            "all_tokens": rng.integers(1, 9, 4).tolist(),
+        }
+        for n in range(100)
+    ]
+    table = pytest.importorskip("pyarrow").Table.from_pylist(rows)
+    pytest.importorskip("pyarrow.parquet").write_table(table, target, row_group_size=25)
+    expected = by_columns(target, Opening(answer_space=space))
+    assert expected is not None
+    parts = list(parts_of(target, 64))
+    how = expected.ballot.reading
+    tables: list[VoteTable] = []
+    for share in range(3):
+        own = VoteParts(4, how)
+        for part in parts_of(target, 64, (share, 3)):
+            own.add(part)
+        tables.append(own.table())
+    assert all(len(table.patterns) < len(table.pattern_of) for table in tables)
+    merged = VoteParts(4, how)
+    merged.join(pickle.loads(pickle.dumps(tables)), parts[0].question)
+    same(replace(expected, ballot=merged.ballot()), expected)
+    with pytest.raises(NotPlainError):  # a share that came twice
+        VoteParts(4, how).join([*tables, tables[0]], parts[0].question)
 
 
 @pytest.mark.slow

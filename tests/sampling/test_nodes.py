@@ -12,12 +12,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from keff import plugins
+from keff.analysis.estimates import Settings, analyze
 from keff.cli._sampling import Wishes, on_cluster
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
+from keff.reading.open import Opening
+from keff.reading.several import open_records
 from keff.records import Sampling
 from keff.sampling.job import Job, execute, parse_shard
 from keff.sampling.manifest import Manifest
@@ -97,6 +101,43 @@ def test_a_run_in_parts_on_two_nodes_is_the_plain_run_though_one_is_killed(
         asyncio.run(
             draw_on_nodes(job(tmp_path, on_cluster("ray", None, "fake", {"fail": 1.0}), "bad", 2), print)
         )
+
+
+@pytest.mark.integration
+def test_a_record_read_on_two_nodes_is_that_of_one_process_though_one_is_killed(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+    from pyarrow import Table, array
+    from pyarrow.parquet import write_table
+
+    rng, n, lost = np.random.default_rng(4), 300, nodes.add_node(num_cpus=1, object_store_memory=100 << 20)
+    for number in range(4):
+        rows = {"id": [f"q{number}-{place}" for place in range(n)], "gold_answer": ["1"] * n}
+        rows |= {"cluster": [f"c{place % 250}" for place in range(n)]}
+        rows |= {"all_answers": rng.choice(list("1234"), (n, 8), p=(0.5, 0.3, 0.1, 0.1)).tolist()}
+        rows |= {"all_tokens": rng.integers(1, 99, (n, 8)).tolist()}
+        table = Table.from_pydict({name: array(values) for name, values in rows.items()})
+        write_table(table, tmp_path / f"part{number}.parquet", row_group_size=n // 3)
+    given, path = ray.get, tmp_path / "*.parquet"
+
+    def kill_once(task: object) -> object:
+        """Kill a node when the first share is there."""
+        monkeypatch.setattr(ray, "get", given)
+        found = given(task)
+        nodes.remove_node(lost, allow_graceful=False)
+        return found
+
+    monkeypatch.setattr(ray, "get", kill_once)
+    (counted,), (plain,) = open_records(path, Opening(on="ray")), open_records(path)
+    assert ray.get is given
+    assert counted.ballot.votes.n == 4 * n and list(counted.ballot.ids or ()) == list(plain.ballot.ids or ())
+    for name in ("answers", "correct", "clusters", "tokens"):
+        np.testing.assert_array_equal(*(getattr(each.ballot.votes, name) for each in (counted, plain)), name)
+    assert analyze(counted, Settings()).to_dict() == analyze(plain, Settings()).to_dict()
+    (tmp_path / "ragged.jsonl").write_text('{"id": "q", "gold_answer": "1", "all_answers": ["1", "2"]}\n')
+    with pytest.raises(UsageError, match="--on reads Parquet with one row per question"):
+        open_records(tmp_path / "ragged.jsonl", Opening(on="ray"))
 
 
 def test_stores_of_parts_merge_into_the_run_that_one_process_draws(tmp_path: Path) -> None:

@@ -123,6 +123,10 @@ Partial = Annotated[
 Rescore = Annotated[
     bool, record_option("--rescore", help="Find again which answers are right, whatever the log says.")
 ]
+CountOn = Annotated[
+    str | None,
+    record_option("--on", metavar="ray[://HOST:PORT]", help="Read Parquet files on a Ray cluster's nodes."),
+]
 Pool = Annotated[bool, record_option("--pool", help="Read several PATHs as one record.")]
 Columns = Annotated[
     str | None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
@@ -28,6 +29,7 @@ def command(
     pool: o.Pool = False,
     *,
     log: LogOptions,
+    on: o.CountOn = None,
     epsilon: o.Epsilon = 0.025,
     cap: o.DecisionCap = None,
     money: MoneyOptions,
@@ -38,7 +40,7 @@ def command(
 ) -> None:
     """Analyse every PATH."""
     settings = settings_from(money, goal, epsilon=epsilon, cap=cap, seed=seed)
-    opening = log.opening()
+    opening = replace(log.opening(), on=on)
     records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:
         records = [pool_records(records, log.trim)]

@@ -59,21 +59,21 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
     """Yield (place, row) with the named columns; raises LogError for a damaged file or a bomb."""
     arrow = _arrow()
     try:
-        arrow.check(path)
+        arrow.row_groups(path)  # for what it refuses
         yield from arrow.stream(path, list(names))
     except arrow.FAILURES as error:
         raise _damaged(path, error) from None
 
 
-def parts_of(path: Path, most: int) -> Iterator[Bulk]:
+def parts_of(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
     """Yield the columns of questions with lists part by part; see ``PartsLog``.
 
-    Raises NotPlainError where rows must be read one by one, and LogError for a damaged file.
+    ``share`` (i, m) is the i-th of m parts of the row groups, from 0. Raises NotPlainError where rows must be
+    read one by one, and LogError for a damaged file.
     """
     arrow = _arrow()
     try:
-        arrow.check(path)
-        yield from arrow.parts(path, most)
+        yield from arrow.parts(path, most, share)
     except OSError as error:
         raise _damaged(path, error) from None
     except arrow.FAILURES:
@@ -157,6 +157,10 @@ class ParquetLog(Columned):
             yield from parts_of(path, most)
             return
         yield from parts_of_questions(lambda tell: self.questions(path, tell=tell), layout, most, tell)
+
+    def row_groups(self, path: Path) -> int:
+        """Return how many shares of a file can be read apart by columns; 0: it must be read whole."""
+        return 0 if self._layout(path) is not None else len(_arrow().row_groups(path))
 
     def _layout(self, path: Path) -> Layout | str | None:
         """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""

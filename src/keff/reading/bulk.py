@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar, cast, overload
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from keff.answers import golds as acceptable
 from keff.errors import LogError
 from keff.log import NAMED, Question
-from keff.logs.parts.bulk import SMALL_K, Bulk, Names
+from keff.logs.parts.bulk import SMALL_K, Bulk, Names, repeat
 from keff.logs.parts.coding import Coded, Codes, NotPlainError
 from keff.reading.admit import first_paths
 from keff.reading.ballot import (
@@ -118,7 +118,7 @@ def ballot_of_parts(
     k = int(first.sizes[0])
     if trim is not None or not 0 < k <= SMALL_K or first.slots is not None:
         raise NotPlainError
-    gathered = _Gathered(k, reading)
+    gathered = VoteParts(k, reading)
     for part in (first, second):
         gathered.add(part)
     del first, second, part
@@ -127,7 +127,27 @@ def ballot_of_parts(
     return gathered.ballot()
 
 
-class _Gathered:
+@dataclass(frozen=True, slots=True)
+class VoteTable:
+    """The votes of a share of a record of K paths each: its patterns, and what stands beside them.
+
+    ``patterns`` [u, K or 2K] are the different rows of answer codes and, where known, correctness;
+    ``pattern_of`` [n] says which one each question has. ``columns`` are all others, by name. ``numbered``
+    are the names behind their numbers, in the order of first use: clusters, rules, and keys of a closed set.
+    ``lost`` paths were called right without an answer.
+    """
+
+    k: int
+    lost: int
+    model: object
+    ids: Names
+    patterns: NDArray[np.int8]
+    pattern_of: NDArray[np.int32]
+    columns: Mapping[str, NDArray[np.generic]]
+    numbered: Mapping[str, Sequence[str]]
+
+
+class VoteParts:
     """Votes of a large record, of parts that are let go."""
 
     def __init__(self, k: int, reading: Reading) -> None:
@@ -135,8 +155,10 @@ class _Gathered:
         self.columns: dict[str, list[NDArray[np.generic]]] = {}
         self.names, self.clusters = Names(), dict[str, int]()
         self.rules: Sequence[str] = ()
+        self.keys: Sequence[str] = ()
         self.held: list[tuple[Coded, Codes, Sequence[str]]] | None = []
         self.golds: Sequence[object] = ()
+        self.model: object = None
         self.question: Callable[[int], Question] | None = None
 
     def add(self, bulk: Bulk) -> None:
@@ -173,15 +195,66 @@ class _Gathered:
             held["asked"] = bulk.asked
         held |= {name: columns.of(values) for name, values in bulk.numbers.items()}
         held |= {NAMED + name: columns.of(values) for name, values in bulk.named.items()}
-        if self.columns and held.keys() != self.columns.keys():
-            raise NotPlainError
-        for name, values in held.items():
-            self.columns.setdefault(name, []).append(values)
+        self._append(held)
         self.names.add(bulk.ids)
-        self.question, self.golds = bulk.question, bulk.golds
+        self.question, self.golds, self.model = bulk.question, bulk.golds, bulk.model
+        self.keys = coded.names if reading.closed else ()
         if self.held is not None:
             self.held.append((coded, bulk.gold, bulk.clusters or ()))
             self.held = self.held if len(self.names) * self.k <= HELD_PATHS else None
+
+    def _append(self, columns: Mapping[str, NDArray[np.generic]]) -> None:
+        if self.columns and columns.keys() != self.columns.keys():
+            raise NotPlainError
+        for name, values in columns.items():
+            self.columns.setdefault(name, []).append(values)
+
+    def table(self) -> VoteTable:
+        """Return what was added, as it is sent to another process."""
+        whole = {name: np.concatenate(parts) for name, parts in self.columns.items()}
+        rows = np.concatenate([whole.pop(name) for name in VOTES if name in whole], axis=1)
+        # As one value of so many bytes, a row is compared at once.
+        packed = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
+        _, first, pattern_of = np.unique(packed, return_index=True, return_inverse=True)
+        numbered = {"clusters": list(self.clusters), "rules": self.rules, "answers": self.keys}
+        return VoteTable(
+            self.k,
+            self.lost,
+            self.model,
+            self.names,
+            rows[first].astype(np.int8),
+            pattern_of.astype(np.int32),
+            whole,
+            numbered,
+        )
+
+    def join(self, tables: Sequence[VoteTable], question: Callable[[int], Question]) -> None:
+        """Append the shares of a record in their order; raises NotPlainError where they are unlike."""
+        closed = self.reading.closed
+        numbers = {name: dict[str, int]() for name in tables[0].numbered}
+        for table in tables:
+            if (table.k, table.model) != (self.k, tables[0].model):
+                raise NotPlainError
+            rows = table.patterns[table.pattern_of]
+            held: dict[str, NDArray[np.generic]] = {
+                name: rows[:, at : at + self.k]
+                for name, at in zip(VOTES, range(0, rows.shape[1], self.k), strict=False)
+            }
+            held |= table.columns
+            for name, texts in table.numbered.items():
+                # A share numbers names as it meets them; together they are numbered as one pass would.
+                known = numbers[name]
+                again = np.array([*(known.setdefault(text, len(known)) for text in texts), -1], np.int64)
+                if name in held and (name != "answers" or closed):
+                    held[name] = again[cast("Codes", held[name])].astype(held[name].dtype)
+            self._append(held)
+            self.lost += table.lost
+            self.names.add(table.ids[:])
+        if closed and len(numbers["answers"]) > SMALL_K + 1:
+            raise NotPlainError
+        if repeat(np.fromiter(map(hash, self.names), np.int64, len(self.names))):
+            raise NotPlainError
+        self.rules, self.question, self.held = list(numbers["rules"]), question, None
 
     def ballot(self) -> Ballot:
         """Return the votes of all parts."""
@@ -214,6 +287,10 @@ class _Gathered:
         codes = np.concatenate([each.codes for each in keys])
         named = list(chain.from_iterable(clusters)) if self.clusters else None
         return HeldColumns(Coded(codes, keys[-1].names), golds, named)
+
+
+# The columns of a byte per path, of which rows are often alike.
+VOTES = ("answers", "correct")
 
 
 class _Columns:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from keff import answers, plugins
-from keff.errors import LogError, TaskError
+from keff.errors import LogError, TaskError, UsageError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
 from keff.logs.parts.bulk import Bulk, BulkLog, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
@@ -33,7 +34,7 @@ class Opening:
     ``scorer`` chooses among the scores of a log, and from ``threshold`` on a score is right; ``branches``
     names the columns of a record of several models (``a,b,c`` or a JSON file). ``partial`` takes a run that
     was broken off as it is; ``rescore`` finds again which answers are right where there is a gold answer,
-    whatever the log says.
+    whatever the log says. ``on`` is a Ray cluster whose nodes read the files.
     """
 
     format: str | None = None
@@ -47,6 +48,7 @@ class Opening:
     branches: str | None = None
     partial: bool = False
     rescore: bool = False
+    on: str | None = None
 
     @property
     def options(self) -> dict[str, object]:
@@ -112,22 +114,35 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
         if (bulk := only_part(parts)) is None:
             return None
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
-        if int(bulk.sizes.max()) > most or (how.again and bulk.has_texts):
-            return None
-        if how.rescore and bulk.correct is not None:
+        again = (how.again and bulk.has_texts) or (how.rescore and bulk.correct is not None)
+        if again or int(bulk.sizes.max()) > most:
             return None
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
         if trim is None and opening.partial:
             trim = _as_left(bulk.sizes.tolist())
         try:
-            votes = ballot_of_parts(bulk, parts, how, trim=trim)
+            if opening.on is None:
+                votes = ballot_of_parts(bulk, parts, how, trim=trim)
+            else:
+                votes = _on_nodes(path, opening, bulk, how, trim)
         except NotPlainError:  # questions are too unlike to be turned into votes part by part
-            if (whole := log.bulk(path, texts=opening.texts)) is None:
+            whole = None if opening.on else log.bulk(path, texts=opening.texts)
+            if whole is None:
                 return None
             votes = bulk_ballot(whole, how, trim=trim)
         if how.again and bulk.correct is not None:
             notes.append(_kept_verdicts(how))
         return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
+
+
+def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int | None) -> Ballot:
+    try:
+        nodes = import_module("keff.reading.nodes")
+    except ImportError as error:
+        raise plugins.missing_extra(error, "--on ray") from error
+    if trim is not None:
+        raise NotPlainError
+    return nodes.count_on_nodes(path, opening, first, how)
 
 
 def _parts(log: BulkLog, path: Path, opening: Opening, tell: Tell) -> Iterator[Bulk]:
@@ -201,6 +216,8 @@ class Gathered:
 def gathered(path: Path, opening: Opening) -> Gathered:
     """Read all questions of a log, as many paths of each as are analysed."""
     log = find_log(path, opening.format, opening.options)
+    if opening.on is not None:
+        raise UsageError(f"{path}: {_NOT_ON_NODES}")
     notes: list[Note] = []
     info = told(log, path, opening, notes.append)
     with naming(path):
@@ -223,6 +240,10 @@ def gathered(path: Path, opening: Opening) -> Gathered:
     return Gathered(path, info, how, questions, [*notes, *admission.notes()], format)
 
 
+_NOT_ON_NODES = (
+    "--on reads Parquet with one row per question, lists of plain values and equally many paths of one "
+    "model: keff export writes it; without --on other records are read too"
+)
 _ONE_BY_ONE = (
     "questions were read one by one, not by columns, which takes several times as long: texts, a part or "
     "branches were asked for, or some row holds more than lists of plain values"

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false, reportUnknownParameterType=false
 """A run drawn on nodes of a Ray cluster (extra ``ray``): each part into a store of its node, then merged."""
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
             ray.cancel(task)
             raise
         except RayError as error:
-            cause = error.cause if isinstance(error, RayTaskError) else error
-            raise cause if isinstance(cause, KeffError) else EngineError(f"a node failed: {cause}") from None
+            raise failure(error) from None
         merge(job, items, drawn)
         new = drawn.progress
         kept, seen = total.kept + new.kept, total.items + new.items
@@ -82,6 +81,12 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
     return total
+
+
+def failure(error: RayError) -> KeffError:
+    """Return the error of ours that a task raised, else one that says what Ray said."""
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    return cause if isinstance(cause, KeffError) else EngineError(f"a node failed: {cause}")
 
 
 def _whole(job: Job, items: Selection) -> set[str]:

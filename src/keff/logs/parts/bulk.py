@@ -52,7 +52,7 @@ class Bulk:
     names ("" for none). ``has_texts`` says that raw completions are there, though they are not held.
     ``question`` reads one question again, by its place in the file. ``asked`` [n] are hashes of the
     questions' texts, 0 where there is none: equal ones are copies (None where no text is known). ``named``
-    are further confidences.
+    are further confidences; ``model`` is the one that all rows name.
     """
 
     ids: Sequence[str]
@@ -70,6 +70,7 @@ class Bulk:
     question: Callable[[int], Question]
     asked: Int | None = None
     named: Mapping[str, Float] = field(default_factory=dict[str, "Float"])
+    model: object = None
 
 
 @runtime_checkable
@@ -228,7 +229,7 @@ class RowColumns:
         if self.lists is None or not self.ids:
             raise NotPlainError
         self.seen.append(np.fromiter(map(hash, self.ids), np.int64, len(self.ids)))
-        if last and _repeat(self.seen):
+        if last and repeat(np.concatenate(self.seen)):
             raise NotPlainError
         lists = self.lists
         coded = {name: cast("list[Codes]", self.flat[name]) for name in CODED}
@@ -252,6 +253,7 @@ class RowColumns:
             has_texts=self.has_texts,
             question=question,
             asked=asked if asked.size == len(self.ids) and asked.any() else None,
+            model=next(iter(self.models)),
         )
         self._clear()
         return bulk
@@ -311,9 +313,8 @@ class Reread(local):
         return found
 
 
-def _repeat(seen: Sequence[Int]) -> bool:
+def repeat(hashes: Int) -> bool:
     """Return whether ids repeat, by their hashes: it is looked at closely where they do."""
-    hashes = np.concatenate(seen)
     hashes.sort()
     return bool(np.any(hashes[1:] == hashes[:-1]))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -67,29 +68,28 @@ def _files(path: Path) -> list[_ParquetFile]:
     return sorted(files, key=lambda each: each.name)
 
 
-def parts(path: Path, most: int) -> Iterator[Bulk]:
+def parts(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
     """Yield the columns of a record part by part; raises NotPlainError where it must be read row by row.
 
-    Arrow tells strings apart, so each distinct one of a batch becomes an object once.
+    Of ``share`` (i, m) the row groups of the i-th of m parts in a row, from 0. Arrow tells strings apart, so
+    each distinct one of a batch becomes an object once.
     """
-    columns, places = ArrowColumns(), list[tuple[_ParquetFile, int]]()
-    ends = np.zeros(0, np.int64)
+    groups, (own, of) = row_groups(path), share
+    ends = np.cumsum([size for _, _, size in groups])
 
     def question(row: int) -> Question:
-        group = int(np.searchsorted(ends, row, side="right"))
-        return _question(*places[group], row - int(ends[group - 1] if group else 0))
+        at = int(np.searchsorted(ends, row, side="right"))
+        each, group, size = groups[at]
+        return _question(each, group, row - int(ends[at]) + size)
 
-    for each in _files(path):
+    columns = ArrowColumns()
+    mine = groups[len(groups) * own // of : len(groups) * (own + 1) // of]
+    for each, members in groupby(mine, key=itemgetter(0)):
         with each.open() as file:
-            about = file.metadata
-            groups = range(about.num_row_groups)
-            places += [(each, group) for group in groups]
-            sizes = np.array([about.row_group(group).num_rows for group in groups], np.int64)
-            ends = np.append(ends, np.cumsum(sizes) + (ends[-1] if ends.size else 0))
             there = list(file.schema_arrow.names)
             columns.has_texts |= "all_texts" in there
             names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
-            for batch in _batches(each, file, COLUMN_BATCH, names):
+            for batch in _batches(each, file, COLUMN_BATCH, names, [group for _, group, _ in members]):
                 if columns.enough(most):
                     yield columns.part(question)
                 columns.add_batch({name: batch.column(name) for name in names})
@@ -97,11 +97,15 @@ def parts(path: Path, most: int) -> Iterator[Bulk]:
 
 
 def _batches(
-    each: _ParquetFile, file: pyarrow.parquet.ParquetFile, size: int, names: list[str]
+    each: _ParquetFile,
+    file: pyarrow.parquet.ParquetFile,
+    size: int,
+    names: list[str],
+    groups: list[int] | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yield batches of a file; raises LogError that names the row group that is damaged."""
     try:
-        yield from file.iter_batches(size, columns=names)
+        yield from file.iter_batches(size, groups, names)
     except OSError as error:
         for group in range(file.num_row_groups):
             try:
@@ -229,15 +233,20 @@ MOST_RATIO = 200
 SMALL = 64 * 2**20
 
 
-def check(path: Path) -> None:
-    """Raise LogError for a file whose row groups claim to unpack to far more than its size."""
+def row_groups(path: Path) -> list[tuple[_ParquetFile, int, int]]:
+    """Return the row groups of a record with rows in them: file, number within it, and how many rows.
+
+    Raises LogError for a file whose row groups claim to unpack to far more than its size.
+    """
+    found: list[tuple[_ParquetFile, int, int]] = []
     # Only of row groups: pyarrow ends the whole process where the statistics of a column are damaged.
     for each in _files(path):
         with each.open() as file:
-            about = file.metadata
-            sizes = [about.row_group(group).total_byte_size for group in range(about.num_row_groups)]
-        if any(size > max(SMALL, MOST_RATIO * each.size) for size in sizes):
-            raise LogError(f"{each.name}: it claims to unpack to far more than its size: not read")
+            groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+            if any(group.total_byte_size > max(SMALL, MOST_RATIO * each.size) for group in groups):
+                raise LogError(f"{each.name}: it claims to unpack to far more than its size: not read")
+            found += [(each, number, group.num_rows) for number, group in enumerate(groups) if group.num_rows]
+    return found
 
 
 def columns(path: Path) -> list[str]:
