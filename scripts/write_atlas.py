@@ -11,9 +11,9 @@ import re
 import sys
 from pathlib import Path
 
-from keff.analysis.atlas import About, AtlasEntry, measure
+from atlas import FORMAT, About, Atlas, AtlasEntry, Source, draw_atlas, measure, write_atlas
+
 from keff.reading.open import Opening, open_record
-from keff.report.atlas import FORMAT, Atlas, Source, draw_atlas, write_atlas
 
 VERSION = "2 (November 2026)"
 CITATION = (

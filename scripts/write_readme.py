@@ -8,15 +8,16 @@ there has many right answers, so answers cannot vote.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from statistics import median
 
-from keff.analysis.atlas import AtlasEntry
+from atlas import AtlasEntry, of_eight, read_atlas
+
 from keff.analysis.results.words import points
 from keff.cli.demo import FILE
 from keff.records import Interval
-from keff.report.atlas import EMPTY, of_eight, read_atlas, to_json
 
 REPO = Path(__file__).resolve().parents[1]
 README, ATLAS = REPO / "README.md", REPO / "docs" / "atlas" / "atlas.json"
@@ -74,8 +75,21 @@ def _bare(text: str) -> str:
 
 
 def beside() -> str:
-    """Return the lines that the demo shows beside its own."""
-    return to_json(EMPTY.added({}, chosen(read_atlas(ATLAS).entries)))
+    """Return what the demo shows beside its own decision, one sentence each, as JSON."""
+    entries = sorted(chosen(read_atlas(ATLAS).entries), key=lambda entry: (entry.dataset, entry.model))
+    return json.dumps(list(map(sentence, entries)), ensure_ascii=False, indent=1) + "\n"
+
+
+def sentence(entry: AtlasEntry) -> str:
+    """Return what was measured on a workload in one sentence."""
+    accuracy = f"one path is right {entry.p.percent()} of the time"
+    if entry.vote is not None:
+        accuracy += f", the vote of {entry.today} {entry.vote.percent()}"
+    rule = f"{entry.model}, {entry.dataset}: {accuracy}"
+    if entry.kept is None or entry.mean_paths is None:
+        return f"{rule}."
+    paths = "1 path" if entry.mean_paths.value == 1 else f"{entry.mean_paths.text('.1f')} paths"
+    return f"{rule}; {entry.policy} keeps {entry.kept.percent()} of that with {paths} per question."
 
 
 def filled(text: str) -> str:

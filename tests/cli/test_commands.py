@@ -222,7 +222,6 @@ def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp
     assert "is a key of the policy" in bad("replay", log, "lead_k:3", "--in-flight", 8)
     assert "threshold must be a number" in bad("analyze", log, "--format", "inspect_ai:threshold=high")
     assert "scorer=NAME and threshold=NUMBER" in bad("analyze", log, "--format", "csv:sep=;")
-    assert "unknown name 'place'" in bad("atlas", log, "-o", tmp_path / "atlas", "--about", "place=here")
     assert "--shard" in bad("sample", questions, *run, "--engine", "fake", "--shard", "5/2")
     broken = tmp_path / "broken.jsonl"
     broken.write_text(log.read_text() + "{oops\n")

@@ -14,15 +14,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from atlas import (
+    EMPTY,
+    About,
+    Atlas,
+    AtlasEntry,
+    Source,
+    measure,
+    read_atlas,
+    to_csv,
+    to_json,
+    to_page,
+    write_atlas,
+)
 
-from command_line import keff
-from keff.analysis.atlas import About, AtlasEntry, measure
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
 from keff.reading.open import Opening, open_record
-from keff.report.atlas import EMPTY, Atlas, Source, read_atlas, to_csv, to_json, to_page, write_atlas
 
 REPO = Path(__file__).resolve().parents[2]
 ATLAS = REPO / "docs" / "atlas"
@@ -91,6 +101,8 @@ def test_files_are_the_same_bytes_in_any_order_and_are_read_back(tmp_path: Path)
     second = replace(second, sources=first.sources)
     assert to_json(first) == to_json(second)
     write_atlas(first, tmp_path / "a")
+    for name in ("atlas.json", "atlas.csv", "index.md"):
+        assert "secret" not in (tmp_path / "a" / name).read_text("utf-8")
     again = read_atlas(tmp_path / "a" / "atlas.json")
     assert to_json(again) == to_json(first)
     write_atlas(again, tmp_path / "b")
@@ -109,27 +121,11 @@ def test_names_are_neither_formulas_nor_markup(tmp_path: Path) -> None:
     assert "\\|x" in page
 
 
-@pytest.mark.slow
-def test_the_command_adds_a_line_and_shows_no_answer(tmp_path: Path) -> None:
-    for seed in (1, 2):
-        file = write_log(tmp_path / f"log{seed}.jsonl", 40, 8, seed=seed)
-        done = keff("atlas", file, "-o", tmp_path / "own", "--model", "my-model", "--about", "dataset=mine")
-        assert done.returncode == 0, done.stderr
-    names = [entry.name for entry in read_atlas(tmp_path / "own" / "atlas.json").entries]
-    assert names == ["log1", "log2"]
-    for file in (tmp_path / "own").iterdir():
-        assert "secret" not in file.read_text("utf-8")
-
-
 def test_what_has_no_correlation_is_refused(tmp_path: Path) -> None:
     bare = tmp_path / "bare.jsonl"
     bare.write_text("".join(json.dumps({"id": str(i), "all_answers": ["1", "2"]}) + "\n" for i in range(3)))
     with pytest.raises(UsageError, match="needs gold answers"):
         line(bare)
-    (tmp_path / "atlas.json").write_text('{"entries": 3}')
-    done = keff("atlas", bare, "-o", tmp_path)
-    assert done.returncode == 2
-    assert "not an atlas" in done.stderr
 
 
 def script() -> Any:

@@ -15,7 +15,7 @@ GROUPS = {
     "Begin": "demo",
     "Cut a bill": "pilot analyze replay combine mix serve report",
     "Trust a score": "noise compare audit",
-    "Reproduce the paper": "reproduce study tables atlas predict",
+    "Reproduce the paper": "reproduce study tables predict",
     "Paths and answers": "sample read score join import export list",
 }
 COMMANDS = " ".join(GROUPS.values()).split()
@@ -57,8 +57,9 @@ SETTINGS = """
 
 # Options of 0.2 that have another name, of one command or of all, and what to write instead.
 RENAMED = {
-    "replay --in-flight": "a key of the policy, lead_k:3,in_flight=8,",
-    "replay --concurrency": "a key of the policy, lead_k:3,in_flight=8,",
+    **dict.fromkeys(
+        ("replay --in-flight", "replay --concurrency"), "a key of the policy, lead_k:3,in_flight=8,"
+    ),
     "--k-max": "--cap",
     "--confidence": "--sure",
     "--budget-mean": "--budget (90% sure)",
@@ -66,7 +67,6 @@ RENAMED = {
     "--part": "PATH#PART",
     "--answer-regex": "--task-option answer_regex=REGEX",
     "--threshold": "--format NAME:threshold=T",
-    **dict.fromkeys(("--dataset", "--setting", "--source", "--url", "--licence"), "--about NAME=VALUE"),
     **{flag: f"--set {flag[2:].replace('-', '_')}=VALUE" for flag in SETTINGS.split()},
 }
 

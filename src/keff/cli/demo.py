@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from json import loads
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from keff.analysis.atlas import AtlasEntry
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
@@ -26,7 +26,6 @@ from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
 from keff.errors import PluginError
 from keff.reading.open import Opening, Record, open_record
-from keff.report.atlas import read_atlas
 from keff.report.write import write_runs
 
 
@@ -40,25 +39,8 @@ def write_report_if_possible(runs: Sequence[tuple[Record, Analysis]], file: Path
     return True
 
 
-# Five lines of docs/atlas, chosen and written by scripts/write_readme.py.
+# What was measured on five workloads of docs/atlas, a sentence each: written by scripts/write_readme.py.
 FILE = Path(__file__).with_name("_beside.json")
-
-
-def beside() -> list[str]:
-    """Return what was measured on five recorded workloads, one sentence each."""
-    return [_told(entry) for entry in read_atlas(FILE).entries]
-
-
-def _told(entry: AtlasEntry) -> str:
-    accuracy = f"one path is right {entry.p.percent()} of the time"
-    if entry.vote is not None:
-        accuracy += f", the vote of {entry.today} {entry.vote.percent()}"
-    rule = f"{entry.model}, {entry.dataset}: {accuracy}"
-    if entry.kept is None or entry.mean_paths is None:
-        return f"{rule}."
-    paths = "1 path" if entry.mean_paths.value == 1 else f"{entry.mean_paths.text('.1f')} paths"
-    return f"{rule}; {entry.policy} keeps {entry.kept.percent()} of that with {paths} per question."
-
 
 # Questions before the first look at what they say, and between looks.
 FIRST, MORE = 24, 8
@@ -123,7 +105,7 @@ def command(
     show([(record, estimates), *own], json=json)
     if not json:
         note("\nBeside it, recorded generations of larger models (the atlas in the documentation has 60):")
-        for line in beside():
+        for line in loads(FILE.read_text("utf-8")):
             note(f"  {line}")
     page = run / "report.html"
     if write_report_if_possible([(record, estimates)], page):

@@ -22,7 +22,6 @@ import vl_convert
 from markupsafe import Markup
 
 from keff import files
-from keff.analysis.atlas import single
 from keff.analysis.combine import slot_table
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
@@ -177,7 +176,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
         task=record.info.task or "",
         model=record.info.model or "",
         analysis=analysis,
-        single=single(analysis),
+        single=analysis.single,
         letters=advice_series.lettered(exhibit.replayed),
         told=alternatives(analysis, exhibit.record.ballot.votes),
         headline=headline(analysis.decision, analysis.recommendation),

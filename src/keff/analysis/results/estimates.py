@@ -149,6 +149,13 @@ class Analysis(Finding):
         """The most paths one would pay for."""
         return 32 if self.k_star is None else self.k_star.k_max
 
+    @property
+    def single(self) -> Interval | None:
+        """The accuracy of one path with its interval; None without gold answers."""
+        if self.p is None or self.bands is None:
+            return None
+        return Interval(self.p, *self.bands.majority[1], "cluster_bootstrap")
+
     def __str__(self) -> str:
         """Return what ``keff analyze`` prints."""
         return "\n".join([*statements(self), *(f"warning: {note.message}" for note in self.warnings)])
