@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from html import escape
 from pathlib import PurePath
@@ -319,6 +319,11 @@ class Interval(Result):
     def limits(self) -> tuple[float, float] | None:
         """Both limits, or None where either is missing."""
         return None if self.lo is None or self.hi is None else (self.lo, self.hi)
+
+    def mapped(self, function: Callable[[float], float], method: str = "") -> Interval:
+        """Return the interval of a monotone function of the number; ``method`` as before unless given."""
+        lo, hi = (None, None) if self.limits is None else sorted(map(function, self.limits))
+        return Interval(function(self.value), lo, hi, method or self.method)
 
     def text(self, style: str = ".2f") -> str:
         """Return the value and its limits, such as ``0.42 [0.31, 0.54]``; a dash where it is undefined."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -237,20 +237,13 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correl
         c_pooled=pooled_c(votes),
         c_pearson=pearson,
         c_pearson_dropped=dropped,
-        k_eff=_mapped(c, lambda value: float(k_eff(votes.k, value))),
-        ceiling=_mapped(c, lambda value: float(ceiling(value))),
+        k_eff=c.interval.mapped(lambda value: float(k_eff(votes.k, value)), f"from c ({c.method})"),
+        ceiling=c.interval.mapped(lambda value: float(ceiling(value)), f"from c ({c.method})"),
         k_eff_block=k_eff_block(votes),
         percent_of_ceiling=float(percent_of_ceiling(votes.k, c.value)),
         k_star=_k_star(votes, c, settings),
         c_anova=anova_c(votes),
     )
-
-
-def _mapped(c: Estimate, function: Callable[[float], float]) -> Interval:
-    """Map an interval of c through a function that falls with c."""
-    lo = None if c.hi is None else function(c.hi)
-    hi = None if c.lo is None else function(c.lo)
-    return Interval(function(c.value), lo, hi, f"from c ({c.method})")
 
 
 def _k_star(votes: Votes, c: Estimate, settings: Settings) -> KStar:

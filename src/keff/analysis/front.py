@@ -220,8 +220,7 @@ def k_eff(k: int | IntArray, c: float | FloatArray | Interval) -> FloatArray | I
     have, the result is infinite.
     """
     if isinstance(c, Interval):
-        lo, hi = (None if end is None else float(choose.k_eff(k, end)) for end in (c.hi, c.lo))
-        return Interval(float(choose.k_eff(k, c.value)), lo, hi, f"from c ({c.method})")
+        return c.mapped(lambda value: float(choose.k_eff(k, value)), f"from c ({c.method})")
     worth = choose.k_eff(k, c)
     return float(worth) if np.ndim(worth) == 0 else worth
 

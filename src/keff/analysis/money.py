@@ -307,7 +307,4 @@ def pays_back(spent: float | None, change: Change | None) -> float | None:
 
 
 def _times(value: Interval | None, times: int) -> Interval | None:
-    if value is None:
-        return None
-    lo, hi = (None if end is None else end * times for end in (value.lo, value.hi))
-    return Interval(value.value * times, lo, hi, value.method)
+    return value and value.mapped(lambda dollars: dollars * times)

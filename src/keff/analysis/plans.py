@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -53,16 +54,22 @@ def task_of(info: LogInfo) -> dict[str, object]:
     )
 
 
+def _measured(record: Record) -> dict[str, Any]:
+    """Return what a plan says of the record that it rests on."""
+    space, config = record.ballot.reading.space, record.info.config
+    if not config:
+        return {"space": space}
+    named = Config.model_validate(config).fingerprint
+    return {"space": space, "task": task_of(record.info), "config": dict(config), "fingerprint": named}
+
+
 def make_plan(record: Record, analysis: Analysis) -> Plan:
     """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
-    config, votes = record.info.config, record.ballot.votes
+    votes = record.ballot.votes
     rated: Mapping[str, FloatArray] = {} if votes.correct is None else votes.rated
     return Plan(
         policy=analysis.decision.policy,
-        space=record.ballot.reading.space,
-        task=task_of(record.info) if config else None,
-        config=dict(config) if config else None,
-        fingerprint=Config.model_validate(config).fingerprint if config else None,
+        **_measured(record),
         estimates=analysis.to_dict(),
         profile=profile(votes),
         calibrations={name: calibrate(votes, given) for name, given in rated.items()},
@@ -119,13 +126,9 @@ def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Not
     texts, notes = _templates(record)
     names = {share.branch: int(share.branch.removeprefix("slot-")) for share in shares}
     branches = tuple(BranchPlan(name=name, template=texts.get(slot)) for name, slot in names.items())
-    config = record.info.config
     plan = Plan(
         policy=Mix(shares).spec,
-        space=record.ballot.reading.space,
-        task=task_of(record.info) if config else None,
-        config=dict(config) if config else None,
-        fingerprint=Config.model_validate(config).fingerprint if config else None,
+        **_measured(record),
         branches=branches,
         estimates={"because": chosen.because},
     )

@@ -98,8 +98,7 @@ def _by_k(
 
 def _scaled(value: Interval, wide: float, low: float = 0.0) -> Interval:
     """Return an interval of the scale 0 to 1 on the scale of the scores."""
-    lo, hi = (None if x is None else low + wide * x for x in (value.lo, value.hi))
-    return Interval(low + wide * value.value, lo, hi, value.method)
+    return value.mapped(lambda share: low + wide * share)
 
 
 def _split(spread: Components, repeats: Repeats, wide: float) -> VarianceSplit:
@@ -250,18 +249,17 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
     a, b = _alike(first.repeats.take(rows[0], clusters), second.repeats.take(rows[1], clusters))
     found = paired(a, b, level)
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
-    limits = found.difference.limits
-    lo, hi = (None, None) if limits is None else (wide * limits[0], wide * limits[1])
+    difference = _scaled(found.difference, wide)
     outcome: Outcome = "not decided"
-    if limits is not None and found.decided:
-        outcome = "better" if limits[0] > 0 else "worse"
+    if found.decided:
+        outcome = "better" if difference.value > 0 else "worse"
     better = Better(
         first=first.path,
         second=second.path,
         shared_questions=a.n,
         shared_clusters=a.units,
         verdict=outcome,
-        difference=Interval(wide * found.difference.value, lo, hi, found.difference.method),
+        difference=difference,
         p_value=found.p_value,
         p_adjusted=found.p_value,
         noise=None if found.noise is None else wide * found.noise,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, fold, same_key, visible
+from keff.answers.parts.base import ByKey, Extracted, fold, visible
 from keff.answers.parts.statements import plain, statements
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
@@ -33,13 +32,13 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
-class BinarySpace:
+class BinarySpace(ByKey):
     """The keys are "yes" and "no". ``gold`` may be a bool, "yes"/"no" or "true"/"false" in any case."""
 
-    name: ClassVar[str] = "binary"
-    closed: ClassVar[bool] = True
-    by_key: ClassVar[bool] = True
-    contract: ClassVar[str] = 'End with a line "Final answer: <yes or no>".'
+    name = "binary"
+    closed = True
+    by_key = True
+    contract = 'End with a line "Final answer: <yes or no>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, the last sentence or the first word.
@@ -60,10 +59,6 @@ class BinarySpace:
         word = plain(fold(answer[:200])).strip(" \t\n.,;:!?\"'()[]{}<>").lower()
         return _MEANING.get(word)
 
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer means what the gold answer means."""
-        return same_key(self, answer, gold)
-
 
 def _guess(text: str) -> Extracted | None:
     first = _FIRST.match(_ASKED.sub(" ", plain(text[:300])))
@@ -83,6 +78,4 @@ def _conclusion(sentence: str) -> str | None:
     return words[-1] if len({_MEANING[word] for word in words}) == 1 else None
 
 
-def space() -> BinarySpace:
-    """Make the space; see ``BinarySpace`` for the options."""
-    return BinarySpace()
+space = BinarySpace

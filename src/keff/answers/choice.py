@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, fold, last_match, same_key, visible, words
+from keff.answers.parts.base import ByKey, Extracted, fold, last_match, visible, words
 from keff.answers.parts.statements import plain, statements
 from keff.errors import TaskError
 
@@ -130,7 +129,7 @@ _SPACES = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceSpace:
+class ChoiceSpace(ByKey):
     """One of the ``labels``, in any case: "(B)", "b.", "B) Paris" are B.
 
     ``options`` are the option texts in the order of the labels, where known: an answer that repeats an
@@ -140,10 +139,10 @@ class ChoiceSpace:
     labels: tuple[str, ...] = ("A", "B", "C", "D")
     options: tuple[str, ...] = ()
     _texts: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict[str, str])
-    name: ClassVar[str] = "choice"
-    closed: ClassVar[bool] = True
-    by_key: ClassVar[bool] = True
-    contract: ClassVar[str] = 'End with a line "Final answer: <letter>".'
+    name = "choice"
+    closed = True
+    by_key = True
+    contract = 'End with a line "Final answer: <letter>".'
 
     def __post_init__(self) -> None:
         if self.options and len(self.options) != len(self.labels):
@@ -205,10 +204,6 @@ class ChoiceSpace:
         # An option is seldom longer; a longer answer is not the text of one.
         payload = plain(fold(answer[:2000])).strip()
         return reader(self.labels).whole(payload) or self._option(payload)
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer is the gold label."""
-        return same_key(self, answer, gold)
 
 
 def _squeeze(text: str) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
-from keff.answers.parts.base import Extracted, same_key, strip_thinking
+from keff.answers.parts.base import ByKey, Extracted, strip_thinking
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
@@ -25,16 +24,15 @@ _PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|E
 
 
 @dataclass(frozen=True, slots=True)
-class CodeSpace:
+class CodeSpace(ByKey):
     """The key is the program without blank lines and trailing whitespace, those of its strings apart.
 
     It says that two programs are the same text. Tasks that can execute code vote on what programs return.
     """
 
-    name: ClassVar[str] = "code"
-    closed: ClassVar[bool] = False
-    by_key: ClassVar[bool] = True
-    contract: ClassVar[str] = "End with the complete program in one ```python block."
+    name = "code"
+    by_key = True
+    contract = "End with the complete program in one ```python block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last fenced Python block that defines something, else the last one, else bare code.
@@ -57,10 +55,6 @@ class CodeSpace:
         lines = (_INDENT.sub(_spaces, line.rstrip()) for line in outside.split("\n"))
         kept = "\n".join(line for line in lines if line)
         return re.sub("\0", lambda _: strings.pop(0), kept) or None
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the programs are the same text."""
-        return same_key(self, answer, gold)
 
 
 def _spaces(indent: re.Match[str]) -> str:
@@ -91,6 +85,4 @@ def _bare(text: str) -> Extracted | None:
     return Extracted("\n".join(lines[first:last]).rstrip(), "bare code")
 
 
-def space() -> CodeSpace:
-    """Make the space; see ``CodeSpace`` for the options."""
-    return CodeSpace()
+space = CodeSpace

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
-from keff.answers.parts.base import Extracted, fold, same_key, visible
+from keff.answers.parts.base import ByForm, Extracted, NotRead, fold, visible
 from keff.answers.parts.statements import plain, statements
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
@@ -52,12 +52,8 @@ _FORMS = {
 _LEAD = re.compile(r"\W*(?:(?:on|in|at|by|is|was|the|it|date|of|about|around|since)\W+){0,4}", re.I)
 
 
-class _NotADate(ValueError):
-    """Why a date is not read."""
-
-
 @dataclass(frozen=True, slots=True)
-class DateSpace:
+class DateSpace(ByForm):
     """Answers are one when they name the same day, month or year; a time of day counts where it is given.
 
     The key is ISO 8601: 2024-03-05, 2024-03, 2024, 2024-03-05T14:30 (in UTC where a zone is given). Months
@@ -66,10 +62,9 @@ class DateSpace:
     """
 
     order: Literal["dmy", "mdy", ""] = ""
-    name: ClassVar[str] = "date"
-    closed: ClassVar[bool] = False
-    by_key: ClassVar[bool] = True
-    contract: ClassVar[str] = 'End with a line "Final answer: <date as YYYY-MM-DD>".'
+    name = "date"
+    by_key = True
+    contract = 'End with a line "Final answer: <date as YYYY-MM-DD>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement that holds a date; else, on whole text, the last full date."""
@@ -86,26 +81,8 @@ class DateSpace:
         match = _last(plain(text[-_TAIL:]))
         return Extracted(match, "last date") if match else None
 
-    def key(self, answer: str) -> str | None:
-        """Return the date in ISO 8601; None abstains."""
-        try:
-            return self._read(answer)
-        except _NotADate:
-            return None
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        try:
-            self._read(text)
-        except _NotADate as reason:
-            return str(reason)
-        return None
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer names the gold date."""
-        return same_key(self, answer, gold)
-
-    def _read(self, answer: str) -> str:
+    def form(self, answer: str) -> str:
+        """Return the date in ISO 8601; raises NotRead."""
         text = plain(fold(answer[:MOST_CHARACTERS])).strip(" \t\n.\"'()*")
         lead = _LEAD.match(text)
         for start in dict.fromkeys((0, lead.end() if lead else 0)):
@@ -114,9 +91,9 @@ class DateSpace:
                 if match is not None:
                     clock = _clock(text, match.end())
                     if text[clock[1] :].strip(" .)\"'") and re.search(r"\d", text[clock[1] :]):
-                        raise _NotADate("more than one date or number")
+                        raise NotRead("more than one date or number")
                     return self._written(form, match, clock[0])
-        raise _NotADate("no date")
+        raise NotRead("no date")
 
     def _written(
         self, form: str, match: re.Match[str], clock: tuple[int, int, int, str | None] | None
@@ -134,7 +111,7 @@ class DateSpace:
                 return f"{date(year, month, 1):%Y-%m}".rjust(7, "0")
             return _with_clock(date(year, month, day), clock)
         except (ValueError, OverflowError):
-            raise _NotADate("no such day") from None
+            raise NotRead("no such day") from None
 
     def _ordered(self, first: int, second: int) -> tuple[int, int]:
         """Return day and month of a numeric date; raises where nobody can know."""
@@ -145,7 +122,7 @@ class DateSpace:
             return second, first
         if first > 12:
             return first, second
-        raise _NotADate("day or month first? say order=dmy or order=mdy")
+        raise NotRead("day or month first? say order=dmy or order=mdy")
 
 
 def pattern_groups(match: re.Match[str]) -> set[str]:

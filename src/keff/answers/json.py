@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Extracted, strip_thinking, words
+from keff.answers.parts.base import ByForm, Extracted, strip_thinking, words
 from keff.answers.parts.json_text import MISSING, NotRead, find, look_up, steps, without
 
 
 @dataclass(frozen=True, slots=True)
-class JsonSpace:
+class JsonSpace(ByForm):
     """Answers are one when they are the same JSON value: whitespace and the order of names do not count.
 
     Numbers are compared by value (1, 1.0 and 1e0), strings character by character, arrays in order. With
@@ -24,9 +24,8 @@ class JsonSpace:
 
     fields: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    name: ClassVar[str] = "json"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = "End with the answer as one JSON value in a ```json block."
+    name = "json"
+    contract = "End with the answer as one JSON value in a ```json block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the whole text, else the last fenced block, else the last object or array; not a cut text."""
@@ -36,21 +35,6 @@ class JsonSpace:
             return Extracted(*find(strip_thinking(text)))
         except NotRead:
             return None
-
-    def key(self, answer: str) -> str | None:
-        """Return the canonical JSON of what votes; None abstains."""
-        try:
-            return self._key(answer)
-        except NotRead:
-            return None
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        try:
-            self._key(text)
-        except NotRead as reason:
-            return str(reason)
-        return None
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer is the gold value, or one of a list of acceptable ones.
@@ -67,7 +51,8 @@ class JsonSpace:
     def _gold(self, gold: object) -> str | None:
         return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
 
-    def _key(self, answer: str) -> str:
+    def form(self, answer: str) -> str:
+        """Return the canonical JSON of what votes; raises NotRead."""
         value = json_text.value_of(find(strip_thinking(answer))[0])
         if self.ignore:
             value = without(value, frozenset(self.ignore))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from keff.answers.parts import workers
-from keff.answers.parts.base import Explains, Extracted, Space, same_key, strip_thinking
+from keff.answers.parts.base import ByKey, Explains, Extracted, Space, strip_thinking
 from keff.answers.parts.spec import cached
 from keff.answers.parts.workers import FunctionCaller
 from keff.usercode import Stamp
 
 
 @dataclass(frozen=True, slots=True)
-class KeySpace:
+class KeySpace(ByKey):
     """Answers are one when your function returns the same text for them; None abstains.
 
     It gets what the space ``inner`` finds in a completion, else the whole visible text, and runs in a
@@ -23,8 +22,7 @@ class KeySpace:
 
     caller: FunctionCaller
     inner: Space | None = None
-    name: ClassVar[str] = "key"
-    closed: ClassVar[bool] = False
+    name = "key"
 
     @property
     def contract(self) -> str:
@@ -49,10 +47,6 @@ class KeySpace:
         extracted = self.extract(text)
         answer = text if extracted is None else extracted.answer
         return self.caller.ask(answer)[1] or "the answer key returns None"
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the function gives the answer and an acceptable gold answer one key."""
-        return same_key(self, answer, gold)
 
 
 def space(code: str = "", sha256: str = "", inner: str = "") -> KeySpace:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import cast
 
-from keff.answers.parts.base import Extracted, fold, same_key, visible, words
+from keff.answers.parts.base import ByKey, Extracted, fold, visible, words
 from keff.answers.parts.statements import plain, statements
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
@@ -27,7 +27,7 @@ _SEVERAL, _NONE = "names several labels", "names no label"
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSpace:
+class LabelSpace(ByKey):
     """An answer is the label that it names: by the label itself or one of its synonyms, in any case.
 
     ``labels`` are names, or a table: label -> synonyms. A name that is rejected ("not billing") does not
@@ -37,8 +37,8 @@ class LabelSpace:
     labels: Mapping[str, tuple[str, ...]]
     _known: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict[str, str])
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False, default=re.compile("(?!)"))
-    name: ClassVar[str] = "label"
-    closed: ClassVar[bool] = True
+    name = "label"
+    closed = True
 
     def __post_init__(self) -> None:
         for label, synonyms in self.labels.items():
@@ -84,10 +84,6 @@ class LabelSpace:
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains."""
         return _SEVERAL if len(self._named(plain(visible(text)[-_TAIL:]))) > 1 else _NONE
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer names the gold label."""
-        return same_key(self, answer, gold)
 
     def _named(self, text: str) -> set[str]:
         return {

@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Extracted, Space, golds, strip_thinking
-from keff.answers.parts.json_text import NotRead, find
+from keff.answers.parts.base import ByForm, Extracted, NotRead, Space, golds, strip_thinking
+from keff.answers.parts.json_text import find
 from keff.answers.parts.spec import cached
 from keff.answers.parts.statements import statements
 from keff.narrow import is_array
@@ -36,8 +35,8 @@ Combine = Callable[[list[str]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
-    """Reads lists; each item is compared by the space ``inner``."""
+class ItemsSpace(ByForm):
+    """What the spaces of lists and of sets share: each item is compared by the space ``inner``."""
 
     inner: Space
     combine: Combine
@@ -64,7 +63,7 @@ class Items:
         line = lines[-1].strip()
         return Extracted(line, "last line") if line and len(line.split()) <= _LONGEST_LINE else None
 
-    def key(self, answer: str) -> str:
+    def form(self, answer: str) -> str:
         """Return the JSON array of the items' keys; raises NotRead."""
         if len(answer) > MOST_CHARACTERS:
             raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
@@ -79,56 +78,18 @@ class Items:
             keys.append(key)
         return json.dumps(self.combine(keys), ensure_ascii=False, separators=(",", ":"))
 
-    def key_or_none(self, answer: str) -> str | None:
-        """Return the key, or None."""
-        try:
-            return self.key(answer)
-        except NotRead:
-            return None
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        try:
-            self.key(text)
-        except NotRead as reason:
-            return str(reason)
-        return None
-
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer lists the gold items: ``gold`` is one list, or a text that lists them.
 
         Of a list whose members list several items each, any one is acceptable.
         """
-        key = self.key_or_none(answer)
+        key = self.key(answer)
         if key is None:
             return False
-        return key in {self.key_or_none(each) for each in (*self._whole(gold), *golds(gold))}
+        return key in {self.key(each) for each in (*self._whole(gold), *golds(gold))}
 
     def _whole(self, gold: object) -> list[str]:
         return [json.dumps(gold, default=str)] if isinstance(gold, list | tuple) else []
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsSpace:
-    """What the spaces of lists and of sets share: everything but their names and how keys are combined."""
-
-    items: Items
-
-    def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
-        return self.items.extract(text, truncated=truncated)
-
-    def key(self, answer: str) -> str | None:
-        """Return the JSON array of the items' keys; None abstains."""
-        return self.items.key_or_none(answer)
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        return self.items.why(text)
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer lists the gold items."""
-        return self.items.correct(answer, gold)
 
 
 def _array(text: str) -> Extracted | None:
@@ -212,9 +173,8 @@ class ListSpace(ItemsSpace):
     read abstains. A list is a JSON array, bullets, lines, or parts between semicolons, commas and "and".
     """
 
-    name: ClassVar[str] = "list"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
+    name = "list"
+    contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
 
 def space(inner: str | Space = "text", order: str = "kept") -> ListSpace:
@@ -222,4 +182,4 @@ def space(inner: str | Space = "text", order: str = "kept") -> ListSpace:
     if order not in ("kept", "free"):
         raise ValueError(f"order is kept or free, not {order!r}")
     each = cached(inner) if isinstance(inner, str) else inner
-    return ListSpace(Items(each, sorted if order == "free" else list))
+    return ListSpace(each, sorted if order == "free" else list)

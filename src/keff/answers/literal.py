@@ -8,9 +8,9 @@ import threading
 import warnings
 from collections import deque
 from dataclasses import dataclass
-from typing import ClassVar, Literal, overload
+from typing import Literal, overload
 
-from keff.answers.parts.base import Extracted, last_match, same_key, strip_thinking
+from keff.answers.parts.base import ByKey, Extracted, last_match, strip_thinking
 from keff.answers.parts.statements import Statement, statements
 
 # CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails
@@ -50,7 +50,7 @@ _FENCE = re.compile(r"```[a-zA-Z]{0,10}\n([^`]{1,2000})```")
 
 
 @dataclass(frozen=True, slots=True)
-class LiteralSpace:
+class LiteralSpace(ByKey):
     """Literals are one answer when Python calls their values equal: 1, 1.0 and True.
 
     Sets and dicts in any order.
@@ -59,9 +59,8 @@ class LiteralSpace:
     10,000 characters or 60 nested brackets. A tuple is not a list.
     """
 
-    name: ClassVar[str] = "literal"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = 'End with a line "Final answer: <Python literal>".'
+    name = "literal"
+    contract = 'End with a line "Final answer: <Python literal>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement or assert.
@@ -84,10 +83,6 @@ class LiteralSpace:
             return _written(_value(answer))
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
             return None
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the values are equal."""
-        return same_key(self, answer, gold)
 
 
 def _value(text: str) -> object:
@@ -202,6 +197,4 @@ def _guess(tail: str) -> Extracted | None:
     return None
 
 
-def space() -> LiteralSpace:
-    """Make the space; see ``LiteralSpace`` for the options."""
-    return LiteralSpace()
+space = LiteralSpace

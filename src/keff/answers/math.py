@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
 
 from keff.answers.parts import notation, workers
 from keff.answers.parts.base import Extracted, fold, golds, last_match, settled, visible
@@ -246,9 +245,9 @@ class MathSpace:
     (9^{9^9}) is compared as it is written.
     """
 
-    name: ClassVar[str] = "math"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = r'End with a line "Final answer: \boxed{<expression>}".'
+    name = "math"
+    closed = False
+    contract = r'End with a line "Final answer: \boxed{<expression>}".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, the last formula or number."""
@@ -327,6 +326,4 @@ def _guess(tail: str) -> Extracted | None:
     return Extracted(answer, "last formula") if answer else None
 
 
-def space() -> MathSpace:
-    """Make the space; see ``MathSpace`` for the options."""
-    return MathSpace()
+space = MathSpace

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
 
 from keff.answers.parts import notation
 from keff.answers.parts.base import Extracted, fold, golds, visible
@@ -35,9 +34,9 @@ class NumericSpace:
     """
 
     tolerance: float = 1e-3
-    name: ClassVar[str] = "numeric"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = 'End with a line "Final answer: <number>".'
+    name = "numeric"
+    closed = False
+    contract = 'End with a line "Final answer: <number>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement that holds a number; else, on whole text, the last number."""

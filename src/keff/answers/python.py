@@ -8,11 +8,10 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from keff.answers.code import CodeSpace
 from keff.answers.literal import parse
-from keff.answers.parts.base import Extracted, same_key
+from keff.answers.parts.base import ByForm, Extracted, NotRead
 
 # Functions that find a name by its text: where one is called, no name can be changed safely.
 _LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
@@ -243,12 +242,8 @@ _CODE = CodeSpace()
 _BRACKETS = re.compile(r"[()\[\]{}]")
 
 
-class _NotPython(ValueError):
-    """Why a program has no key."""
-
-
 @dataclass(frozen=True, slots=True)
-class PythonSpace:
+class PythonSpace(ByForm):
     """Programs are one answer when their syntax trees are equal up to docstrings and names of locals.
 
     Local variables and parameters of functions are numbered in the order in which they appear; names of
@@ -257,32 +252,16 @@ class PythonSpace:
     Python abstains. Nothing is executed.
     """
 
-    name: ClassVar[str] = "python"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = "End with the complete program in one ```python block."
+    name = "python"
+    contract = "End with the complete program in one ```python block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the program as the space ``code`` does: the last fenced block that defines something."""
         return _CODE.extract(text, truncated=truncated)
 
-    def key(self, answer: str) -> str | None:
-        """Return the program in its one form; None when it is not Python."""
-        try:
-            return _form(answer)
-        except _NotPython:
-            return None
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        try:
-            _form(text)
-        except _NotPython as reason:
-            return str(reason)
-        return None
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the programs have the same form."""
-        return same_key(self, answer, gold)
+    def form(self, answer: str) -> str:
+        """Return the answer in its one form; raises NotRead."""
+        return _form(answer)
 
 
 def _form(source: str) -> str:
@@ -291,29 +270,29 @@ def _form(source: str) -> str:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             _drop_docstring(node)
     if not tree.body:
-        raise _NotPython("no program")
+        raise NotRead("no program")
     try:
         return ast.unparse(rename(tree))
     except (RecursionError, ValueError) as error:
-        raise _NotPython(f"cannot be written: {type(error).__name__}") from None
+        raise NotRead(f"cannot be written: {type(error).__name__}") from None
 
 
 def _parsed(source: str) -> ast.Module:
     if len(source) > MOST_CHARACTERS:
-        raise _NotPython(f"longer than {MOST_CHARACTERS:,} characters")
+        raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
     source = source.replace("\r\n", "\n")
     if _nesting(source) > DEEPEST:
-        raise _NotPython(f"nested more than {DEEPEST} deep")
+        raise NotRead(f"nested more than {DEEPEST} deep")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             tree = parse(source)
         except SyntaxError as error:
-            raise _NotPython(f"not Python: line {error.lineno or 1}") from None
+            raise NotRead(f"not Python: line {error.lineno or 1}") from None
         except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-            raise _NotPython(f"not Python: {type(error).__name__}") from None
+            raise NotRead(f"not Python: {type(error).__name__}") from None
     if _depth(tree) > DEEPEST:
-        raise _NotPython(f"nested more than {DEEPEST} deep")
+        raise NotRead(f"nested more than {DEEPEST} deep")
     return tree
 
 
@@ -346,6 +325,4 @@ def _drop_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef 
         node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
 
 
-def space() -> PythonSpace:
-    """Make the space; see ``PythonSpace``."""
-    return PythonSpace()
+space = PythonSpace

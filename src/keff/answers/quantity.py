@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Protocol, cast
+from typing import Protocol, cast
 
 import pint
 
 from keff.answers.parts import notation
-from keff.answers.parts.base import Extracted, fold, same_key, visible
+from keff.answers.parts.base import ByForm, Extracted, NotRead, fold, visible
 from keff.answers.parts.statements import plain, statements
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
@@ -104,12 +104,8 @@ class _Registry(Protocol):
     def Quantity(self, amount: float | Fraction, unit: object, /) -> _Quantity: ...
 
 
-class _NotAQuantity(ValueError):
-    """Why a quantity is not read."""
-
-
 @dataclass(frozen=True, slots=True)
-class QuantitySpace:
+class QuantitySpace(ByForm):
     """Answers are one when they are the same amount: 5 km and 5000 m, 90 min and 1.5 h, 212 °F and 100 °C.
 
     The key is the exact amount in SI base units, by the unit table of pint, such as ``5000 meter``. A number
@@ -118,9 +114,8 @@ class QuantitySpace:
     8.05 km.
     """
 
-    name: ClassVar[str] = "quantity"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = 'End with a line "Final answer: <number> <unit>".'
+    name = "quantity"
+    contract = 'End with a line "Final answer: <number> <unit>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement that holds an amount; else the last amount with a unit."""
@@ -134,24 +129,9 @@ class QuantitySpace:
         amount = None if truncated else _last(plain(text[-_TAIL:]))
         return Extracted(amount, "last amount") if amount else None
 
-    def key(self, answer: str) -> str | None:
-        """Return the amount in base units; None abstains."""
-        try:
-            return _read(answer)
-        except _NotAQuantity:
-            return None
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        try:
-            _read(text)
-        except _NotAQuantity as reason:
-            return str(reason)
-        return None
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the amounts are equal."""
-        return same_key(self, answer, gold)
+    def form(self, answer: str) -> str:
+        """Return the answer in its one form; raises NotRead."""
+        return _read(answer)
 
 
 def _amount(text: str, start: int) -> str | None:
@@ -206,7 +186,7 @@ def _last(text: str) -> str | None:
 @lru_cache(maxsize=2**16)
 def _read(answer: str) -> str:
     if len(answer) > MOST_CHARACTERS:
-        raise _NotAQuantity(f"longer than {MOST_CHARACTERS} characters")
+        raise NotRead(f"longer than {MOST_CHARACTERS} characters")
     text = plain(fold(answer)).strip().rstrip(".")
     at = notation.lead_in(text)
     total: _Quantity | None = None
@@ -214,13 +194,13 @@ def _read(answer: str) -> str:
         number = notation.UNSCALED.match(text, at)
         value = None if number is None else notation.value(number)
         if number is None or value is None:
-            raise _NotAQuantity("no number" if total is None else "a part is not read")
+            raise NotRead("no number" if total is None else "a part is not read")
         unit, at = _unit_at(text, number.end())
         rest = text[at:].strip(" .)")
         sign, named = (number["currency"] or "").strip(". "), _CODES.fullmatch(unit) is not None
         if sign or named:
             if rest or total is not None or (unit and not named):
-                raise _NotAQuantity("a price, and more")
+                raise NotRead("a price, and more")
             return f"{notation.written(value)} {unit or _CURRENCIES.get(sign, sign)}"
         part = _base(value, unit or "dimensionless")
         total = part if total is None else _sum(total, part)
@@ -228,7 +208,7 @@ def _read(answer: str) -> str:
             return _written(total)
         more = _AND.match(text, at)
         if not unit or more is None or not _has_unit(text, more.end()):
-            raise _NotAQuantity(f"unknown unit {rest[:30]!r}")
+            raise NotRead(f"unknown unit {rest[:30]!r}")
         at = more.end()
 
 
@@ -242,7 +222,7 @@ def _name(quantity: _Quantity) -> str:
     """Return the units of a quantity as this space reads them: ``meter*second^-2``."""
     powers = dict(quantity.unit_items())
     if any(Fraction(power).denominator != 1 for power in powers.values()):
-        raise _NotAQuantity("a unit with a root")
+        raise NotRead("a unit with a root")
     named = ((name, int(power)) for name, power in sorted(powers.items()))
     return "*".join(name if power == 1 else f"{name}^{power}" for name, power in named)
 
@@ -251,12 +231,12 @@ def _base(value: Fraction, unit: str) -> _Quantity:
     try:
         return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
     except _ERRORS as error:
-        raise _NotAQuantity(f"{unit}: {type(error).__name__}") from None
+        raise NotRead(f"{unit}: {type(error).__name__}") from None
 
 
 def _sum(total: _Quantity, part: _Quantity) -> _Quantity:
     if _name(total) != _name(part) or not part.magnitude >= 0:
-        raise _NotAQuantity("parts of different kinds")
+        raise NotRead("parts of different kinds")
     return total + (part if total.magnitude >= 0 else -part)
 
 
@@ -294,6 +274,4 @@ def _registry() -> _Registry:
     return made(non_int_type=Fraction, autoconvert_offset_to_baseunit=True)
 
 
-def space() -> QuantitySpace:
-    """Make the space; see ``QuantitySpace``."""
-    return QuantitySpace()
+space = QuantitySpace

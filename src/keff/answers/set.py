@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from keff.answers.list import Items, ItemsSpace
+from keff.answers.list import ItemsSpace
 from keff.answers.parts.base import Space
 from keff.answers.parts.spec import cached
 
@@ -17,9 +16,8 @@ class SetSpace(ItemsSpace):
     The key is the sorted JSON array of the items' keys. Lists are found and split as in the space ``list``.
     """
 
-    name: ClassVar[str] = "set"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
+    name = "set"
+    contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
 
 def _unique(keys: list[str]) -> list[str]:
@@ -28,4 +26,4 @@ def _unique(keys: list[str]) -> list[str]:
 
 def space(inner: str | Space = "text") -> SetSpace:
     """Make the space: ``inner`` names the space of the items."""
-    return SetSpace(Items(cached(inner) if isinstance(inner, str) else inner, _unique))
+    return SetSpace(cached(inner) if isinstance(inner, str) else inner, _unique)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import sqlglot
 
 from keff.answers.parts import sql_form
-from keff.answers.parts.base import MARK, Extracted, fences, same_key, strip_thinking
-from keff.answers.parts.sql_form import NotSql
+from keff.answers.parts.base import MARK, ByForm, Extracted, NotRead, fences, strip_thinking
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 200_000
@@ -31,7 +29,7 @@ _END = re.compile(r";|\n[ \t]{0,40}\n|```")
 
 
 @dataclass(frozen=True, slots=True)
-class SqlSpace:
+class SqlSpace(ByForm):
     """Statements are one answer when they are the same statement in another dress.
 
     Folded are layout, comments, the case of keywords and unquoted names, aliases of tables and of outermost
@@ -45,9 +43,8 @@ class SqlSpace:
 
     dialect: str = ""
     unparsed: str = "abstain"
-    name: ClassVar[str] = "sql"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = "End with the complete query in one ```sql block."
+    name = "sql"
+    contract = "End with the complete query in one ```sql block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last fenced block that is SQL; else the last statement that begins a line."""
@@ -66,24 +63,9 @@ class SqlSpace:
         answer = text[last : end.start() if end else len(text)].strip(" \n\t`*")
         return Extracted(answer, "open fence" if MARK in text[:last] else "statement")
 
-    def key(self, answer: str) -> str | None:
-        """Return the statement in its one form; None when it is not SQL."""
-        try:
-            return _form(answer, self.dialect, self.unparsed)
-        except NotSql:
-            return None
-
-    def why(self, text: str) -> str | None:
-        """Return why a text or an answer abstains; None when it does not."""
-        try:
-            _form(text, self.dialect, self.unparsed)
-        except NotSql as reason:
-            return str(reason)
-        return None
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the statements have the same form."""
-        return same_key(self, answer, gold)
+    def form(self, answer: str) -> str:
+        """Return the answer in its one form; raises NotRead."""
+        return _form(answer, self.dialect, self.unparsed)
 
 
 def _first_of_statement(text: str, begins: list[re.Match[str]]) -> int:
@@ -100,10 +82,10 @@ def _first_of_statement(text: str, begins: list[re.Match[str]]) -> int:
 def _form(answer: str, dialect: str, unparsed: str) -> str:
     text = answer.strip().strip("`").strip().rstrip(";").strip()
     if not text:
-        raise NotSql("no answer")
+        raise NotRead("no answer")
     try:
         return sql_form.canonical(text, dialect)
-    except NotSql:
+    except NotRead:
         if unparsed == "text" and len(text) <= sql_form.MOST_CHARACTERS:
             return " ".join(text.split())
         raise

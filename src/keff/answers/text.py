@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 from keff.answers.parts import json_text, notation
 from keff.answers.parts.base import Extracted, fold, golds, settled, strip_thinking, visible
@@ -77,9 +77,9 @@ class TextSpace:
     """
 
     match: Literal["f1", "exact"] = "f1"
-    name: ClassVar[str] = "text"
-    closed: ClassVar[bool] = False
-    contract: ClassVar[str] = 'End with a line "Final answer: <short answer>".'
+    name = "text"
+    closed = False
+    contract = 'End with a line "Final answer: <short answer>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""

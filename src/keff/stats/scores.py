@@ -114,9 +114,7 @@ def all_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
 
 def any_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
     """Return pass@k: the share of questions that at least one of k answers gets right; as ``all_right``."""
-    wrong = _moment_interval(repeats, k, level, ("wrong",))
-    lo, hi = (None if x is None else 1 - x for x in (wrong.hi, wrong.lo))
-    return Interval(1 - wrong.value, lo, hi, wrong.method)
+    return _moment_interval(repeats, k, level, ("wrong",)).mapped(lambda wrong: 1 - wrong)
 
 
 def without_gradient(repeats: Repeats, size: int, level: float = 0.95) -> Interval:

@@ -389,9 +389,9 @@ def _same(outcome: PolicyOutcome, rows: Rows, *, fitted: bool) -> Interval | Non
 
 
 def markdown(compared: Replay) -> str:
-    """Return the comparison as a Markdown table, accuracy in percent and differences in points."""
+    """Return the comparison as a Markdown table."""
     head, *body = compared.rows()
-    rules = ["---", *["---:"] * (len(head) - 2), ":-:"]
+    rules = ["---", *["---:"] * (len(head) - 1)]
     lines = [head, rules, *((f"`{policy}`", *cells) for policy, *cells in body)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{compared.caption()}\n\n{table}\n"
+    return f"{compared.line()}\n\n{table}\n"

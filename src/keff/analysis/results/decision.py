@@ -234,11 +234,11 @@ class Decision(Finding):
     cheapest: TimedRule | None = None
     timed: tuple[TimedRule, ...] = ()
 
-    def __str__(self) -> str:
+    def statements(self) -> list[str]:
         """Return it in sentences, as ``keff analyze`` prints it."""
         from keff.analysis.results.words import sentences
 
-        return "\n".join(sentences(self))
+        return sentences(self)
 
     def line(self) -> str:
         """Return the verdict, the policy and its mean paths."""
@@ -277,8 +277,8 @@ class VotingGain(Result):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Recommendation(Finding):
+@dataclass(frozen=True, slots=True)
+class Recommendation(Result):
     """The policy to deploy, and what it is expected to do on questions like the pilot's.
 
     ``k`` is the most paths that it draws. ``expected_plurality`` is an accuracy (None without labels),
@@ -313,20 +313,3 @@ class Recommendation(Finding):
     voting: VotingGain | None = None
     change: Change | None = None
     bill: Bill | None = None
-
-    def line(self) -> str:
-        """Return verdict, policy and expected paths."""
-        paths = "" if self.expected_paths is None else f", {self.expected_paths:.1f} paths per question"
-        return f"{self.verdict}, {self.policy}{paths}"
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Return what there is to know about it, one line each."""
-        plurality = self.expected_plurality
-        return [
-            ("recommendation", self.verdict),
-            ("policy", self.policy),
-            ("expected accuracy", "–" if plurality is None else plurality.percent()),
-            ("share kept", "–" if self.kept is None else self.kept.percent()),
-            ("paths per question", number(self.expected_paths)),
-            ("because", self.because),
-        ]

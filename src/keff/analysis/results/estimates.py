@@ -156,9 +156,9 @@ class Analysis(Finding):
             return None
         return Interval(self.p, *self.bands.majority[1], "cluster_bootstrap")
 
-    def __str__(self) -> str:
-        """Return what ``keff analyze`` prints."""
-        return "\n".join([*statements(self), *(f"warning: {note.message}" for note in self.warnings)])
+    def statements(self) -> list[str]:
+        """Return what ``keff analyze`` prints, warnings apart."""
+        return statements(self)
 
     def line(self) -> str:
         """Return the size of the record, c, K_eff and what is recommended."""

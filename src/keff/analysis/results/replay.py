@@ -69,9 +69,6 @@ class ReplayRow(Result):
         return self.mean_paths if self.mean_tokens is None else self.mean_tokens
 
 
-HEADERS = ("policy", "paths", "tokens", "rounds", "accuracy", "kept", "at equal cost", "frontier")
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Replay(Finding):
     """Policies compared on ``n`` questions with ``k`` recorded paths, against plurality at ``cap``.
@@ -104,15 +101,6 @@ class Replay(Finding):
         """Whether gold answers say how accurate the policies are."""
         return any(row.accuracy is not None for row in self.policies)
 
-    def caption(self) -> str:
-        """Return the size of the record, and what policies are compared with."""
-        against = (
-            f"plurality at {self.cap} = 100%"
-            if self.labelled
-            else f"no gold answers: same answer as {self.baseline}"
-        )
-        return f"{self.n} questions x {self.k} recorded paths, {against}"
-
     def line(self) -> str:
         """Return which rule to draw by: of those replayed the cheapest that keeps 99%, without a search."""
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
@@ -132,50 +120,27 @@ class Replay(Finding):
     def statements(self, width: int = TERMINAL) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one statement or table a string."""
         size = f"{self.n:,} questions x {self.k} paths"
+        title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
         if self.labelled:
             title = f"{size}; kept is the share of plurality@{self.cap}; 95% intervals"
-            measured = MEASURED
-        else:
-            title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
-            measured = SAME_ANSWER | {header: MEASURED[header] for header in ("paths", "tokens", "rounds")}
         yield self.line()
-        for heading, columns in ((title, measured), (f"Change from {self.baseline}", _beside(self))):
-            cells = [[row.policy, *(tell(row) for tell in columns.values())] for row in self.policies]
-            yield "\n" + text_table(("policy", *columns), cells, width, heading)
+        for heading, columns in ((title, self._measured), (f"Change from {self.baseline}", _beside(self))):
+            head, *body = self._table(columns)
+            yield "\n" + text_table(head, body, width, heading)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return one line for each policy: accuracy in percent, differences in points."""
+        """Return what each policy keeps and costs, one line each."""
+        return self._table(self._measured)
+
+    @property
+    def _measured(self) -> Columns:
         if self.labelled:
-            return [HEADERS, *(_cells(row) for row in self.policies)]
-        return [(*HEADERS[:4], "same answer"), *(_unlabelled(row) for row in self.policies)]
+            return MEASURED
+        return SAME_ANSWER | {header: MEASURED[header] for header in ("paths", "tokens", "rounds")}
 
-
-def _cells(row: ReplayRow) -> tuple[str, ...]:
-    return (
-        *_costs(row),
-        _hundred(row.accuracy, 1),
-        _hundred(row.kept, 2),
-        _hundred(row.delta_at_equal_cost, 2),
-        "yes" if row.frontier else "",
-    )
-
-
-def _unlabelled(row: ReplayRow) -> tuple[str, ...]:
-    return (*_costs(row), _hundred(row.same_answer, 1))
-
-
-def _costs(row: ReplayRow) -> tuple[str, ...]:
-    return (
-        row.policy,
-        f"{row.mean_paths:.2f}",
-        "" if row.mean_tokens is None else f"{row.mean_tokens:.0f}",
-        f"{row.rounds:.2f}",
-    )
-
-
-def _hundred(share: Interval | None, digits: int) -> str:
-    """Return a share times 100, without a sign for percent: the caption says the unit."""
-    return "" if share is None or share.value != share.value else share.percent(digits).replace("%", "")
+    def _table(self, columns: Columns) -> list[tuple[str, ...]]:
+        body = ((row.policy, *(tell(row) for tell in columns.values())) for row in self.policies)
+        return [("policy", *columns), *body]
 
 
 def _share(value: Interval | None) -> str:

@@ -131,6 +131,50 @@ def complete(made: object, name: str) -> Space:
     return Completed(cast("SmallSpace", made), name, closed, contract)
 
 
+class ByKey:
+    """Base of spaces in which an answer is right when it has the key of an acceptable answer."""
+
+    __slots__ = ()
+    closed = False
+
+    def key(self, answer: str) -> str | None:
+        """Return the canonical vote key; None abstains."""
+        raise NotImplementedError
+
+    def correct(self, answer: str, gold: object) -> bool:
+        """Return whether the answer has the key of an acceptable answer."""
+        return same_key(self, answer, gold)
+
+
+class NotRead(ValueError):
+    """Why a text has no canonical form, in a few words."""
+
+
+class ByForm(ByKey):
+    """Base of spaces whose key is the ``form`` of an answer, which says why there is none."""
+
+    __slots__ = ()
+
+    def form(self, answer: str) -> str:
+        """Return an answer in its one form; raises NotRead."""
+        raise NotImplementedError
+
+    def key(self, answer: str) -> str | None:
+        """Return the answer in its one form; None abstains."""
+        try:
+            return self.form(answer)
+        except NotRead:
+            return None
+
+    def why(self, text: str) -> str | None:
+        """Return why a text or an answer abstains; None when it does not."""
+        try:
+            self.form(text)
+        except NotRead as reason:
+            return str(reason)
+        return None
+
+
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return the last match of a pattern."""
     return next(iter(deque(pattern.finditer(text), maxlen=1)), None)

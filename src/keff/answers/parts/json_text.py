@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final, NoReturn, cast
 
-from keff.answers.parts.base import MARK, fences
+from keff.answers.parts.base import MARK, NotRead, fences
 from keff.errors import TaskError
 from keff.narrow import fields, is_array, is_object
 
@@ -39,10 +39,6 @@ _DOCUMENT = re.compile(
 )
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 _TOO_DEEP = f"nested more than {DEEPEST} deep"
-
-
-class NotRead(ValueError):
-    """Why a text has no canonical form, in a few words."""
 
 
 class Number(str):

@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from keff.answers.parts.base import MOST_ROUNDS
+from keff.answers.parts.base import MOST_ROUNDS, NotRead
 
 # The base class of sqlglot's nodes is named otherwise from version to version.
 Tree: TypeAlias = Any
@@ -74,12 +74,8 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[()]")
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
-class NotSql(ValueError):
-    """Why a text has no canonical form, in a few words."""
-
-
 def canonical(text: str, dialect: str) -> str:
-    """Return SQL in its one form; raises NotSql."""
+    """Return SQL in its one form; raises NotRead."""
     seen: list[str] = []
     # Numbers of aliases follow the order of the text, which sorting changes: until nothing changes.
     while text not in seen and len(seen) < MOST_ROUNDS:
@@ -104,27 +100,27 @@ def _once(text: str, dialect: str) -> tuple[str, int]:
             written.append(_sql(tree, dialect))
             numbered += folding.count
     except (RecursionError, SqlglotError) as error:
-        raise NotSql(f"not normalised: {type(error).__name__}") from None
+        raise NotRead(f"not normalised: {type(error).__name__}") from None
     return "; ".join(written), numbered
 
 
 def _parsed(text: str, dialect: str) -> list[Tree]:
     if len(text) > MOST_CHARACTERS:
-        raise NotSql(f"longer than {MOST_CHARACTERS:,} characters")
+        raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
     if _nesting(text) > DEEPEST:
-        raise NotSql(f"nested more than {DEEPEST} deep")
+        raise NotRead(f"nested more than {DEEPEST} deep")
     try:
         trees = [tree for tree in sqlglot.parse(text, read=dialect or None) if tree is not None]
     except (SqlglotError, RecursionError, ValueError) as error:
-        raise NotSql(
+        raise NotRead(
             "not SQL" if isinstance(error, SqlglotError) else f"not SQL: {type(error).__name__}"
         ) from None
     if not trees or not all(isinstance(tree, _STATEMENTS) for tree in trees):
-        raise NotSql("not a statement of SQL")
+        raise NotRead("not a statement of SQL")
     if any(isinstance(tree, exp.Select) and not tree.expressions for tree in trees):
-        raise NotSql("a SELECT without columns")
+        raise NotRead("a SELECT without columns")
     if any(_height(tree) > HIGHEST for tree in trees):
-        raise NotSql("too long a chain of operators")
+        raise NotRead("too long a chain of operators")
     return trees
 
 
@@ -310,7 +306,7 @@ def _group(tree: Tree) -> None:
     """
     for node in tree.walk():
         if isinstance(node, _OPERATORS) and any(_depends(node, child) for child in node.iter_expressions()):
-            raise NotSql("operators whose order depends on the dialect: add parentheses")
+            raise NotRead("operators whose order depends on the dialect: add parentheses")
     for paren in list(tree.find_all(exp.Paren)):
         if isinstance(paren.parent, _OPERATORS) or _is_delimited(paren.parent):
             paren.replace(paren.this)
