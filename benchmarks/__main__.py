@@ -127,8 +127,10 @@ def read(name: str, text: str, how: str) -> Report:
 def kept(text: str, replaced: Collection[str]) -> list[Report]:
     """Return what a page holds, without the benchmarks that were run anew and those that are no more."""
     table, _, runs = text.partition(RUNS)
-    rows = [row.strip("|").split("|") for row in table.splitlines() if row.count("|") == 5]
-    of = [(name, _three([what, measured, aim])) for name, what, measured, aim in rows]
+    rows = [row[1:-1].split("|") for row in table.splitlines() if row.count("|") == 5]
+    of: list[tuple[str, tuple[str, str, str]]] = []
+    for name, *claim in rows:
+        of.append((name or of[-1][0], _three(claim)))
     return [
         Report(name, tuple(claim for whose, claim in of if whose == name), said)
         for name, said in re.findall(r"(?m)^- \*\*(\w+)\*\*: (.+)$", runs)
@@ -144,9 +146,9 @@ def _three(parts: list[str]) -> tuple[str, str, str]:
 def page(reports: list[Report], about_machine: str) -> str:
     """Return the page: the machine, a row for each claim, and a line for each benchmark."""
     rows = [
-        f"|{report.name}|{what}|{measured}|{aim}|"
+        f"|{'' if row else report.name}|{what}|{measured}|{aim}|"
         for report in reports
-        for what, measured, aim in report.claims
+        for row, (what, measured, aim) in enumerate(report.claims)
     ]
     lines = [f"- **{report.name}**: {report.run}" for report in reports]
     table = ["|benchmark|what|measured|aim|", "|---|---|---|---|", *rows]
