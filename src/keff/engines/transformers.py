@@ -20,11 +20,6 @@ from __future__ import annotations
 # pyright: reportPrivateImportUsage=false, reportArgumentType=false, reportIncompatibleMethodOverride=false
 import asyncio
 import threading
-
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
-# pyright: reportAttributeAccessIssue=false, reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false
-# pyright: reportPrivateImportUsage=false, reportArgumentType=false, reportIncompatibleMethodOverride=false
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,11 +29,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
-# pyright: reportUntypedBaseClass=false, reportPrivateImportUsage=false, reportArgumentType=false
-# pyright: reportIncompatibleMethodOverride=false
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,

@@ -108,7 +108,7 @@ AGENT = f"user-agent: keff/{version('keff')}"
 
 
 class UnreachableError(ConnectionError):
-    """No connection to the upstream could be made; the text is what a proxy in between said."""
+    """No connection to the upstream could be made; the text is what was found out on the way."""
 
 
 class Client:
@@ -295,7 +295,9 @@ class Client:
                 )
         except BaseException as error:
             self._leave()
-            if isinstance(error, OSError) and not isinstance(error, TimeoutError | ssl.SSLError):
+            if isinstance(error, TimeoutError):
+                raise UnreachableError("it cannot be reached (nothing there answers)") from None
+            if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
                 raise UnreachableError(str(error) if isinstance(error, ProxyError) else "") from None
             raise
         if not connection.usable:

@@ -252,7 +252,9 @@ class Connection(asyncio.BufferedProtocol):
         """Fail the call whose answer is not there."""
         call, self._call = self._call, None
         if call is not None:
-            call.fail(exc if isinstance(exc, OSError) else BrokenError(CUT))
+            # A network that gave up is no answer that is late.
+            late = isinstance(exc, TimeoutError)
+            call.fail(exc if isinstance(exc, OSError) and not late else BrokenError(CUT))
         self._keeper.lost(self)
         # They hold each other, and a garbage collection is far away.
         del self._parser
