@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import keff
 from gateway_rig import Rig, gateway
 from keff import plugins
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
+from keff.plan import Plan
 from keff.reading.open import open_record
 from keff.records import Sampling
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order
+from keff.sampling.store import Run
+from keff.stats.voting.calibration import Calibration
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +98,36 @@ def test_the_real_model_s_log_probabilities_weigh_votes(served: Rig, name: str) 
     assert told["weight"]["kind"] == "weighted_share" or not told["votes"]
     # The upstream gave them, and the client did not ask.
     assert reply.choices[0].logprobs is None
+
+
+def test_the_real_model_is_sampled_by_the_rule_of_a_plan(smollm2: Path, pilot: Path, tmp_path: Path) -> None:
+    """Each vote ends at the first path of at least median log-probability, or at the cap."""
+    from real_server import real_base_url
+
+    given = open_record(pilot).ballot.votes.confidences
+    assert given is not None
+    bar = float(np.median(given))
+    held = Calibration((bar - 1e-6, bar + 1e-6), (0.1, 0.95), (1.0, 1.0), 0.5)
+    plan = Plan(policy="switch:0.5,cap=3", estimates={}, calibrations={"confidence": held})
+    plan.write(tmp_path / "plan.json")
+    rows = [{"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(1, 5)]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = keff(
+        *("sample", tmp_path / "own.jsonl", "--run", tmp_path / "run", "--max-tokens", 10, "--seed", 1),
+        *("--base-url", real_base_url(smollm2), "--system", SYSTEM, "--policy", tmp_path / "plan.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    with Run.open(tmp_path / "run") as run:
+        for item in run.items():
+            good = [
+                scored.judged is not None
+                and scored.judged.key is not None
+                and scored.completion.logprobs is not None
+                and scored.completion.logprobs.mean >= bar
+                for scored in run.kept(item.id)
+            ]
+            assert not any(good[:-1])
+            assert good[-1] or len(good) == 3
 
 
 def test_the_real_model_streams(served: Rig) -> None:

@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 
 from command_line import keff
+from fault_server import Script, running
 from keff.errors import UsageError
+from keff.plan import Plan
 from keff.reading.open import open_record
 from keff.sampling.verifier import OwnFunction, RewardModel, Verifier, verifier_of
+from keff.stats.voting.calibration import Calibration
 from keff.usercode import Stamp
 
 SOURCE = """
@@ -137,3 +140,42 @@ def test_both_flags_and_no_url_are_refused() -> None:
         verifier_of(None, "localhost/score")
     with pytest.raises(UsageError, match=r"FILE\.py:function"):
         verifier_of("rate", None)
+
+
+def plan(folder: Path, held: Calibration, policy: str, name: str = "confidence") -> Path:
+    file = folder / "plan.json"
+    Plan(policy=policy, estimates={}, calibrations={name: held}).write(file)
+    return file
+
+
+@pytest.mark.parametrize(("name", "bar"), [("confidence", -0.4), ("logprob_answer", -0.7)])
+def test_the_rule_of_a_plan_is_sampled_with_its_calibration(tmp_path: Path, name: str, bar: float) -> None:
+    """The stub gives word i the log-probability -i/10: the fifth word is surer than the ninth."""
+    script = Script(
+        answer=lambda talk, _: (
+            "The final answer is 7" if "sure" in str(talk) else "I would guess that the final answer is 7"
+        )
+    )
+    rows = ({"id": text, "question": text, "answer": "7"} for text in ("sure", "maybe"))
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    held = Calibration((bar - 0.01, bar + 0.01), (0.1, 0.95), (1.0, 1.0), 0.5)
+    file = plan(tmp_path, held, f"switch:0.9,cap=3,confidence={name}", name)
+    with running(script) as url:
+        told = keff(
+            *("sample", tmp_path / "own.jsonl", "--run", tmp_path / "run", "--base-url", url),
+            *("--policy", file, "--json", "--max-tokens", 16),
+        )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["drawn"] == 1 + 3
+    assert sum("sure" in str(body) for body in script.requests) == 1
+
+
+def test_the_rule_of_a_plan_on_a_verifier_goes_to_the_gateway(tmp_path: Path) -> None:
+    file = plan(tmp_path, Calibration((0.0, 1.0), (0.1, 0.9), (1.0, 1.0), 0.5), "switch:0.9,cap=3")
+    asked = ("sample", "starter", "--engine", "fake", "--run", tmp_path / "run", "--policy")
+    said = keff(*asked, file)
+    assert said.returncode == 2
+    assert f"keff serve --plan {file}" in " ".join(said.stderr.split())
+    missing = keff(*asked, "switch:0.9,cap=3")
+    assert missing.returncode == 2
+    assert "keff sample --policy plan.json" in " ".join(missing.stderr.split())

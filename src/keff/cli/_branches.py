@@ -14,10 +14,10 @@ from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
 from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
-from keff.cli._sampling import Together, Wishes, report
+from keff.cli._sampling import Together, Wishes, report, rule_of
 from keff.errors import UsageError
 from keff.files import toml_of
-from keff.policy import Policy, parse_policy
+from keff.policy import Policy
 from keff.policy.spec import NAME
 from keff.reading.join import align
 from keff.reading.open import Opening, open_record
@@ -238,7 +238,7 @@ def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, Progress]:
     wishes = next(iter(branches.values()))
     if any(is_paid(own) for own in branches.values()) and not wishes.yes:
         raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
-    policy = parse_policy(wishes.policy or "")
+    policy = rule_of(wishes.policy or "")
     total = _Total.of(branches)
     jobs: dict[str, Job] = {}
     for name, own in branches.items():

@@ -85,7 +85,9 @@ VerifierUrl = Annotated[
 PolicyText = Annotated[
     str | None,
     Option(
-        "--policy", help="Stopping rule, such as lead_k:3 (keff list policies).", show_default="draw all K"
+        "--policy",
+        help="Stopping rule, such as lead_k:3 (keff list policies), or a plan: plan.json.",
+        show_default="draw all K",
     ),
 ]
 Concurrency = Annotated[

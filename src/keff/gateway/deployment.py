@@ -29,14 +29,13 @@ from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
-from keff.gateway.vote.outcome import check_rated
 from keff.gateway.vote.request_policy import Maker, PlanTerms, policy_of_plan, terms_of
 from keff.plan import Plan
 from keff.plugins import missing_extra
 from keff.policy import Policy
 from keff.protocol.server import Sharing
 from keff.records import stable_hash
-from keff.sampling.verifier import Verifier
+from keff.sampling.verifier import Verifier, check_rated
 
 if TYPE_CHECKING:
     from keff.gateway.traffic.tracing import Tracer
@@ -151,7 +150,7 @@ def policy_of(deployment: Deployment) -> Policy:
     """Return the policy that answers what states none; raises PlanError."""
     plan = _plan(deployment)
     policy = policy_of_plan(plan.policy, [branch.name for branch in plan.branches], plan.calibrations)
-    check_rated(plan, policy, deployment.verifier)
+    check_rated(plan, policy, deployment.verifier and deployment.verifier.stamp)
     return policy
 
 

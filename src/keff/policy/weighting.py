@@ -159,7 +159,7 @@ class Calibrated:
         if self.calibration is None:
             raise PolicyError(
                 f"{spec} needs a calibration of its confidence: keff analyze RECORD -o plan.json makes one, "
-                "and keff serve --plan plan.json holds it"
+                "and keff serve --plan plan.json or keff sample --policy plan.json holds it"
             )
         return self.calibration
 

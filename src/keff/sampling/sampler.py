@@ -9,7 +9,16 @@ from dataclasses import replace
 from keff.answers import SLOW_SPACES
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
-from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, in_flight_of
+from keff.policy import (
+    Policy,
+    RunningVote,
+    Stop,
+    View,
+    cancel_running,
+    confidence_of,
+    fly,
+    in_flight_of,
+)
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import with_answer
 from keff.protocol.server import pause
@@ -175,7 +184,7 @@ class Session:
             await self._fly(item, policy)
             return
         while True:
-            view, drawn = launch_view(self.run, self.task, item, slot)
+            view, drawn = launch_view(self.run, self.task, item, slot, policy)
             decision = policy.decide(view)
             if isinstance(decision, Stop) or self.halted():
                 return
@@ -201,7 +210,7 @@ class Session:
                 raise _MissingPathError
 
         def view(places: Sequence[int]) -> View:
-            seen, n = launch_view(self.run, self.task, item, slot)[0], len(places)
+            seen, n = launch_view(self.run, self.task, item, slot, policy)[0], len(places)
             return View(seen.keys[:n], seen.confidence[:n])
 
         try:
@@ -342,11 +351,12 @@ def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
         yield replace(span, start=start, count=min(most, span.start + span.count - start))
 
 
-def launch_view(run: Run, task: Task, item: Item, slot: int) -> tuple[View, int]:
+def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> tuple[View, int]:
     """Return what a policy may see of an item: its kept paths in launch order up to the first gap.
 
-    Also returns how many paths that is.
+    With the log-probability that it reads. Also returns how many paths that is.
     """
+    name = confidence_of(policy)
     keys: list[str | None] = []
     confidence: list[float] = []
     for index, scored in enumerate(path for path in run.kept(item.id) if path.path.slot == slot):
@@ -354,5 +364,5 @@ def launch_view(run: Run, task: Task, item: Item, slot: int) -> tuple[View, int]
             break
         judged = scored.judged or task.judge(item, scored.completion)
         keys.append(judged.key)
-        confidence.append(logprob_of(scored.completion.logprobs, None))
+        confidence.append(logprob_of(scored.completion.logprobs, name))
     return View(tuple(keys), tuple(confidence)), len(keys)

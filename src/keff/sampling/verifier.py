@@ -13,16 +13,22 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import httpx2
 
-from keff.errors import UsageError
+from keff.errors import PlanError, UsageError
 from keff.narrow import fields, is_array, items
+from keff.policy import Policy, calibrated, confidence_of
+from keff.policy.weighting import LOGPROBS
 from keff.records import Message, stable_hash
 from keff.sampling.store import Run
+from keff.stats.votes import CONFIDENCE
 from keff.task import Task
-from keff.usercode import Stamp, UserCode
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, UserCode, settle_verifier
+
+if TYPE_CHECKING:
+    from keff.plan import Plan
 
 # Paths that are rated at once: a reward model of one GPU batches about so many.
 AT_ONCE = 8
@@ -119,6 +125,29 @@ def verifier_of(function: str | None, url: str | None) -> Verifier | None:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--verifier-url {url}: write http://HOST:PORT/score, /classify or /pooling")
     return Verifier(Stamp(url, stable_hash(url)), RewardModel(url))
+
+
+def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
+    """Raise PlanError or UsageError where nothing gives the confidence that the plan's policy was judged on.
+
+    A run of keff says what rated its paths. Of another record nobody knows what its column is: without a
+    verifier it passes for a log-probability only where no number of it is above 0.
+    """
+    name = confidence_of(policy)
+    if name is None or name in LOGPROBS:
+        return
+    code = fields(fields((plan.task or {}).get("code")).get(VERIFIER))
+    recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
+    settle_verifier("the plan", recorded, stamp)
+    held = calibrated(policy)
+    if stamp is not None or held is None or held.calibration is None:
+        return
+    above = held.calibration.informs and held.calibration.confidences[-1] > 0
+    if name != CONFIDENCE or above:
+        raise PlanError(
+            f"the plan's policy {policy.spec} reads a confidence of its record that is no log-probability: "
+            f"name what rates paths with {VERIFIER_FLAGS}"
+        )
 
 
 def prompt_of(messages: Sequence[Message]) -> str:

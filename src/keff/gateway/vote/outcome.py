@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from keff.errors import PlanError
 from keff.gateway.traffic.metrics import Metrics
 from keff.narrow import fields
-from keff.plan import Plan
-from keff.policy import Policy, Stop, calibrated, confidence_of, tally
+from keff.policy import Policy, Stop, confidence_of, tally
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
-from keff.stats.votes import CONFIDENCE
-from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, settle_verifier
 
 Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
 
@@ -102,26 +98,3 @@ async def ratings(
     seconds = sum(seconds for _, seconds in found)
     metrics.count("keff_verifier_seconds_total", seconds)
     return [value for value, _ in found], seconds
-
-
-def check_rated(plan: Plan, policy: Policy, verifier: Verifier | None) -> None:
-    """Raise PlanError or UsageError where nothing gives the confidence that the plan's policy was judged on.
-
-    A run of keff says what rated its paths. Of another record nobody knows what its column is: without a
-    verifier it passes for a log-probability only where no number of it is above 0.
-    """
-    name = confidence_of(policy)
-    if name is None or name in LOGPROBS:
-        return
-    code = fields(fields((plan.task or {}).get("code")).get(VERIFIER))
-    recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
-    settle_verifier("the plan", recorded, None if verifier is None else verifier.stamp)
-    held = calibrated(policy)
-    if verifier is not None or held is None or held.calibration is None:
-        return
-    above = held.calibration.informs and held.calibration.confidences[-1] > 0
-    if name != CONFIDENCE or above:
-        raise PlanError(
-            f"the plan's policy {policy.spec} reads a confidence of its record that is no log-probability: "
-            f"name what rates paths with {VERIFIER_FLAGS}"
-        )
