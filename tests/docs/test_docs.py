@@ -84,7 +84,7 @@ RUN = {
     *(f"extending/{page.name}" for page in (DOCS / "extending").glob("*.md")),
 }
 """Pages whose ``bash`` and ``python`` blocks are run by a test."""
-SHOWN = {"", "sh", "py", "text", "toml", "json", "yaml", "ini", "nginx"}
+SHOWN = {"", "sh", "py", "text", "toml", "json", "yaml", "ini"}
 """Languages of blocks that are shown and not run."""
 
 
