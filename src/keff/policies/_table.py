@@ -163,6 +163,11 @@ class TablePolicy:
         self._kind: WeightKind = kind
 
     @property
+    def table(self) -> NDArray[np.int16]:
+        """Paths to draw next, or 0 to stop, at each place of ``Draws.cells``."""
+        return self._table.ravel()
+
+    @property
     def settles(self) -> Table:
         """Where the rule is satisfied [cap + 1] * 3: as ``stops``, but not where only the cap ends it."""
         table = self.stops.copy()
@@ -199,7 +204,7 @@ class TablePolicy:
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
         # One index into the flat table: three of them take several times as long.
-        return self._table.ravel().take(draws.cells(self.cap + 1))
+        return self.table.take(draws.cells(self.cap + 1))
 
 
 class BoundedTable(TablePolicy):

@@ -271,12 +271,15 @@ def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
 
 
 def in_rounds(
-    ahead: NDArray[Any], work: NDArray[Any] | None = None, crowding: Crowding = ALONE
+    ahead: NDArray[Any],
+    work: NDArray[Any] | None = None,
+    crowding: Crowding = ALONE,
+    table: NDArray[Any] | None = None,
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
     """Follow a rule that draws in rounds: where every course stops [m], after how many rounds, and when.
 
-    ``ahead`` [m, cap + 1] is what the rule asks for after each number of paths, 0 to stop. A round ends with
-    its slowest path; its paths run at once, as many as there are slots.
+    ``ahead`` [m, cap + 1] is what the rule asks for after each number of paths, 0 to stop, or its place in a
+    flat ``table``. A round ends with its slowest path; its paths run at once, as many as there are slots.
     """
     courses, side = ahead.shape
     at, rounds = np.zeros(courses, np.int64), np.zeros(courses, np.int64)
@@ -286,7 +289,8 @@ def in_rounds(
     start: IntArray = going * side
     place: IntArray = start.copy()
     while going.size:
-        step: IntArray = asked.take(place).astype(np.int64)
+        found = asked.take(place)
+        step: IntArray = (found if table is None else table.take(found)).astype(np.int64)
         if (ended := step <= 0).any():
             stopped, rest = going[ended], ~ended
             at[stopped], rounds[stopped] = (place - start)[ended], done

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from keff.policy import Policy, parse_policy
+from keff.policy.drawing import ORDERS, in_flight
 from keff.policy.spec import PolicySpec
 
 # Boundaries between one that stops at the first lead and one that asks for half the cap unanimous: the
@@ -31,6 +32,10 @@ WIDTHS = (2, 3, 4, 6, 8, 16)
 EIGHTHS = range(2, 9)
 
 
+# A rule is made once, in however many ways its paths are kept in flight.
+_rule = lru_cache(maxsize=256)(parse_policy)
+
+
 @lru_cache(maxsize=64)
 def chain(cap: int) -> tuple[Policy, ...]:
     """Return the candidates that draw at most ``cap`` paths, each different from the others.
@@ -48,7 +53,7 @@ def chain(cap: int) -> tuple[Policy, ...]:
     specs += [f"curtailed:cap={cap}"] * (cap > 1)
     different: dict[bytes, Policy] = {}
     for spec in reversed(specs):  # of equal rules the last is kept, so curtailment before all others
-        policy = parse_policy(spec)
+        policy = _rule(spec)
         table = getattr(policy, "stops", None)
         different.setdefault(spec.encode() if table is None else table.tobytes(), policy)
     return tuple(reversed(different.values()))
@@ -63,25 +68,24 @@ def in_flight_rules(cap: int) -> tuple[Policy, ...]:
     """
     caps = sorted({round(cap * eighths / 8) for eighths in EIGHTHS} - {0, 1, 2}, reverse=True)
     shapes = [(short, short) for short in caps] + [(cap, width) for width in WIDTHS if width < cap]
-    specs: list[str] = []
+    rules: list[Policy] = []
     for short, width in shapes:
-        specs.append(f"curtailed:cap={short},in_flight={width},order=arrival")
+        rules.append(in_flight(_rule(f"curtailed:cap={short}"), width, "arrival"))
         for lead in LEADS:
             if 2 * lead <= short and lead * lead < 2 * short:
-                rule = f"lead_k:{lead},cap={short},in_flight={width}"
-                specs += [f"{rule},order={order}" for order in ("arrival", "launch")]
-    return tuple(parse_policy(spec) for spec in specs)
+                rule = _rule(f"lead_k:{lead},cap={short}")
+                rules += [in_flight(rule, width, order) for order in ORDERS]
+    return tuple(rules)
 
 
 @lru_cache(maxsize=256)
 def written(spec: str) -> str:
-    """Write a spec with its cap, also where it is the default that is otherwise left out."""
-    policy = parse_policy(spec)
-    parsed = PolicySpec.parse(policy.spec)
-    if parsed.name == "fixed" or "cap" in parsed.options:
-        return policy.spec
+    """Write the spec of a policy with its cap, also where it is the default that is otherwise left out."""
+    parsed = PolicySpec.parse(spec)
     # Policies over several models have a cap in each stage, and none of their own.
-    return policy.spec if isinstance(parsed.value, str) else str(parsed.with_cap(policy.cap))
+    if parsed.name == "fixed" or "cap" in parsed.options or isinstance(parsed.value, str):
+        return spec
+    return str(parsed.with_cap(parse_policy(spec).cap))
 
 
 def exact(reference: Policy) -> Policy:

@@ -116,7 +116,7 @@ def judged(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[Con
     Against the mixture of two rules that read none with as many paths on average and the least loss.
     """
     rules: dict[str | None, list[int]] = {}
-    for place, spec in enumerate(known.specs):
+    for place, spec in enumerate(known.specs if worth else ()):
         rules.setdefault(confidence_of(parse_policy(spec)), []).append(place)
     return tuple(_judged(found, known, rules) for found in worth)
 

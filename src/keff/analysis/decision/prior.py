@@ -68,11 +68,10 @@ def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
     """
     rules = [flight.rule if (flight := in_flight_of(rule)) is not None else rule for rule in rules]
     draws = _generic_draws(max(policy.cap for policy in rules))
-    today = run(rules[-1], draws)
-    flips = np.array(
-        [
-            np.nan if "confidence" in rule.needs else changed(run(rule, draws), today, draws).sum()
-            for rule in rules
-        ]
-    )
-    return flips / flips[0] if flips[0] > 0 else np.zeros_like(flips)
+    today, known = run(rules[-1], draws), {rule.spec: rule for rule in rules}
+    flips = {
+        spec: np.nan if "confidence" in rule.needs else float(changed(run(rule, draws), today, draws).sum())
+        for spec, rule in known.items()
+    }
+    found = np.array([flips[rule.spec] for rule in rules])
+    return found / found[0] if found[0] > 0 else np.zeros_like(found)

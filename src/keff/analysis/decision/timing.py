@@ -59,7 +59,9 @@ class Timing:
         """Logarithms of the smoothed quantiles of each rule as parts of the reference's [C, 2]."""
         middles = (STEPS[1:] + STEPS[:-1]) / 2
         weights = np.diff(self._laws).T
-        read = [np.quantile(wait, middles, method="inverted_cdf") @ weights for wait in self.waits]
+        # As ``np.quantile`` by the method inverted_cdf does, which takes forty times as long.
+        ranks = np.maximum(np.ceil(self.waits[-1].size * middles - 1), 0).astype(np.int64)
+        read = [np.sort(wait, axis=None)[ranks] @ weights for wait in self.waits]
         found = np.log(np.maximum(read, 1e-12))
         return np.asarray(found - found[-1], np.float64)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
+from keff.policies import TablePolicy
 from keff.policy import (
     Branching,
     ConfidenceVote,
@@ -201,10 +202,13 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool
 def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
     if (flight := in_flight_of(policy)) is not None:
         return _flown(policy, flight, draws, crowding, whole=whole)
-    ahead = ahead_of(policy, draws)
-    if ahead is None:
+    table = None
+    if isinstance(policy, TablePolicy) and type(policy).ahead is TablePolicy.ahead:
+        # Looked up only where an order comes by: it skips most prefixes.
+        ahead, table = draws.cells(policy.cap + 1), policy.table
+    elif (ahead := ahead_of(policy, draws)) is None:
         return _one_by_one(policy, draws)
-    stop, rounds, wait = follow_rounds(ahead, draws.seconds, crowding)
+    stop, rounds, wait = follow_rounds(ahead, draws.seconds, crowding, table)
     return Walks(stop, rounds, *_answered(policy, draws, stop), wait)
 
 
@@ -327,12 +331,15 @@ def drive(
 
 
 def follow_rounds(
-    ahead: NDArray[Any], seconds: NDArray[np.float32] | None, crowding: Crowding = ALONE
+    ahead: NDArray[Any],
+    seconds: NDArray[np.float32] | None,
+    crowding: Crowding,
+    table: NDArray[Any] | None,
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
     """Return where every order stops [n, R], after how many rounds, and the seconds until then."""
     n, orders, side = ahead.shape
     flat = None if seconds is None else seconds.reshape(n * orders, -1)
-    stop, rounds, wait = in_rounds(ahead.reshape(-1, side), flat, crowding)
+    stop, rounds, wait = in_rounds(ahead.reshape(-1, side), flat, crowding, table)
     shape = (n, orders)
     return stop.reshape(shape), rounds.reshape(shape), None if wait is None else wait.reshape(shape)
 
