@@ -90,14 +90,10 @@ def main() -> None:
         }
         what = f"beta-binomial majority at {K}, {size} x {PATHS}, {len(runs)} pilots"
         print(
-            f"claim: {what}: coverage of its 95% interval, as from endless questions, without the law's "
-            f"error "
-            f"| {share['plain']:.1%}, {share['whole']:.1%}, {share['without_law']:.1%} | about 95%"
+            f"{what}: coverage of its 95% interval, as from endless questions, without the law's error: "
+            f"{share['plain']:.1%}, {share['whole']:.1%}, {share['without_law']:.1%}"
         )
-        print(
-            f"claim: {what}: error of the model, of no prediction | {rmse['model']:.2%}, "
-            f"{rmse['none']:.2%} | "
-        )
+        print(f"{what}: error of the model, of no prediction: {rmse['model']:.2%}, {rmse['none']:.2%}")
 
 
 if __name__ == "__main__":
