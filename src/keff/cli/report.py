@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.analysis.arms import compare
 from keff.analysis.estimates import analyze
 from keff.cli import _options as o
 from keff.cli._console import print_json, say
@@ -41,8 +40,12 @@ def command(
     records = [record for path in paths for record in open_records(path, opening)]
     if arms and len(records) != 2:
         raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")
-    comparison = compare(records[0], records[1]) if arms else None
-    write_runs([(record, analyze(record, settings)) for record in records], out, comparison, seed)
+    comparison = None
+    if arms:
+        from keff.analysis.arms import compare
+
+        comparison = compare(records[0], records[1])
+    write_runs(((record, analyze(record, settings)) for record in records), out, comparison, seed)
     if json:
         print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:

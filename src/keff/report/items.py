@@ -162,6 +162,8 @@ def _row(record: Record, index: int) -> Row:
     if question.gold is not None:
         gold = question.gold if isinstance(question.gold, str) else json.dumps(question.gold)
         row["g"] = cut(gold, LONGEST_ANSWER)
+    if question.texts:
+        row["p"] = []  # to be filled as far as there is room
     if question.question:
         row["q"] = cut(question.question, LONGEST_QUESTION)
     return row
@@ -197,16 +199,18 @@ def _add_texts(record: Record, rows: Iterable[Row], limit: int) -> tuple[int, bo
     """
     carried, has_texts = 0, False
     for row in sorted(rows, key=lambda row: stable_hash("texts", row["n"])):
-        question = record.ballot.questions[row["n"]]
-        if not question.texts:
+        if "p" not in row:
             continue
-        has_texts = True
-        paths = [_path(question, place, text) for place, text in enumerate(question.texts[: len(row["v"])])]
+        question, has_texts = record.ballot.questions[row["n"]], True
+        texts = (question.texts or ())[: len(row["v"])]
+        paths = [_path(question, place, text) for place, text in enumerate(texts)]
         size = len(embed(paths))
         if size <= limit:
             limit -= size
             row["p"] = paths
             carried += 1
+        else:
+            del row["p"]
     return carried, has_texts
 
 

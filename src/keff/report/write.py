@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -12,7 +12,6 @@ import numpy as np
 
 from keff.analysis import estimates
 from keff.analysis.estimates import Settings
-from keff.analysis.front import read
 from keff.analysis.replay import replay
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
@@ -38,9 +37,11 @@ def write_report(
     of them. Raises PluginError with the install line where the ``report`` extra is missing, UsageError when
     the page cannot be written.
     """
+    from keff.analysis.front import read  # all that Python offers: the command needs little of it
+
     settings, target = settings or Settings(), Path(file)
     records = [read(each, how, texts=True) for each in _several(source)]
-    runs = [(record, estimates.analyze(record, settings)) for record in records]
+    runs = ((record, estimates.analyze(record, settings)) for record in records)
     try:
         write_runs(runs, target, seed=settings.seed)
     except OSError as error:
@@ -58,14 +59,18 @@ def _several(source: object) -> list[object]:
 
 
 def write_runs(
-    runs: Sequence[tuple[Record, Analysis]], file: Path, comparison: Comparison | None = None, seed: int = 0
+    runs: Iterable[tuple[Record, Analysis]], file: Path, comparison: Comparison | None = None, seed: int = 0
 ) -> None:
-    """Write the page of analysed records; raises PluginError where the ``report`` extra is missing."""
+    """Write the page of analysed records; raises PluginError where the ``report`` extra is missing.
+
+    Charts' libraries are made ready while ``runs`` are, where these are made as they are asked for.
+    """
     try:
         page: Any = importlib.import_module("keff.report.page")
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
     with page.bundle_beside() as bundle:
+        runs = list(runs)
         replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
         page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
 

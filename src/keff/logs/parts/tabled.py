@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from types import NoneType
 from typing import TypeVar, cast
 
 from keff.errors import LogError
@@ -57,6 +58,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
     lists = _lists(where, row)
     answers = lists["all_answers"]
+    unusual = answers if not set(map(type, answers)) <= {str, NoneType} else ()
     return Question(
         id=name_at(where, "id", row["id"]),
         answers=converted(where, "all_answers", answers, optional_text),
@@ -76,8 +78,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         question=optional_text(row.get("question")),
         texts=_each(where, lists, "all_texts", whole) if texts else None,
         meta={name: value for name, value in row.items() if name not in KNOWN},
-        nan=sum(map(is_nan, answers)),
-        structured=any(map(is_structured, answers)),
+        nan=sum(map(is_nan, unusual)),
+        structured=any(map(is_structured, unusual)),
         scores=_each(where, lists, "all_scores", number),
     )
 

@@ -198,7 +198,8 @@ def _counts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
 
 
 def _truths_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
-    return tuple(map(int, cast("Sequence[bool]", values))) if set(map(type, values)) == {bool} else None
+    numbers = set(map(type, values)) <= {bool, int, float} and set(values) <= {0, 1}
+    return tuple(map(int, cast("Sequence[float]", values))) if numbers else None
 
 
 # How a list of the usual kind is converted several times as fast as value by value; None where it is not.
