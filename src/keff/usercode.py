@@ -98,44 +98,29 @@ def _loaded(code: UserCode, what: str) -> Callable[..., object]:
 
 
 def settle(
-    where: str, kind: str, recorded: Stamp | None, given: UserCode | None, *, otherwise: str = ""
+    where: str,
+    kind: str,
+    recorded: Stamp | None,
+    given: Stamp | None,
+    *,
+    otherwise: str = "put the old one back",
 ) -> None:
     """Refuse a call that does not bring the code a record was made with.
 
-    ``where`` names the record, ``kind`` is a key of ``FLAGS``, ``otherwise`` says what to do when the file
-    was
-    changed on purpose. Raises UsageError when the record was made
-    with code and the flag is absent, and when the file differs from the recorded one.
+    ``where`` names the record, ``kind`` is a key of ``FLAGS`` or ``VERIFIER``, ``otherwise`` says what to do
+    when the file was changed on purpose. Raises UsageError when the record was made with code and the flag is
+    absent, and when the file differs from the recorded one.
     """
     if recorded is None:
         return
-    flag = FLAGS[kind]
+    what = f"{where} was made with the {kind.replace('_', ' ')} {recorded.name!r}"
     if given is None:
+        flag = VERIFIER_FLAGS if kind == VERIFIER else f"{FLAGS[kind]} FILE.py:function"
+        raise UsageError(f"{what}, and code is trusted only from the command line: add {flag}")
+    if recorded.sha256 and recorded.sha256 != given.sha256:
         raise UsageError(
-            f"{where} was made with the {kind.replace('_', ' ')} {recorded.name!r}, and code is trusted only "
-            f"from the command line: add {flag} FILE.py:function"
-        )
-    if recorded.sha256 and recorded.sha256 != given.stamp.sha256:
-        raise UsageError(
-            f"{flag} {given.path} is not the file that {where} was made with "
-            f"(SHA-256 {given.stamp.sha256[:12]}, recorded {recorded.sha256[:12]}): "
-            + (otherwise or "put the old file back")
-        )
-
-
-def settle_verifier(where: str, recorded: Stamp | None, given: Stamp | None) -> None:
-    """Refuse a call that does not name again what rated the paths of a record; raises UsageError."""
-    if recorded is None:
-        return
-    if given is None:
-        raise UsageError(
-            f"{where} was rated by the verifier {recorded.name!r}, and code is trusted only from the command "
-            f"line: add {VERIFIER_FLAGS}"
-        )
-    if recorded.sha256 != given.sha256:
-        raise UsageError(
-            f"{given.name} is not the verifier {recorded.name!r} that {where} was rated by (SHA-256 "
-            f"{given.sha256[:12]}, recorded {recorded.sha256[:12]}): put the old one back"
+            f"{what}, and {given.name} is another file (SHA-256 {given.sha256[:12]}, recorded "
+            f"{recorded.sha256[:12]}): {otherwise}"
         )
 
 

@@ -149,7 +149,7 @@ def test_a_request_may_ask_for_a_rule_on_the_plan_s_calibration(serve: Serve) ->
                 },
             },
             UsageError,
-            "rated by the verifier 'rm.py:rate'",
+            "made with the verifier 'rm.py:rate'",
         ),
     ],
 )

@@ -23,6 +23,11 @@ def beta_binomial(k0: int, p: float, c: float) -> NDArray[np.float64]:
     )
 
 
+def many(law: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return counts of so many questions that hardly any sampling error is left."""
+    return np.round(law * 100_000_000).astype(np.int64)
+
+
 def cells(k0: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(scipy.stats.binom.pmf(np.arange(k0 + 1)[:, None], k0, theta))
 
@@ -44,14 +49,10 @@ def most_likely(hist: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[n
     return theta, weight, float(hist @ np.log(law) + gap)
 
 
-@pytest.mark.parametrize(
-    ("k0", "low", "high", "digits"),
-    [(4, 0.771, 0.853, 3), (5, 0.795, 0.842, 3), (8, 0.808, 0.826, 3), (16, 0.8167, 0.8170, 4)],
-)
-def test_exact_law_gives_the_known_bounds(k0: int, low: float, high: float, digits: int) -> None:
-    lo, hi = majority_bounds(beta_binomial(k0, 0.8, 0.6), 32, None)
-    assert lo == pytest.approx(low, abs=0.6 * 10**-digits)
-    assert hi == pytest.approx(high, abs=0.6 * 10**-digits)
+@pytest.mark.parametrize(("k0", "low", "high"), [(4, 0.771, 0.853), (8, 0.808, 0.826)])
+def test_many_questions_give_the_bounds_of_the_law(k0: int, low: float, high: float) -> None:
+    lo, hi = majority_bounds(many(beta_binomial(k0, 0.8, 0.6)), 32)
+    assert [lo, hi] == pytest.approx([low, high], abs=3e-3)
 
 
 # Each law under two shapes: the program is solved alike in all of them.
@@ -62,33 +63,27 @@ def test_exact_law_gives_the_known_bounds(k0: int, low: float, high: float, digi
         (0.05, 0.3, 3, 9),
         pytest.param(0.43, 0.45, 4, 32, marks=pytest.mark.slow),
         pytest.param(0.8, 0.6, 6, 11, marks=pytest.mark.slow),
-        pytest.param(0.05, 0.3, 8, 101, marks=pytest.mark.slow),
-        pytest.param(0.43, 0.45, 8, 101, marks=pytest.mark.slow),
     ],
 )
-def test_exact_bounds_enclose_and_touch_linear_programming(p: float, c: float, k0: int, k: int) -> None:
+def test_bounds_enclose_linear_programming_and_close_in_on_it(p: float, c: float, k0: int, k: int) -> None:
     law = beta_binomial(k0, p, c)
-    lo, hi = majority_bounds(law, k, None)
+    lo, hi = majority_bounds(many(law), k)
     inner = [s * linprog(s * vote(k, THETA), A_eq=cells(k0, THETA), b_eq=law).fun for s in (1, -1)]
-    assert lo <= inner[0] + 1e-8
-    assert hi >= inner[1] - 1e-8
-    assert [float(lo), float(hi)] == pytest.approx(inner, abs=2e-4)
+    assert lo <= inner[0]
+    assert hi >= inner[1]
+    assert [float(lo), float(hi)] == pytest.approx(inner, abs=3e-3)
 
 
-def test_exact_bounds_meet_where_the_law_fixes_the_vote() -> None:
+def test_bounds_meet_where_the_counts_fix_the_vote() -> None:
     for k in (3, 5, 8):
-        lo, hi = majority_bounds(beta_binomial(8, 0.7, 0.3), k, None)
+        lo, hi = majority_bounds(many(beta_binomial(8, 0.7, 0.3)), k)
         truth = majority_table(8)[k - 1] @ beta_binomial(8, 0.7, 0.3)
-        assert [lo, hi] == pytest.approx([truth, truth], abs=1e-4)
-        assert lo - 1e-12 <= truth <= hi + 1e-12
-    half_right_half_wrong = majority_bounds([5, 0, 0, 0, 5], 32, None)
-    assert half_right_half_wrong == pytest.approx([0.5, 0.5], abs=1e-3)
+        assert lo <= truth <= hi
+        assert [lo, hi] == pytest.approx([truth, truth], abs=2e-3)
 
 
 @pytest.mark.parametrize("law", [[0, 0, 1, 0, 0], [0, 1, 1, 0]])
-def test_a_law_that_no_mixture_has_is_refused(law: list[int]) -> None:
-    with pytest.raises(ValueError, match="no mixing law"):
-        majority_bounds(law, 32, None)
+def test_a_law_that_no_mixture_has_keeps_its_bounds(law: list[int]) -> None:
     lo, hi = majority_bounds([20 * x for x in law], 32, 0.95)
     assert 0 <= lo <= hi <= 1
 
@@ -132,11 +127,7 @@ def test_every_likely_mixing_law_is_inside(seed: int, k0: int, k: int) -> None:
 
 
 @pytest.mark.slow
-def test_sampling_error_vanishes_and_level_widens() -> None:
-    law = beta_binomial(6, 0.8, 0.6)
-    exact = np.array(majority_bounds(law, 32, None))
-    counts = np.round(law * 100_000_000).astype(np.int64)
-    assert np.array(majority_bounds(counts, 32)) == pytest.approx(exact, abs=3e-3)
+def test_level_widens() -> None:
     widths = [np.diff(majority_bounds([4, 3, 5, 8, 30], 32, level))[0] for level in (0.5, 0.9, 0.99)]
     assert widths == sorted(widths)
     assert widths[0] < widths[2] - 0.05
@@ -174,10 +165,10 @@ def test_mirror_image_and_shapes() -> None:
         ([3, 4], 2.5, 0.95),
         ([3, 4], 3, 1.0),
         ([3.5, 4], 3, 0.95),
-        ([-1, 4], 3, None),
-        ([0, 0], 3, None),
+        ([-1, 4], 3, 0.95),
+        ([0, 0], 3, 0.95),
     ],
 )
-def test_bad_input(source: list[float], k: float, level: float | None) -> None:
-    with pytest.raises(ValueError, match=r"k must|level must|histogram|law"):
+def test_bad_input(source: list[float], k: float, level: float) -> None:
+    with pytest.raises(ValueError, match=r"k must|level must|histogram"):
         majority_bounds(source, k, level)  # pyright: ignore[reportArgumentType]

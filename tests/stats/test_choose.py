@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.records import Estimate
-from keff.stats.influence import bayes_fits, summarise
 from keff.stats.intervals import interval_c
 from keff.stats.models.betabinomial import majority_curve
 from keff.stats.voting.choose import (
@@ -16,7 +15,6 @@ from keff.stats.voting.choose import (
     k_star,
     k_star_conservative,
     k_star_interval,
-    k_within_probably,
     marginal_gain,
     net_cost,
 )
@@ -99,20 +97,6 @@ def within_half_a_point(curve):
 def test_best_odd_k_of_the_design(p, c, best):
     """Within half a point of MV(31), from the design's table."""
     assert within_half_a_point(majority_curve(31, p, c)) == best
-
-
-def test_posterior_choice_is_safer_than_the_plug_in():
-    rng = np.random.default_rng(1)
-    hist = np.bincount(rng.binomial(4, rng.beta(0.8 * 2 / 3, 0.2 * 2 / 3, 100)), minlength=5)
-    summary = summarise(hist)
-    fits = bayes_fits(summary)
-    curves = fits.majority(31)
-    k = k_within_probably(curves, fits.weight, 0.005)
-    assert k % 2 == 1
-    assert k >= within_half_a_point(majority_curve(31, summary.p, summary.adjusted))
-    near = np.abs(curves[:, k - 1] - curves[:, -1]) <= 0.005
-    assert fits.weight[near].sum() >= 0.8
-    assert k_within_probably(curves, fits.weight, 0.005, sure=0.99) >= k
 
 
 def test_costs():

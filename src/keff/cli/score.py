@@ -57,7 +57,11 @@ def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: 
         raise UsageError(f"{run} was made without a scorer: sample into another --run folder with --scorer")
     if not changed or code is None:
         settle(
-            f"the run {run}", "scorer", recorded, code, otherwise="add --changed to score with the new one"
+            f"the run {run}",
+            "scorer",
+            recorded,
+            code and code.stamp,
+            otherwise="add --changed to score with the new one",
         )
     return code
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, Graded, questions_of, verdict
+from keff.logs.parts.foreign import Canonical, Graded, questions_of, spoken, verdict
 from keff.logs.parts.lines import Row, json_lines, refusal
 from keff.logs.parts.values import inner, known_task
+from keff.narrow import items
 
 
 class EvalScope(Graded):
@@ -58,7 +58,7 @@ class EvalScope(Graded):
             "text": score.get("prediction"),
             **self._verdict(where, score),
             "gold_answer": row.get("target"),
-            "question": _prompt(row.get("input")),
+            "question": spoken((items(row.get("input")) or [row.get("input")])[-1]),
         }
 
     def _verdict(self, where: str, score: Mapping[str, object]) -> Canonical:
@@ -74,13 +74,6 @@ class EvalScope(Graded):
         if not isinstance(value, bool | int | float) or value != value:
             raise LogError(f"{where}: the score {name} is {str(value)[:40]!r}, not a number")
         return verdict(value, self.threshold)
-
-
-def _prompt(value: object) -> str | None:
-    if isinstance(value, list) and value:
-        last = cast("list[object]", value)[-1]
-        value = cast("Mapping[str, object]", last).get("content") if isinstance(last, Mapping) else last
-    return value if isinstance(value, str) else None
 
 
 log = EvalScope

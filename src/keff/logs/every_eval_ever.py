@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, questions_of
 from keff.logs.parts.lines import Row, first_row, json_lines, refusal
 from keff.logs.parts.values import inner, known_task, optional_text
+from keff.narrow import entries, items
 from keff.records import Note, stable_hash
 
 # Fields of every line, whatever the version: by these the format is known.
@@ -96,8 +96,7 @@ def _canonical(where: str, row: Row) -> Canonical:
 
 
 def _texts(value: object) -> list[str]:
-    values = cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
-    return [str(text) for text in values]
+    return [str(text) for text in items(value) or filter(None, [value])]
 
 
 def _gold(value: object) -> object:
@@ -107,9 +106,8 @@ def _gold(value: object) -> object:
 
 def _extracted(value: object) -> object:
     """Return what the last attribution extracted that is terminal."""
-    entries = cast("list[object]", value) if isinstance(value, list) else []
-    named = [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, Mapping)]
-    return next((entry.get("extracted_value") for entry in reversed(named) if entry.get("is_terminal")), None)
+    terminal = [entry for entry in entries(value) if entry.get("is_terminal")]
+    return terminal[-1].get("extracted_value") if terminal else None
 
 
 log = EveryEvalEver

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 from keff.log import Form, LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Graded, LeftOut
@@ -25,6 +24,7 @@ from keff.logs.parts.inspect_log import (
     refusal,
 )
 from keff.logs.parts.values import converted, count, gold_of, inner, known_task, number_or_none, optional_text
+from keff.narrow import entries
 from keff.records import Note
 
 # Questions from which it is told what the log's answers are.
@@ -173,7 +173,7 @@ def _asked(
         tokens=_usage(where, samples, "output_tokens"),
         prompt_tokens=_usage(where, samples, "input_tokens"),
         seconds=_seconds(samples),
-        truncated=tuple(int(_stop(sample) in ("max_tokens", "model_length")) for sample in samples),
+        truncated=tuple(map(_cut, samples)),
         question=prompt(first.get("input")),
         texts=texts if reading.texts else None,
         form="scores" if graded else reading.form,
@@ -192,10 +192,10 @@ def _seconds(samples: Sequence[Sample]) -> tuple[float, ...] | None:
     return known if len(known) == len(values) else None
 
 
-def _stop(sample: Sample) -> str:
-    choices: object = inner(sample, "output").get("choices")
-    first: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else {}
-    return str(cast("Mapping[str, object]", first).get("stop_reason")) if isinstance(first, Mapping) else ""
+def _cut(sample: Sample) -> int:
+    """Return 1 for a completion that was cut at the token limit."""
+    choices = entries(inner(sample, "output").get("choices"))
+    return int(bool(choices) and choices[0].get("stop_reason") in ("max_tokens", "model_length"))
 
 
 log = InspectAi

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import cast
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.tabled import once_each
-from keff.logs.parts.values import gold_of, known_task, optional_text
-from keff.narrow import items
+from keff.logs.parts.values import gold_of, inner, known_task, optional_text
+from keff.narrow import is_array, items
 
 # The task stands in the name of the file alone: no row of details names it.
 NAME = re.compile(r"details_(.+?)_\d{4}-\d{2}-\d{2}T[\d.:-]+\.parquet")
@@ -60,16 +59,14 @@ class LightEval:
 
 
 def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool) -> Question:
-    doc, response = _object(row.get("doc")), _object(row.get("model_response"))
+    doc, response = inner(row, "doc"), inner(row, "model_response")
     generations: object = response.get("text_post_processed") or response.get("text")
     prompt, gold = doc.get("query"), _chosen(doc)
     if not doc:
         generations, prompt, gold = row.get("predictions"), row.get("full_prompt"), row.get("gold")
-    if not isinstance(generations, list) or not all(
-        isinstance(text, str | None) for text in cast("list[object]", generations)
-    ):
+    if not is_array(generations) or not all(isinstance(text, str | None) for text in generations):
         raise LogError(f"{where}: it holds no generations: a vote needs a generative task")
-    answers = tuple(optional_text(text) for text in cast("list[object]", generations))
+    answers = tuple(optional_text(text) for text in generations)
     golds = gold_of(gold)
     only = items(golds)
     return Question(
@@ -84,16 +81,9 @@ def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool
 
 def _chosen(doc: Mapping[str, object]) -> object:
     """Return the choices that are right."""
-    choices, index = doc.get("choices"), doc.get("gold_index")
-    places = cast("list[object]", index) if isinstance(index, list) else [index]
-    if not isinstance(choices, list):
-        return None
-    known = cast("list[object]", choices)
+    known, index = items(doc.get("choices")), doc.get("gold_index")
+    places = items(index) or [index]
     return [known[place] for place in places if isinstance(place, int) and 0 <= place < len(known)]
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 log = LightEval

@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import Row, first_row, json_lines, loads, refusal
 from keff.logs.parts.values import inner, item_of, known_task, name_of
-from keff.narrow import items
+from keff.narrow import fields, items
 from keff.records import Note
 from keff.sampling.integrity import LONG
 from keff.task import Task
@@ -43,12 +42,11 @@ def results_of(path: Path) -> Row:
     if file is None or not file.is_file() or file.stat().st_size > MOST_RESULTS:
         return {}
     try:
-        content = loads(file.read_bytes().decode("utf-8-sig"))
+        return fields(loads(file.read_bytes().decode("utf-8-sig")))
     except (ValueError, RecursionError, OSError) as error:
         raise LogError(
             f"{file}: not JSON ({error}); without this file beside it the log is read too"
         ) from None
-    return cast("Row", content) if isinstance(content, dict) else {}
 
 
 def model_name(said: Row) -> str | None:
@@ -89,12 +87,9 @@ def configuration(said: Row, task: str, row: Row) -> dict[str, object]:
 
 def choices_of(said: Row, task: str) -> Sequence[str] | None:
     """Return the choices that are the same for every question, as ``doc_to_choice`` lists them."""
-    choices = inner(said, "configs", task).get("doc_to_choice")
-    if not isinstance(choices, list) or not all(
-        isinstance(choice, str) for choice in cast("list[object]", choices)
-    ):
-        return None
-    return cast("list[str]", choices)
+    choices = items(inner(said, "configs", task).get("doc_to_choice"))
+    texts = [choice for choice in choices if isinstance(choice, str)]
+    return texts if texts and len(texts) == len(choices) else None
 
 
 def target_of(target: object, choices: Sequence[str] | None) -> object:

@@ -15,6 +15,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import Row, first_row, json_lines, lines_of, quick_parse, refusal, torn
 from keff.logs.parts.tabled import once_each
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, truth, whole
+from keff.narrow import is_array
 from keff.records import AnswerSpace
 
 # Token F1 from which an open answer counts as right (the paper's criterion for open answers).
@@ -281,11 +282,10 @@ def _list(where: str, row: Row, name: str, k: object) -> list[object] | None:
     given = row.get(name)
     if given is None:
         return None
-    values = cast("list[object]", given) if isinstance(given, list) else None
-    if values is None or len(values) != k:
-        size = "no list" if values is None else f"{len(values)} entries"
+    if not is_array(given) or len(given) != k:
+        size = f"{len(given)} entries" if is_array(given) else "no list"
         raise LogError(f"{where}: {name} has {size}, K is {k}")
-    return values
+    return given
 
 
 def _difference(first: Mark, other: Mark) -> str:

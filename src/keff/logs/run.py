@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import local
-from typing import Any, cast
+from typing import Any
 from weakref import finalize
 
 from keff import plugins
@@ -17,7 +17,7 @@ from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.run_columns import MEASURES, run_parts
 from keff.logs.parts.values import real
-from keff.narrow import text
+from keff.narrow import items, text
 from keff.policy.weighting import LOGPROBS
 from keff.records import Item, Note
 from keff.sampling import RUN_FILE
@@ -100,8 +100,7 @@ def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) ->
 
 def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
     """Return what an import recorded of the paths, None where it did not, or for other paths."""
-    recorded = item.meta.get(name)
-    values = cast("list[object]", recorded) if isinstance(recorded, list) else []
+    values = items(item.meta.get(name))
     if len(values) != size:
         return None
     return tuple(float("nan") if value is None else real(value) for value in values)

@@ -147,7 +147,6 @@ class TablePolicy:
     """
 
     needs: frozenset[Need] = frozenset({"answers"})
-    by_counts = True
 
     def __init__(
         self, spec: str, stops: Table, strength: FloatArray | None = None, kind: WeightKind = "vote_share"

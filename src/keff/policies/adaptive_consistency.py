@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policies._table import BoundedTable, TablePolicy, beats_half, check_value
 from keff.policy import Policy, Sample, Stop, View, tally
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
 
@@ -23,7 +23,6 @@ def policy(value: float | None = 0.95, *, cap: int = DEFAULT_CAP, rule: str = "b
     threshold is a posterior under a uniform prior, not an error rate. Up to 0.75 it stops at one path.
     """
     threshold = check_value("adaptive_consistency", value, 0, 1)
-    check_cap("adaptive_consistency", cap)
     if rule not in ("beta", "dirichlet"):
         raise PolicyError(f"adaptive_consistency: rule must be beta or dirichlet, not {rule}")
     spec = format_spec("adaptive_consistency", threshold, cap=cap, rule=None if rule == "beta" else rule)
@@ -81,8 +80,6 @@ def dirichlet_posterior(counts: tuple[int, ...], cap: int) -> float:
 
 class DirichletPolicy(TablePolicy):
     """The Dirichlet rule. It never stops before the Beta rule does, so that table is looked up first."""
-
-    by_counts = False
 
     def __init__(self, spec: str, threshold: float, cap: int) -> None:
         beta = beats_half(cap)

@@ -8,16 +8,14 @@ from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.intervals import interval_c, majority_fits
+from keff.policy.spec import DEFAULT_CAP, format_spec
+from keff.stats.intervals import interval_c
 from keff.stats.votes import Votes
-from keff.stats.voting.choose import k_star, k_star_conservative, k_within_probably
+from keff.stats.voting.choose import k_star, k_star_conservative
 from keff.stats.voting.correlation import pooled_c
 
 # ``conservative`` takes the lower limit of c, for a pilot that overrates c stops too early.
-FORMS = ("paper", "conservative", "accuracy")
-# Half a point of accuracy: what may be missing from the plateau.
-DELTA = 0.005
+FORMS = ("paper", "conservative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +45,18 @@ class AdaptiveK:
     def _k(self, pilot: Votes) -> int:
         if self.form == "paper":
             return k_star(pooled_c(pilot), self.epsilon, self.cap)
-        if self.form == "conservative":
-            # The lower limit of an 80% interval lies below the true c in nine of ten pilots.
-            return k_star_conservative(interval_c(pilot, level=0.8), self.epsilon, self.cap)
-        fits = majority_fits(pilot)
-        return k_within_probably(fits.majority(self.cap), fits.weight, DELTA)
+        # The lower limit of an 80% interval lies below the true c in nine of ten pilots.
+        return k_star_conservative(interval_c(pilot, level=0.8), self.epsilon, self.cap)
 
 
 def policy(value: float | None = None, *, cap: int = DEFAULT_CAP, form: str = "paper") -> Policy:
     """Return ``adaptive_k:epsilon`` (default 0.025), to be fitted to a labelled pilot.
 
-    ``form``: ``paper`` (Algorithm 1, the plug-in c), ``conservative`` (c at its one-sided 90% lower limit),
-    or ``accuracy`` (the least K whose binary majority is within half a point of that at the cap, with
-    posterior probability 0.8 under the beta-binomial). One round, no adaptation to the question.
+    ``form``: ``paper`` (Algorithm 1, the plug-in c) or ``conservative`` (c at its one-sided 90% lower limit).
+    One round, no adaptation to the question.
     """
     epsilon = 0.025 if value is None else check_value("adaptive_k", value, 0, float("inf"))
     if form not in FORMS:
         raise PolicyError(f"adaptive_k: form must be one of {', '.join(FORMS)}, not {form}")
     shown = None if form == "paper" else form
-    return AdaptiveK(
-        format_spec("adaptive_k", value, cap=check_cap("adaptive_k", cap), form=shown), epsilon, cap, form
-    )
+    return AdaptiveK(format_spec("adaptive_k", value, cap=cap, form=shown), epsilon, cap, form)

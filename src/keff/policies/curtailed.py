@@ -8,14 +8,14 @@ from typing import Any
 from keff.errors import PolicyError
 from keff.policies._table import BoundedTable
 from keff.policy import Policy
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 
 
 def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
     """Return the rule that stops when v1 - v2 > cap - n; its answer is that of ``fixed`` at the cap."""
     if value is not None:
         raise PolicyError(f"curtailed takes no value: write curtailed:cap={value}")
-    spec = format_spec("curtailed", cap=check_cap("curtailed", cap))
+    spec = format_spec("curtailed", cap=cap)
     return BoundedTable(spec, cap, partial(_settled, cap))
 
 

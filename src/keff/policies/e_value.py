@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.policies._table import beats_half, check_value, log_rising
 from keff.policy import Need, Policy, Sample, Stop, View, tally
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws
 
@@ -106,4 +106,4 @@ def policy(value: float | None = 0.05, *, cap: int = DEFAULT_CAP) -> Policy:
     It certifies the model's mode, not that the answer is right. At 0.05 it needs 9 unanimous paths.
     """
     delta = check_value("e_value", value, 0, 1)
-    return Certificate(format_spec("e_value", delta, cap=check_cap("e_value", cap)), delta, cap)
+    return Certificate(format_spec("e_value", delta, cap=cap), delta, cap)

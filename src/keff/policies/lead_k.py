@@ -7,7 +7,7 @@ from typing import Any
 
 from keff.policies._table import BoundedTable, check_value
 from keff.policy import Policy
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 
 
 def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
@@ -18,7 +18,7 @@ def policy(value: float | None = 3, *, cap: int = DEFAULT_CAP) -> Policy:
     """
     # A lead above the largest cap (256) can never be reached.
     lead = check_value("lead_k", value, 0, 257, whole=True)
-    spec = format_spec("lead_k", lead, cap=check_cap("lead_k", cap))
+    spec = format_spec("lead_k", lead, cap=cap)
     return BoundedTable(spec, cap, partial(_leads, lead))
 
 

@@ -117,9 +117,14 @@ class PolicySpec:
 def format_spec(
     name: str, value: Scalar | None = None, *, cap: int = DEFAULT_CAP, **options: Scalar | None
 ) -> str:
-    """Write the spec of a policy; a cap of 32, the default, and options that are None are left out."""
+    """Write the spec of a policy; a cap of 32, the default, and options that are None are left out.
+
+    Raises PolicyError for a cap that is none.
+    """
     given = {key: option for key, option in options.items() if option is not None}
-    return str(PolicySpec(name, value, given if cap == DEFAULT_CAP else {**given, "cap": cap}))
+    return str(
+        PolicySpec(name, value, given if check_cap(name, cap) == DEFAULT_CAP else {**given, "cap": cap})
+    )
 
 
 def _outside(part: str, sign: str, text: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
 from keff.sampling.verifier import Verifier, rate_paths
 from keff.task import ScoredText, Task
-from keff.usercode import VERIFIER, settle_verifier
+from keff.usercode import VERIFIER, settle
 
 # Scores that are written at once, so that neither commits nor memory grow with the run.
 SCORES = 1000
@@ -189,7 +189,7 @@ async def draw(job: Job, watch: Watch | None = None) -> Progress:
     policy = job.order.policy.spec if job.order.policy else None
     stamp = None if job.verifier is None else job.verifier.stamp
     if (job.folder / RUN_FILE).exists():
-        settle_verifier(str(job.folder), Manifest.read(job.folder).code.get(VERIFIER), stamp)
+        settle(str(job.folder), VERIFIER, Manifest.read(job.folder).code.get(VERIFIER), stamp)
     with Run.write(
         job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options, verifier=stamp
     ) as run:

@@ -25,7 +25,7 @@ from keff.records import Message, stable_hash
 from keff.sampling.store import Run
 from keff.stats.votes import CONFIDENCE
 from keff.task import Task
-from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, UserCode, settle_verifier
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, UserCode, settle
 
 if TYPE_CHECKING:
     from keff.plan import Plan
@@ -138,7 +138,7 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
         return
     code = fields(fields((plan.task or {}).get("code")).get(VERIFIER))
     recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
-    settle_verifier("the plan", recorded, stamp)
+    settle("the plan", VERIFIER, recorded, stamp)
     held = calibrated(policy)
     if stamp is not None or held is None or held.calibration is None:
         return

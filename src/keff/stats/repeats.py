@@ -142,19 +142,19 @@ def _scale(values: FloatArray) -> tuple[float, float]:
     )
 
 
-def score(repeats: Repeats, level: float = 0.95) -> Estimate:
+def score(repeats: Repeats) -> Estimate:
     """Return the mean score over questions (each counts alike) with an interval over questions like these.
 
     Wilson's interval for the number of independent answers that would give the same cluster-robust standard
     error.
     """
-    return share(repeats.mean, repeats, level)
+    return share(repeats.mean, repeats)
 
 
-def share(values: FloatArray, repeats: Repeats, level: float = 0.95) -> Estimate:
+def share(values: FloatArray, repeats: Repeats) -> Estimate:
     """Return the mean of one value in [0, 1] per question [n] with ``wilson``'s interval over clusters."""
     value = float(values.mean())
-    lo, hi = wilson(value, clustered_variance(values, repeats.ids), repeats.units, level)
+    lo, hi = wilson(value, clustered_variance(values, repeats.ids), repeats.units)
     return Estimate(value, lo, hi, WILSON, repeats.units, repeats.k)
 
 
@@ -168,10 +168,8 @@ def clustered_variance(values: FloatArray, ids: IntArray) -> float:
     return float(totals @ totals) * units / (units - 1) / values.size**2 if units > 1 else 0.0
 
 
-def wilson(
-    value: float, variance: float, units: int, level: float = 0.95
-) -> tuple[float | None, float | None]:
-    """Return Wilson's limits of a share whose standard error is known, from ``units`` independent units.
+def wilson(value: float, variance: float, units: int) -> tuple[float | None, float | None]:
+    """Return Wilson's 95% limits of a share whose standard error is known, from ``units`` independent units.
 
     The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998;
     Franco et al. 2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two
@@ -183,7 +181,7 @@ def wilson(
     size = spread / variance if min(spread, variance) > 0 else float(units)
     if units * min(value, 1 - value) < SCARCE:
         size = min(size, float(units))
-    t = float(stdtrit(units - 1, (1 + level) / 2)) ** 2
+    t = float(stdtrit(units - 1, 0.975)) ** 2
     middle = (value + t / (2 * size)) / (1 + t / size)
     half = math.sqrt(max(t * (spread / size + t / (4 * size * size)), 0.0)) / (1 + t / size)
     return min(max(middle - half, 0.0), value), max(min(middle + half, 1.0), value)
@@ -198,15 +196,14 @@ class Within:
     largest: float
     questions: int
 
-    def limits(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the gamma limits of Fay and Feuer (1997) for a sum of many small, rare contributions.
+    def limits(self) -> tuple[float, float]:
+        """Return the 95% gamma limits of Fay and Feuer (1997) for a sum of many small, rare contributions.
 
         Near normal limits where many questions vary; 0 and some three questions' worth where none does.
         """
-        tail = (1 - level) / 2
-        low = _gamma(self.value, self.variance, 1 - tail) if self.value > 0 else 0.0
+        low = _gamma(self.value, self.variance, 0.975) if self.value > 0 else 0.0
         more, spread = self.value + self.largest, self.variance + self.largest**2
-        return min(low, self.value), max(_gamma(more, spread, tail), self.value)
+        return min(low, self.value), max(_gamma(more, spread, 0.025), self.value)
 
 
 def _gamma(mean: float, variance: float, above: float) -> float:
@@ -326,7 +323,7 @@ def own_variances(repeats: Repeats) -> FloatArray:
     return own
 
 
-def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
+def icc_interval(repeats: Repeats) -> Interval | None:
     """Return the intraclass correlation with its interval; None where no question has two repeats.
 
     Of scores of 0 and 1, equally many each: ``intervals.interval_c``. Otherwise a t interval on Fisher's
@@ -339,12 +336,9 @@ def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
     if repeats.binary and repeats.k == int(repeats.count.max()):
         columns = np.arange(repeats.k) < repeats.right[:, None]
         if repeats.clusters is None:
-            return interval_c(
-                np.bincount(repeats.right.astype(np.int64), minlength=repeats.k + 1), level=level
-            ).interval
-        return interval_c(
-            Votes.from_correct(columns.astype(np.int64), repeats.clusters), level=level
-        ).interval
+            counts = np.bincount(repeats.right.astype(np.int64), minlength=repeats.k + 1)
+            return interval_c(counts).interval
+        return interval_c(Votes.from_correct(columns.astype(np.int64), repeats.clusters)).interval
     method = "delta, Fisher scale"
     if math.isnan(c) or repeats.units < 2:
         return Interval(c, None, None, method)
@@ -358,12 +352,12 @@ def icc_interval(repeats: Repeats, level: float = 0.95) -> Interval | None:
     bounded = min(max(c, -0.99 / max(m - 1, 1e-9)), 1 - 1e-9)
     z = 0.5 * math.log((1 + (m - 1) * bounded) / (1 - bounded))
     slope = m / (2 * (1 - bounded) * (1 + (m - 1) * bounded))
-    reach = float(stdtrit(repeats.units - 1, (1 + level) / 2)) * se * slope
+    reach = float(stdtrit(repeats.units - 1, 0.975)) * se * slope
     lo, hi = ((math.exp(2 * x) - 1) / (math.exp(2 * x) + m - 1) for x in (z - reach, z + reach))
     return Interval(c, min(lo, c), max(hi, c), method)
 
 
-def run_to_run(repeats: Repeats, level: float = 0.95) -> Interval | None:
+def run_to_run(repeats: Repeats) -> Interval | None:
     """Return the standard deviation of the mean score of one run on these very questions.
 
     sqrt(mean v / n), which is sqrt(p(1-p)(1-c)/n) for right and wrong. Gamma interval over other repeats of
@@ -372,7 +366,7 @@ def run_to_run(repeats: Repeats, level: float = 0.95) -> Interval | None:
     inside = within(repeats)
     if inside is None:
         return None
-    value, lo, hi = (math.sqrt(x / repeats.n) for x in (inside.value, *inside.limits(level)))
+    value, lo, hi = (math.sqrt(x / repeats.n) for x in (inside.value, *inside.limits()))
     return Interval(value, lo, hi, "gamma, given these questions")
 
 

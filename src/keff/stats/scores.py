@@ -101,7 +101,7 @@ def moment(p: ArrayLike, c: ArrayLike, k: int) -> FloatArray:
     return out
 
 
-def all_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
+def all_right(repeats: Repeats, k: int) -> Interval:
     """Return pass^k: the share of questions like these that k answers in a row would all get right.
 
     Exact and unbiased up to the least number m of repeats. Beyond, pass^m times the ratio of the k-th and the
@@ -109,34 +109,34 @@ def all_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
     cluster bootstrap and what the law erred on left-out recorded generations (``BEYOND_SD``). Needs scores of
     0 and 1.
     """
-    return _moment_interval(repeats, k, level, ("right",))
+    return _moment_interval(repeats, k, ("right",))
 
 
-def any_right(repeats: Repeats, k: int, level: float = 0.95) -> Interval:
+def any_right(repeats: Repeats, k: int) -> Interval:
     """Return pass@k: the share of questions that at least one of k answers gets right; as ``all_right``."""
-    return _moment_interval(repeats, k, level, ("wrong",)).mapped(lambda wrong: 1 - wrong)
+    return _moment_interval(repeats, k, ("wrong",)).mapped(lambda wrong: 1 - wrong)
 
 
-def without_gradient(repeats: Repeats, size: int, level: float = 0.95) -> Interval:
+def without_gradient(repeats: Repeats, size: int) -> Interval:
     """Return the share of groups of ``size`` answers to a question that are all right or all wrong.
 
     E[theta^G + (1 - theta)^G]: such a group has no spread of rewards, so no gradient where rewards are
     centred within groups. As ``all_right``.
     """
-    return _moment_interval(repeats, size, level, ("right", "wrong"))
+    return _moment_interval(repeats, size, ("right", "wrong"))
 
 
 # Up to the recorded repeats a moment needs no model; beyond them it does, and the method says so.
 EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats; Wilson, clustered"
 
 
-def _moment_interval(repeats: Repeats, k: int, level: float, ends: Sequence[str]) -> Interval:
+def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
     m = min(k, repeats.k)
     kinds, times, back = _kinds(repeats)
     counted = {"right": kinds.right, "wrong": kinds.count - kinds.right}
     parts = [chance_all(counted[end], kinds.count, m) for end in ends]
     if k <= repeats.k:
-        found = share(np.sum(parts, axis=0)[back], repeats, level)
+        found = share(np.sum(parts, axis=0)[back], repeats)
         return Interval(found.value, found.lo, found.hi, EXACT)
     own = own_variances(repeats)
     inside = np.bincount(back, own, times.size) / times
@@ -154,7 +154,7 @@ def _moment_interval(repeats: Repeats, k: int, level: float, ends: Sequence[str]
         each = each + _extended(drawn, place, end, m, k)
     at = float(np.clip(value[0], 0.0, 1.0))
     law = BEYOND_SD * math.log2(k / m) * at * (1 - at)
-    lo, hi = wilson(at, float(np.var(each)) + law**2, repeats.units, level)
+    lo, hi = wilson(at, float(np.var(each)) + law**2, repeats.units)
     return Interval(at, lo, hi, BEYOND)
 
 
@@ -178,14 +178,14 @@ def _extended(totals: FloatArray, part: int, end: str, m: int, k: int) -> FloatA
     return seen * np.where(law > 0, moment(p, c, k) / np.where(law > 0, law, 1.0), 0.0)
 
 
-def flips(repeats: Repeats, level: float = 0.95) -> Interval:
+def flips(repeats: Repeats) -> Interval:
     """Return the share of questions whose outcome differs between two runs, E[2 theta (1 - theta)].
 
     Needs scores of 0 and 1, and two repeats of every question.
     """
     some = np.flatnonzero(repeats.several)
     kept = repeats.take(some, None if repeats.clusters is None else repeats.clusters[some])
-    found = share(np.clip(2 * repeats.variances, 0.0, 1.0), kept, level)
+    found = share(np.clip(2 * repeats.variances, 0.0, 1.0), kept)
     return Interval(found.value, found.lo, found.hi, EXACT)
 
 

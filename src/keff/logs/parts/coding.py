@@ -54,19 +54,18 @@ class OtherKindError(Exception):
 class Numbering(dict[object, int]):
     """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1.
 
-    Raises OtherKindError for anything else, and TooVariedError from ``most`` different ones on.
+    Raises OtherKindError for anything else, and TooVariedError from ``MOST_DISTINCT`` different ones on.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__({None: -1, "": -1})
-        self.most = MOST_DISTINCT if most is None else most
 
     def __missing__(self, text: object) -> int:
         if type(text) is not str:
             raise OtherKindError
         number = len(self) - 2
-        if number >= self.most:
-            raise TooVariedError(self.most)
+        if number >= MOST_DISTINCT:
+            raise TooVariedError(MOST_DISTINCT)
         self[text] = number
         return number
 

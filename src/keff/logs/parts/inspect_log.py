@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 from zipfile import ZipInfo
 
 from keff.errors import LogError
 from keff.logs.parts.lines import loads, members, unpack
 from keff.logs.parts.values import inner, real
-from keff.narrow import fields, items
+from keff.narrow import entries, fields, is_array, is_object, items
 
 # The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
@@ -116,9 +115,9 @@ def _object(where: str, data: bytes) -> Mapping[str, object]:
         content = loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{where}: not JSON ({error})") from None
-    if not isinstance(content, dict):
+    if not is_object(content):
         raise LogError(f"{where}: a JSON object is wanted")
-    return cast("Mapping[str, object]", content)
+    return content
 
 
 def completion(sample: Sample) -> str:
@@ -140,9 +139,8 @@ def prompt(value: object) -> str | None:
 
 def content(value: object) -> str:
     """Return the text of a message, of whose parts others are left out."""
-    if isinstance(value, list):
-        parts = map(fields, items(cast("object", value)))
-        return "".join(str(part.get("text") or "") for part in parts)
+    if is_array(value):
+        return "".join(str(part.get("text") or "") for part in entries(value))
     return "" if value is None else str(value)
 
 
@@ -171,8 +169,7 @@ def configuration(about: Mapping[str, object], task: str | None) -> dict[str, ob
     engine: dict[str, object] = {"engine": f"{provider} (inspect_ai)" if slash else "inspect_ai"}
     engine |= {"model": name if slash else provider, "base_url": spec.get("model_base_url")}
     body = {field: said[field] for field in BODY if said.get(field) is not None}
-    extra = said.get("extra_body")
-    body |= cast("dict[str, object]", extra) if isinstance(extra, dict) else {}
+    body |= fields(said.get("extra_body"))
     sampling = {ours: said[theirs] for theirs, ours in SAMPLING.items() if said.get(theirs) is not None}
     stop = said.get("stop_seqs")
     return {
@@ -193,11 +190,10 @@ def _generation(about: Mapping[str, object]) -> dict[str, object]:
 
 def options(about: Mapping[str, object]) -> dict[str, object]:
     """Return the options of the task: the system message, of the generation settings or of a solver."""
-    steps: object = inner(about, "plan").get("steps")
     systems = [
-        inner(cast("Mapping[str, object]", step), "params").get("template")
-        for step in (cast("list[object]", steps) if isinstance(steps, list) else [])
-        if isinstance(step, Mapping) and cast("Mapping[str, object]", step).get("solver") == "system_message"
+        inner(step, "params").get("template")
+        for step in entries(inner(about, "plan").get("steps"))
+        if step.get("solver") == "system_message"
     ]
     system = "\n\n".join(
         text
@@ -267,10 +263,10 @@ class Scores:
     def value(self, where: str, sample: Sample) -> object:
         """Return the value that counts, None when the sample was not scored."""
         value: object = self.score(sample).get("value")
-        if isinstance(value, list):
-            value = {str(place): part for place, part in enumerate(cast("list[object]", value))}
-        if isinstance(value, dict):
-            value = self._part(where, cast("dict[str, object]", value))
+        if is_array(value):
+            value = {str(place): part for place, part in enumerate(value)}
+        if is_object(value):
+            value = self._part(where, value)
         return None if isinstance(value, float) and math.isnan(value) else value
 
     def _part(self, where: str, parts: dict[str, object]) -> object:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from types import NoneType
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from keff.errors import LogError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
@@ -35,7 +35,7 @@ from keff.logs.parts.values import (
     truth,
     whole,
 )
-from keff.narrow import items
+from keff.narrow import is_array, is_object, items
 from keff.records import Note
 
 LISTS = tuple(LIST_OF.values())
@@ -50,8 +50,8 @@ Rows = Callable[[], Iterable[tuple[str, Row]]]
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     """Turn one row with lists into a Question; raises LogError that names ``where`` and the field."""
     graded = row.get("all_scores")
-    if row.get("all_answers") is None and isinstance(graded, list):  # scores alone: nothing to vote on
-        bare = {**row, "all_answers": [None] * len(cast("list[object]", graded))}
+    if row.get("all_answers") is None and is_array(graded):  # scores alone: nothing to vote on
+        bare = {**row, "all_answers": [None] * len(graded)}
         return replace(question_of(where, bare, texts=texts), form="scores")
     missing = [name for name in ("id", "all_answers") if row.get(name) is None]
     if missing:
@@ -98,10 +98,9 @@ def unpacked(row: dict[str, object]) -> dict[str, object]:
         packed: object = json.loads(str(row.get("meta") or "{}"))
     except (TypeError, ValueError):
         return row
-    if not isinstance(packed, dict):
+    if not is_object(packed):
         return row
-    rest = {name: value for name, value in row.items() if name != "meta"}
-    return rest | cast("dict[str, object]", packed)
+    return {name: value for name, value in row.items() if name != "meta"} | packed
 
 
 def question_or_scores(where: str, row: dict[str, object], *, texts: bool) -> Question:
@@ -112,10 +111,10 @@ def question_or_scores(where: str, row: dict[str, object], *, texts: bool) -> Qu
         complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts)
         return replace(complete, form="completions")
     right = row.get("all_correct")
-    if not isinstance(right, list):
+    if not is_array(right):
         raise LogError(f"{where}: lacks the answers (it has {', '.join(row)})")
-    size = len(cast("list[object]", right))
-    return replace(question_of(where, row | {"all_answers": [None] * size}, texts=texts), form="scores")
+    bare = row | {"all_answers": [None] * len(right)}
+    return replace(question_of(where, bare, texts=texts), form="scores")
 
 
 def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
@@ -139,9 +138,10 @@ def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
     for name in ("all_answers", *LISTS):
         if row.get(name) is None or name in result:
             continue
-        if not isinstance(row[name], list):
+        given = row[name]
+        if not is_array(given):
             raise LogError(f"{where}: {name} must be a list")
-        values = tuple(cast("list[object]", row[name]))
+        values = tuple(given)
         if result and len(values) != len(result["all_answers"]):
             raise LogError(
                 f"{where}: {name} has {len(values)} entries for {len(result['all_answers'])} answers"

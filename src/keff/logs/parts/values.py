@@ -10,6 +10,7 @@ from typing import SupportsFloat, TypeVar, cast
 
 from keff import plugins
 from keff.errors import LogError, TaskError
+from keff.narrow import is_array
 from keff.records import Item
 
 
@@ -101,8 +102,8 @@ def gold_of(value: object) -> object:
 
     Raises LogError for bytes, as Parquet may hold, that are not UTF-8 text.
     """
-    if isinstance(value, list):
-        return [_scalar(each) for each in cast("list[object]", value) if not is_missing(each)] or None
+    if is_array(value):
+        return [_scalar(each) for each in value if not is_missing(each)] or None
     return None if is_missing(value) else _scalar(value)
 
 

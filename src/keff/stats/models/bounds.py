@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -71,43 +70,12 @@ def _centre(
     return x
 
 
-def simplex_prices(m: FloatArray, b: FloatArray, law: FloatArray, unmatched: float) -> FloatArray:
-    """Return dual prices [K0+1] of: maximise m @ w over w >= 0 with b @ w = law.
-
-    Revised simplex with the steepest reduced cost; unmatched cells cost ``unmatched``. Prices of an
-    unfinished run are still usable: the caller checks the polynomial they define.
-    """
-    cells = law.size
-    columns = np.hstack([np.eye(cells), -np.eye(cells), b])
-    gain = np.r_[np.full(2 * cells, -unmatched), m]
-    basis = np.arange(cells)
-    prices = gain[basis]
-    # A simplex can cycle at ties; some pivots for each cell are many more than it takes.
-    for _ in range(60 * cells):
-        inverse = np.linalg.inv(columns[:, basis])
-        prices = gain[basis] @ inverse
-        excess = gain - prices @ columns
-        enter = int(np.argmax(excess))
-        # No column improves by more than rounding: the simplex is done.
-        if excess[enter] < 1e-9:
-            break
-        direction, amount = inverse @ columns[:, enter], np.maximum(inverse @ law, 0.0)
-        ratio = np.full(cells, np.inf)
-        # A column that moves a basic variable by rounding alone does not bound the step.
-        np.divide(amount, direction, out=ratio, where=direction > 1e-12)
-        basis[int(np.argmin(ratio))] = enter
-    return prices
-
-
-# Prices of leaving a cell of an exact law unmatched. They limit the coefficients of the dual polynomial, so
-# none makes a bound wrong; high ones suit laws inside the moment space, low ones laws on its edge.
-UNMATCHED = (1e2, 1e4, 1e6, 1e8)
 # Bounds the grid's memory; a degree that needs more gets eight cells for each.
 FINEST = 2**19
 
 
 def majority_bounds(
-    source: Votes | ArrayLike, k: int | ArrayLike, level: float | None = 0.95
+    source: Votes | ArrayLike, k: int | ArrayLike, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
     """Return the least and greatest MV@k, arrays shaped like ``k``, that the counts at K0 paths allow.
 
@@ -116,10 +84,8 @@ def majority_bounds(
     tie), and the count law at K0 fixes exactly the first K0 moments of G. ``source`` is votes or the count
     histogram N_0..N_K0 of independent items.
 
-    With ``level`` the bounds run over every G whose log-likelihood lies within log(2/(1-level)) of the
-    best, a Chernoff threshold on each side that is wider than the chi-square one; simulated coverage is in
-    docs/statistics.md. With None, ``source`` (counts or probabilities) is taken as the exact law, and the
-    bounds are sharp; ValueError when no mixing law has it.
+    They run over every G whose log-likelihood lies within log(2/(1-level)) of the best, a Chernoff threshold
+    on each side that is wider than the chi-square one; simulated coverage is in docs/statistics.md.
 
     Both are outer bounds: each comes from a polynomial of degree K0 that is checked to stay on its side of
     m_k over all of [0, 1] (a fine grid and Bernstein's inequality), and is loose by about 1e-5 up to K = 500.
@@ -127,13 +93,9 @@ def majority_bounds(
     sizes = np.atleast_1d(np.asarray(k))
     if sizes.dtype.kind not in "iu" or sizes.min(initial=1) < 1:
         raise ValueError("k must be one or more integers, at least 1")
-    if level is not None and not 0 < level < 1:
-        raise ValueError("level must lie between 0 and 1, or be None for an exact law")
-    if level is None:
-        dual = _exact(source)
-        limits = [_limits(dual, int(size)) for size in sizes.ravel()]
-    else:
-        limits = _likely(tuple(as_hist(source).tolist()), level, tuple(sizes.ravel().tolist()))
+    if not 0 < level < 1:
+        raise ValueError("level must lie between 0 and 1")
+    limits = _likely(tuple(as_hist(source).tolist()), level, tuple(sizes.ravel().tolist()))
     lo, hi = np.array(limits, np.float64).reshape(*sizes.shape, 2).swapaxes(0, -1)
     shape = np.shape(k)
     return lo.T.reshape(shape), hi.T.reshape(shape)
@@ -142,43 +104,37 @@ def majority_bounds(
 # One record is asked again and again: at other aims, prices and seeds, which change nothing here.
 @lru_cache(maxsize=32)
 def _likely(counts: tuple[int, ...], level: float, sizes: tuple[int, ...]) -> list[tuple[float, float]]:
-    dual = _sampled(counts, level)
-    return [_limits(dual, size) for size in sizes]
+    n, k0 = sum(counts), len(counts) - 1
+    share: FloatArray = np.array(counts, np.float64) / n
+    # A grid coarser than the bounds' own: a likelihood that is not quite the best only widens them.
+    allowed = _distance(share, _bernstein(k0, _theta(400 + 40 * k0))) + math.log(2 / (1 - level)) / n
+    return [_limits(share, allowed, size) for size in sizes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Dual:
-    """A dual problem over y [K0+1].
+def _limits(share: FloatArray, allowed: float, k: int) -> tuple[float, float]:
+    """Return bounds from the dual over y [K0+1].
 
-    For every y, E_G target is at most max over theta of [target(theta) + sum_s y_s b_s(theta)] -
-    support(y). ``find(target, b)`` proposes good y, given the target and the binomial probabilities b_s on a
-    grid of theta.
+    For every y, E_G target is at most max over theta of [target(theta) + sum_s y_s b_s(theta)] less the least
+    sum_s y_s law_s(G) of the laws within reach; a good y is found on a coarse grid of theta, where b_s are
+    the binomial probabilities.
     """
-
-    k0: int
-    find: Callable[[FloatArray, FloatArray], list[FloatArray]]
-    support: Callable[[FloatArray], float]
-
-
-def _limits(dual: _Dual, k: int) -> tuple[float, float]:
-    degree = max(k, dual.k0)
+    k0 = share.size - 1
+    degree = max(k, k0)
     # A polynomial of this degree turns within about 1/sqrt(degree) of the angle; 200 points on each turn.
     coarse = _theta(int(200 * (2 + math.sqrt(degree))))
     # Bernstein's inequality is useless below a few cells for each degree, and exact enough at 512.
     fine = _theta(min(512 * degree, max(FINEST, 8 * degree)))
-    (some, some_b), (most, most_b) = ((_majority(k, t), _bernstein(dual.k0, t)) for t in (coarse, fine))
+    (some, some_b), (most, most_b) = ((_majority(k, t), _bernstein(k0, t)) for t in (coarse, fine))
+    rows = np.vstack([np.hstack([np.ones((some.size, 1)), -some_b.T]), np.eye(k0 + 2)[1:]])
 
     def upper(sign: float) -> float:
-        proposed = dual.find(sign * some, some_b)
-        return min(_greatest(sign * most + y @ most_b, degree) - dual.support(y) for y in proposed)
+        start = np.ones(k0 + 2)
+        start[0] = float((sign * some).max()) + 2.0
+        floor = np.append(sign * some, np.zeros(k0 + 1))
+        y = minimise(_likelihood_ball(share, allowed), rows, floor, start)[1:]
+        return _greatest(sign * most + y @ most_b, degree) - float(np.exp(_log_mean(share, y) - allowed))
 
-    lo, hi = -upper(-1.0), upper(1.0)
-    # Where the counts fix the law both sides are one number, and rounding may cross them.
-    if lo > hi + 1e-6:
-        raise ValueError(
-            "no mixing law has these counts: give a level, so that their sampling error is allowed"
-        )
-    return min(max(lo, 0.0), 1.0), min(max(hi, 0.0), 1.0)
+    return max(-upper(-1.0), 0.0), min(upper(1.0), 1.0)
 
 
 def _greatest(values: FloatArray, degree: int) -> float:
@@ -190,38 +146,6 @@ def _greatest(values: FloatArray, degree: int) -> float:
     bend = (degree * math.pi / (values.size - 1)) ** 2 / 8
     top, bottom = float(values.max()), float(values.min())
     return top + bend / (1 - bend) * (top - bottom) / 2
-
-
-def _exact(source: Votes | ArrayLike) -> _Dual:
-    law = np.asarray(source.hist if isinstance(source, Votes) else source, np.float64)
-    if law.ndim != 1 or law.size < 2 or not np.all(np.isfinite(law)) or law.min() < 0 or law.sum() <= 0:
-        raise ValueError("a count law is N_0..N_K or probabilities, non-negative and not all zero")
-    law = law / law.sum()
-
-    def find(m: FloatArray, b: FloatArray) -> list[FloatArray]:
-        return [-simplex_prices(m, b, law, unmatched) for unmatched in UNMATCHED]
-
-    return _Dual(law.size - 1, find, lambda y: float(law @ y))
-
-
-def _sampled(hist: ArrayLike, level: float) -> _Dual:
-    counts = np.asarray(hist, np.float64)
-    n, k0 = float(counts.sum()), counts.size - 1
-    share = counts / n
-    # A grid coarser than the bounds' own: a likelihood that is not quite the best only widens them.
-    allowed = _distance(share, _bernstein(k0, _theta(400 + 40 * k0))) + math.log(2 / (1 - level)) / n
-
-    def support(y: FloatArray) -> float:
-        return float(np.exp(_log_mean(share, y) - allowed))
-
-    def find(m: FloatArray, b: FloatArray) -> list[FloatArray]:
-        start = np.ones(k0 + 2)
-        start[0] = float(m.max()) + 2.0
-        rows = np.vstack([np.hstack([np.ones((m.size, 1)), -b.T]), np.eye(k0 + 2)[1:]])
-        floor = np.append(m, np.zeros(k0 + 1))
-        return [minimise(_likelihood_ball(share, allowed), rows, floor, start)[1:]]
-
-    return _Dual(k0, find, support)
 
 
 def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:

@@ -61,19 +61,6 @@ def k_star_conservative(c: Estimate, epsilon: float = 0.025, k_max: int = 32) ->
     return k_star_interval(c, epsilon, k_max)[1]
 
 
-def k_within_probably(curves: FloatArray, weights: FloatArray, delta: float, sure: float = 0.8) -> int:
-    """Return the least K that lies within ``delta`` of K_max with posterior probability ``sure``.
-
-    ``curves`` [m, K_max] are majority curves of draws or grid cells with ``weights`` [m]
-    (``Draws.majority``).
-    """
-    # A curve that is exactly delta off counts as near, whatever its last digit.
-    near = np.abs(curves - curves[:, -1:]) <= delta + 1e-12
-    held = np.flip(np.logical_and.accumulate(np.flip(near, axis=1), axis=1), axis=1)
-    chance = weights @ held / weights.sum()
-    return int(np.argmax(chance >= sure - 1e-12)) + 1
-
-
 def net_cost(k: int, k_max: int = 32) -> float:
     """Return (K + K0)/K_max, the paths of a query and its pilot as a share of the full budget (Table 4)."""
     # The paper's pilot has K0 = 4 paths of each question.
