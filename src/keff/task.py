@@ -70,8 +70,6 @@ class Task(ABC):
     name: str
     version: str
     space: AnswerSpace
-    domain: ClassVar[str] = ""
-    answer_space: ClassVar[str] = ""
     max_tokens: ClassVar[int] = 512
     repeats: ClassVar[bool] = False
     templates: Sequence[str] = ("",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -79,12 +79,7 @@ class CellNumbers(Result):
 
     def limits(self, kind: Resampling) -> tuple[float, float] | None:
         """Return the interval of the relative change by one way of resampling; None where there is none."""
-        pairs = {
-            "rows": (self.rows_lo, self.rows_hi),
-            "paired_rho": (self.paired_rho_lo, self.paired_rho_hi),
-            "paired": (self.paired_lo, self.paired_hi),
-        }
-        lo, hi = pairs[kind]
+        lo, hi = getattr(self, f"{kind}_lo"), getattr(self, f"{kind}_hi")
         return None if lo is None or hi is None else (lo, hi)
 
 
@@ -157,7 +152,6 @@ def _numbers(place: CellPlace, sc: Votes, pt: Votes, rng: np.random.Generator) -
     """Return the paper's estimators, without intervals."""
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
     relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
-    weighting, block = _weighting(sc, pt, rng), k_eff_block(pt, ddof=1)
     return CellNumbers(
         model=place.model,
         benchmark=place.benchmark.label,
@@ -173,40 +167,28 @@ def _numbers(place: CellPlace, sc: Votes, pt: Votes, rng: np.random.Generator) -
         mv_sc=float(majority_prefix(sc)[-1]),
         mv_pt=float(majority_prefix(pt)[-1]),
         diversity_sc=None,
-        **weighting._asdict(),
-        block_over_vote=block / float(k_eff(pt.k, rho_pt)),
+        **_weighting(sc, pt, rng),
+        block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
         block_over_vote_pooled=_pooled_block(pt),
         phi_ratio_change=_phi_change(sc, pt),
     )
 
 
-class _Weighting(NamedTuple):
-    """Accuracy-weighted voting over template slots, and the oracle under one prompt."""
-
-    slot_cv: float
-    weighted_gain: float
-    weighted_gain_cross_fitted: float
-    best_slot_gain: float
-    sc_slot_cv: float
-    sc_oracle_gain: float
-    sc_oracle_expected: float
-    sc_gain_cross_fitted: float
-
-
-def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> _Weighting:
+def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, float]:
+    """Return accuracy-weighted voting over template slots, and the oracle under one prompt."""
     plain = judge_weights(sc, "accuracy", "binary", rng)
     judged = judge_weights(pt, "accuracy", "binary", rng)
     c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
-    return _Weighting(
-        slot_cv=slot_cv(pt),
-        weighted_gain=judged.in_sample - judged.uniform,
-        weighted_gain_cross_fitted=judged.gain,
-        best_slot_gain=judged.best_slot - judged.uniform,
-        sc_slot_cv=slot_cv(sc),
-        sc_oracle_gain=plain.in_sample - plain.uniform,
-        sc_oracle_expected=oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
-        sc_gain_cross_fitted=plain.gain,
-    )
+    return {
+        "slot_cv": slot_cv(pt),
+        "weighted_gain": judged.in_sample - judged.uniform,
+        "weighted_gain_cross_fitted": judged.gain,
+        "best_slot_gain": judged.best_slot - judged.uniform,
+        "sc_slot_cv": slot_cv(sc),
+        "sc_oracle_gain": plain.in_sample - plain.uniform,
+        "sc_oracle_expected": oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
+        "sc_gain_cross_fitted": plain.gain,
+    }
 
 
 def _pooled_block(pt: Votes) -> float:

@@ -21,13 +21,33 @@ from keff.stats.voting.plurality import plurality_at_k
 
 Row = Mapping[str, Any]
 
+# Columns that several tables have.
+MODEL = Column("model", "Model")
+TASK = Column("task", "Task")
+N = Column("n", "n", "d", latex="$n$")
+K = Column("k", "K", "d", latex="$K$")
+C_PILOT = Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$")
+K_STAR = Column("k_star", "K*", "d", latex="$K^*$")
+MV_STAR = Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$")
+RETAINED = Column("retained", "Retained", ".0%")
+ALL_RETAINED = Column("average_retained", "Retained, all subsets", ".1%")
+PLURALITY = Column("plurality", "plurality@K", ".1%", latex="plurality at $K$")
+P = Column("p", "p", ".1%", latex=r"$\bar{p}$")
+CEILING = Column("ceiling", "Ceiling", ".2f")
+DOMAIN = Column("domain", "Domain")
+C = (
+    Column("c", "c", ".2f", latex="$c$"),
+    Column("c_lo", "from", ".2f"),
+    Column("c_hi", "to", ".2f"),
+)
+
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "table1": (
-        Column("k", "K", "d", latex="$K$"),
+        K,
         Column("agree", "Agree", ".3f"),
         Column("c", "c-hat", ".3f", latex=r"$\hat{c}$"),
         Column("k_eff", "K_eff vote", ".2f", latex=r"$K_{\mathrm{eff}}^{\mathrm{vote}}$"),
-        Column("ceiling", "Ceiling", ".2f"),
+        CEILING,
         Column("percent_of_ceiling", "% Ceil.", ".0f"),
         Column("p", "p", ".1%", spread="p_std", latex=r"$\bar{p}$"),
         Column("tokens", "Tokens", ".0f"),
@@ -36,19 +56,19 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("c_second_order", "c, second order", ".3f", latex=r"$\hat{c}$, 2nd order"),
     ),
     "table2": (
-        Column("model", "Model"),
-        Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$"),
+        MODEL,
+        C_PILOT,
         *(Column(f"k_eff_{k}", f"K_eff at {k}", ".2f") for k in (4, 8, 16, 32)),
         Column("mv", "MV@K", ".1%", latex="MV@$K$"),
         Column("bb", "BB", ".1%"),
         Column("binomial", "Binom", ".1%"),
-        Column("plurality", "plurality@K", ".1%", latex="plurality at $K$"),
+        PLURALITY,
     ),
     "table3": (
-        Column("domain", "Domain"),
+        DOMAIN,
         Column("benchmark", "Benchmark"),
         Column("space", "Answer space"),
-        Column("n", "n", "d", latex="$n$"),
+        N,
         Column("delta_rho", "Mean Δρ", "+.1%"),
         Column("delta_k_eff", "Mean ΔK_eff", "+.1f", latex=r"Mean $\Delta K_{\mathrm{eff}}^{\mathrm{vote}}$"),
         Column("rho_sc", "Mean ρ SC", ".2f", latex=r"Mean $\hat{\rho}_{\mathrm{SC}}$"),
@@ -57,28 +77,28 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("phi_ratio_change", "Δ(ρ/ρ-max)", "+.1%"),
     ),
     "table4": (
-        Column("task", "Task"),
-        Column("model", "Model"),
-        Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$"),
-        Column("k_star", "K*", "d", latex="$K^*$"),
-        Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$"),
+        TASK,
+        MODEL,
+        C_PILOT,
+        K_STAR,
+        MV_STAR,
         Column("mv", "MV@K", ".1%"),
-        Column("retained", "Retained", ".0%"),
+        RETAINED,
         Column("net_cost", "Net cost", ".0%"),
         Column("k_star_conservative", "K*, 90% sure", "d", latex=r"$K^*$, 90\% sure"),
-        Column("average_retained", "Retained, all subsets", ".1%"),
+        ALL_RETAINED,
         Column("plurality_star", "plurality@K*", ".1%", latex="plurality at $K^*$"),
-        Column("plurality", "plurality@K", ".1%", latex="plurality at $K$"),
+        PLURALITY,
     ),
     "table8": (
-        Column("domain", "Domain"),
-        Column("n", "n", "d", latex="$n$"),
+        DOMAIN,
+        N,
         Column("mv_sc", "MV SC", ".1%", latex=r"MV$_{\mathrm{SC}}$"),
         Column("mv_pt", "MV PT", ".1%", latex=r"MV$_{\mathrm{PT}}$"),
         Column("delta", "ΔAcc", "+.1%", spread="delta_std", latex=r"$\Delta$Acc"),
     ),
     "table9": (
-        Column("k", "K", "d", latex="$K$"),
+        K,
         Column("mv", "Observed MV", ".1%"),
         Column("bb_error", "Beta-binomial error", ".1%"),
         Column("binomial_error", "Independence error", ".1%"),
@@ -87,8 +107,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("bb_gain", "predicted gain", "+.1%"),
     ),
     "table10": (
-        Column("model", "Model"),
-        Column("n", "n", "d", latex="$n$"),
+        MODEL,
+        N,
         Column("c_mean", "c-hat mean", ".3f", latex=r"$\hat{c}$ mean"),
         Column("c_std", "c-hat std", ".3f", latex=r"$\hat{c}$ std"),
         Column("k_star_mean", "K* mean", ".1f", latex="$K^*$ mean"),
@@ -96,27 +116,25 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("single_seed_c_std", "c-hat std, one seed", ".3f", latex=r"$\hat{c}$ std, one seed"),
     ),
     "table11": (
-        Column("model", "Model"),
+        MODEL,
         Column("epsilon", "ε", "g"),
-        Column("k_star", "K*", "d", latex="$K^*$"),
-        Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$"),
-        Column("retained", "Retained", ".0%"),
-        Column("average_retained", "Retained, all subsets", ".1%"),
+        K_STAR,
+        MV_STAR,
+        RETAINED,
+        ALL_RETAINED,
     ),
 }
 COLUMNS["arms"] = (
-    Column("task", "Task"),
-    Column("model", "Model"),
-    Column("n", "n", "d", latex="$n$"),
+    TASK,
+    MODEL,
+    N,
     Column("questions", "Questions", "d"),
-    Column("p", "p", ".1%", latex=r"$\bar{p}$"),
-    Column("c", "c", ".2f", latex="$c$"),
-    Column("c_lo", "from", ".2f"),
-    Column("c_hi", "to", ".2f"),
+    P,
+    *C,
     Column("k_eff", "K_eff", ".2f", latex=r"$K_{\mathrm{eff}}$"),
-    Column("ceiling", "Ceiling", ".2f"),
+    CEILING,
     Column("majority", "majority@K", ".1%", latex="majority at $K$"),
-    Column("plurality", "plurality@K", ".1%", latex="plurality at $K$"),
+    PLURALITY,
     Column("truncated", "Truncated", ".1%"),
 )
 # What every row of a study says of its arm, after the columns of the table.
@@ -156,20 +174,18 @@ def make(name: str, rows: Sequence[Row]) -> Table:
 
 
 SUMMARY = (
-    Column("model", "Model"),
-    Column("task", "Task"),
-    Column("n", "n", "d", latex="$n$"),
-    Column("k", "K", "d", latex="$K$"),
-    Column("p", "p", ".1%", latex=r"$\bar{p}$"),
-    Column("c", "c", ".2f", latex="$c$"),
-    Column("c_lo", "from", ".2f"),
-    Column("c_hi", "to", ".2f"),
+    MODEL,
+    TASK,
+    N,
+    K,
+    P,
+    *C,
     Column("rho", "c-hat, Pearson", ".2f", latex=r"$\hat{c}$, Pearson"),
     Column("k_eff", "K_eff", ".2f", latex=r"$K_{\mathrm{eff}}$"),
-    Column("ceiling", "Ceiling", ".2f"),
+    CEILING,
     Column("majority", "MV@K", ".1%", latex="MV@$K$"),
-    Column("plurality", "plurality@K", ".1%", latex="plurality at $K$"),
-    Column("k_star", "K*", "d", latex="$K^*$"),
+    PLURALITY,
+    K_STAR,
 )
 
 

@@ -225,7 +225,7 @@ class SpacedTask(Task):
 
 
 class Benchmark(SpacedTask):
-    """A published benchmark: its data set, its template family and its labels in the paper's Table 3.
+    """A published benchmark: its data set and its template family.
 
     Subclasses give the class data and ``build``. ``data`` is a local file with the data set's columns,
     read instead of the hub; ``split`` one of the labelled splits; ``template`` a TOML file with

@@ -11,8 +11,6 @@ class ArcChallenge(Benchmark):
     """Options keep their order and are lettered from A; some rows number them from 1 instead."""
 
     name = "arc_challenge"
-    domain = "Science/MC"
-    answer_space = "bounded (4)"
     space = "choice"
     family = "science"
     max_tokens = 2048

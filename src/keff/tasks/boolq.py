@@ -11,8 +11,6 @@ class BoolQ(Benchmark):
     """Questions on one passage share a cluster; ``answer`` is true for yes."""
 
     name = "boolq"
-    domain = "NLU"
-    answer_space = "binary (y/n)"
     space = "binary"
     family = "passage"
     repeats = True

@@ -11,8 +11,6 @@ class CruxEval(Benchmark):
     """The gold answer is a Python literal; literals are compared by value and nothing is executed."""
 
     name = "cruxeval"
-    domain = "Code"
-    answer_space = "code pass/fail"
     space = "literal"
     family = "output"
     max_tokens = 2048

@@ -15,8 +15,6 @@ class Drop(Benchmark):
     """
 
     name = "drop"
-    domain = "NLU"
-    answer_space = "open text"
     space = "text"
     family = "discrete"
     max_tokens = 2048

@@ -12,8 +12,6 @@ class Gsm8k(Benchmark):
     """The gold answer is what follows the last ``####`` of the worked solution."""
 
     name = "gsm8k"
-    domain = "Math"
-    answer_space = "numeric"
     space = "numeric"
     family = "math"
     repeats = True

@@ -16,8 +16,6 @@ class HellaSwag(Benchmark):
     """``label`` is the index of the right ending, as a text; the marks of how-to pages are taken out."""
 
     name = "hellaswag"
-    domain = "Commonsense"
-    answer_space = "bounded (4)"
     space = "choice"
     family = "continuation"
     repeats = True

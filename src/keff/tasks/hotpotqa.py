@@ -11,8 +11,6 @@ class HotpotQa(Benchmark):
     """The gold answer is a span, yes or no; right is a token F1 of at least 0.5, as in the paper."""
 
     name = "hotpotqa"
-    domain = "QA"
-    answer_space = "open text"
     space = "text"
     family = "qa"
     max_tokens = 512

@@ -11,8 +11,6 @@ class Math(Benchmark):
     """The gold answer is the column ``answer``, without a box."""
 
     name = "math"
-    domain = "Math"
-    answer_space = "numeric"
     space = "math"
     family = "math"
     max_tokens = 2048

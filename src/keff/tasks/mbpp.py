@@ -204,8 +204,6 @@ class Mbpp(Benchmark):
     """
 
     name = "mbpp"
-    domain = "Code"
-    answer_space = "code pass/fail"
     space = "code"
     family = "code"
     limits = sandbox.Limits()

@@ -11,8 +11,6 @@ class Mmlu(Benchmark):
     """The column ``answer`` is the index of the right option."""
 
     name = "mmlu"
-    domain = "Science/MC"
-    answer_space = "bounded (4)"
     space = "choice"
     family = "science"
     repeats = True

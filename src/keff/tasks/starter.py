@@ -52,8 +52,6 @@ class Starter(SpacedTask):
 
     name = "starter"
     version = "1"
-    domain = "Starter"
-    answer_space = "mixed"
     space = "numeric"
     max_tokens = 40
     EXAMPLES = (

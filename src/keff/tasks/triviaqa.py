@@ -20,8 +20,6 @@ class TriviaQa(Benchmark):
     """
 
     name = "triviaqa"
-    domain = "QA"
-    answer_space = "open text"
     space = "text"
     space_options = (("match", "exact"),)
     family = "qa"

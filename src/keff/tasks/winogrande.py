@@ -22,8 +22,6 @@ class WinoGrande(Benchmark):
     """
 
     name = "winogrande"
-    domain = "Commonsense"
-    answer_space = "binary (2)"
     space = "choice"
     family = "blank"
     repeats = True
