@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 
 import command_line
 from keff.plan import Plan
@@ -142,9 +143,17 @@ def test_a_budget_in_dollars_needs_prices(logs: list[Path]) -> None:
     assert done.returncode == 2 and "--prices" in done.stderr
 
 
-def test_a_pilot_of_two_branches(tmp_path: Path) -> None:
+def test_a_pilot_of_two_branches_has_one_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     questions, files = two_branches(tmp_path, 24)
-    run = tmp_path / "run"
+    run, shown = tmp_path / "run", list[tuple[int, int]]()
+    update = Progress.update
+
+    def note(bar: Progress, *of: Any, **said: Any) -> None:
+        update(bar, *of, **said)
+        assert len(bar.tasks) == 1
+        shown.append((said["completed"], said["total"]))
+
+    monkeypatch.setattr(Progress, "update", note)
     done = command_line.keff(
         "pilot",
         questions,
@@ -166,6 +175,13 @@ def test_a_pilot_of_two_branches(tmp_path: Path) -> None:
         and [branch["name"] for branch in found["branches"]] == ["small", "large"]
     )
     assert {folder.name for folder in run.iterdir()} == {"small", "large"}
+    # It counts the paths of both branches towards all of them, and never goes back.
+    paths = 0
+    for name in MODELS:
+        with Run.open(run / name) as drawn:
+            paths += drawn.count()["paths"]
+    counted = [completed for completed, _ in shown]
+    assert counted == sorted(counted) and shown[-1] == (paths, paths)
 
 
 def test_a_beaten_branch_is_dropped_said_and_left_when_the_pilot_goes_on(tmp_path: Path) -> None:
