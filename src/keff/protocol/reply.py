@@ -77,7 +77,8 @@ def summarize(logprobs: Sequence[float], texts: Sequence[object] = ()) -> Logpro
     total = math.fsum(known)
     # A value or text that could not be read would shift the others.
     whole = len(texts) == len(known) == len(logprobs)
-    tokens = tuple(zip(map(text_of, texts), logprobs, strict=True)) if whole else ()
+    plain = texts if set(map(type, texts)) == {str} else map(text_of, texts)
+    tokens = tuple(zip(cast("Sequence[str]", plain), logprobs, strict=True)) if whole else ()
     return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total, tokens=tokens)
 
 
@@ -121,21 +122,25 @@ def _last_place(text: str, answer: str) -> int | None:
 
 def token_logprobs(choice: Choice) -> list[float]:
     """Return the log-probability of each generated token, as far as the server gives them."""
-    content = fields(choice.get("logprobs")).get("content")
-    try:
-        # By far the most of a long answer is this list: no check per entry where it is as it should be.
-        values: list[Any] = [entry["logprob"] for entry in cast("list[Any]", content)]
-    except (TypeError, KeyError):
-        values = [entry.get("logprob") for entry in entries(content)]
+    values = _of_tokens(choice, "logprob")
     if set(map(type, values)) == {float} and is_logprob(min(values)) and is_logprob(max(values)):
         return values
     return [float(value) for value in values if is_logprob(value)]
 
 
+def _of_tokens(choice: Choice, name: str) -> list[Any]:
+    """Return what a choice says of each of its tokens."""
+    content = fields(choice.get("logprobs")).get("content")
+    try:
+        # By far the most of a long answer is this list: no check per entry where it is as it should be.
+        return [entry[name] for entry in cast("list[Any]", content)]
+    except (TypeError, KeyError):
+        return [entry.get(name) for entry in entries(content)]
+
+
 def summary_of(choice: Choice) -> Logprobs | None:
     """Return the summary of a choice's log-probabilities, with its tokens."""
-    content = entries(fields(choice.get("logprobs")).get("content"))
-    return summarize(token_logprobs(choice), [entry.get("token") for entry in content])
+    return summarize(token_logprobs(choice), _of_tokens(choice, "token"))
 
 
 def token_counts(choices: Sequence[Choice], usage: int | None) -> list[int]:

@@ -317,17 +317,26 @@ class Session:
     async def _keep(self, item: Item, span: OwedPaths, drawn: Sequence[Completion]) -> None:
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
         paths = [replace(path, completion=done) for path, done in zip(self._paths(span), billed, strict=True)]
+        judged: list[ScoredText] = []
+        slow = item.space in SLOW_SPACES
         try:
             await self._turn()
-        finally:
+            if not slow:
+                judged = [self.task.judge(item, done) for done in drawn]
+        except BaseException:
             self.run.add(paths)
-        judged = await _judge(self.task, item, drawn)
-        self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
+            raise
+        if slow:  # a process that is killed meanwhile has lost no path
+            self.run.add(paths)
+            judged = [await asyncio.to_thread(self.task.judge, item, done) for done in drawn]
         told = [with_answer(done.logprobs, score.answer) for done, score in zip(drawn, judged, strict=True)]
         heard = zip(paths, told, strict=True)
-        self.run.add_ratings(
-            [(path, one.answer, 0.0) for path, one in heard if one and one.answer is not None], ANSWER
-        )
+        with self.run.committed():
+            self.run.add([] if slow else paths)
+            self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
+            self.run.add_ratings(
+                [(path, one.answer, 0.0) for path, one in heard if one and one.answer is not None], ANSWER
+            )
         progress = self.progress
         progress.done += len(drawn)
         progress.tokens += sum(done.tokens for done in drawn)
@@ -340,13 +349,10 @@ class Session:
         self.watch(progress)
 
 
-async def _judge(task: Task, item: Item, drawn: Sequence[Completion]) -> list[ScoredText]:
-    if item.space in SLOW_SPACES:
-        return [await asyncio.to_thread(task.judge, item, done) for done in drawn]
-    return [task.judge(item, done) for done in drawn]
-
-
 def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
+    if span.count <= most:
+        yield span
+        return
     for start in range(span.start, span.start + span.count, most):
         yield replace(span, start=start, count=min(most, span.start + span.count - start))
 

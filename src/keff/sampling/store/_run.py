@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path as File
 from types import TracebackType
 from typing import Self
@@ -68,6 +68,7 @@ class Run(Reads):
         super().__init__(folder, manifest, database)
         self._lock = lock
         self._disk = Disk(folder)
+        self._pending: int | None = None
 
     @classmethod
     def open(cls, folder: File) -> Run:
@@ -154,9 +155,23 @@ class Run(Reads):
             os.close(self._lock)
             self._lock = None
 
+    @contextmanager
+    def committed(self) -> Generator[None]:
+        """Commit at once what is kept within, or nothing of it where that fails."""
+        if self._pending is not None:
+            yield
+            return
+        self._pending = 0
+        try:
+            with clear_errors(self.folder), self._database:
+                yield
+            self._disk.committed(self._pending)
+        finally:
+            self._pending = None
+
     def put_items(self, items: Sequence[Item]) -> None:
         """Keep items in order; raises StoreError when an item of the same id holds something else."""
-        with clear_errors(self.folder), self._database:
+        with self.committed():
             for item in items:
                 row = item_row(item)
                 new = self._database.execute(
@@ -169,38 +184,31 @@ class Run(Reads):
 
     def add(self, paths: Sequence[Path]) -> None:
         """Commit paths; one that is already kept stays as it was."""
-        with clear_errors(self.folder), self._database:
-            self._database.executemany(
-                f"insert into paths values ({', '.join('?' * 17)}) on conflict do nothing",
-                [path_row(path) for path in paths],
-            )
-            self._database.executemany(
-                "insert into embeddings values (?, ?, ?, ?, ?) on conflict do nothing",
-                [
-                    (path.item, path.slot, path.index, path.attempt, path.completion.embedding)
-                    for path in paths
-                    if path.completion is not None and path.completion.embedding is not None
-                ],
-            )
-        self._disk.committed(len(paths))
+        embedded = [
+            (path.item, path.slot, path.index, path.attempt, path.completion.embedding)
+            for path in paths
+            if path.completion is not None and path.completion.embedding is not None
+        ]
+        self._insert({"paths": [path_row(path) for path in paths], "embeddings": embedded})
 
     def merge(self, tables: Tables) -> None:
         """Keep what another run of the same configuration holds of items of this one; nothing is doubled."""
-        with clear_errors(self.folder), self._database:
+        self._insert(tables)
+
+    def _insert(self, tables: Mapping[str, Sequence[tuple[object, ...]]]) -> None:
+        """Insert rows; those that are kept already stay as they were."""
+        with self.committed():
             for name, rows in tables.items():
                 if rows:
                     marks = ", ".join("?" * len(rows[0]))
                     sql = f"insert into {name} values ({marks}) on conflict do nothing"
                     self._database.executemany(sql, rows)
-        self._disk.committed(len(tables["paths"]))
+            self._pending = (self._pending or 0) + len(tables.get("paths", ()))
 
     def add_ratings(self, ratings: Sequence[tuple[Path, float, float]], version: str) -> None:
         """Keep confidences in paths, and the seconds that each took, under the version of the verifier."""
         rows = [(p.item, p.slot, p.index, p.attempt, version, *rating) for p, *rating in ratings]
-        with clear_errors(self.folder), self._database:
-            self._database.executemany(
-                "insert into confidences values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing", rows
-            )
+        self._insert({"confidences": rows})
 
     def add_scores(self, scores: Sequence[tuple[Path, ScoredText]], version: str) -> None:
         """Keep what was read from paths under a task version; newer readings replace older ones."""
@@ -211,7 +219,7 @@ class Run(Reads):
             )
             for p, j in scores
         ]
-        with clear_errors(self.folder), self._database:
+        with self.committed():
             self._database.executemany(
                 "insert or replace into scores values (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
             )
