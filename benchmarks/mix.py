@@ -124,10 +124,10 @@ def _path(row: dict[str, float], equal: bool) -> float:
 class Pilot:
     """What a pilot shows of every plan, and their accuracy [P] and cost [P] on the other questions.
 
-    ``deeper`` [2, Q] are those of all plans, also of more paths than the pilot drew.
-    ``gain_error`` [P] is the standard error of the difference to A there. ``on_all`` [2, P] are accuracy and
-    cost on all questions, the pilot's too, ``in_full`` [2, P] those on the pilot's questions by all recorded
-    paths. ``part`` holds the pilot's paths, which cost ``costs``.
+    ``every`` [2, Q] are those of all plans of up to eight paths, shown or not. ``gain_error`` [P] is the
+    standard error of the difference to A there. ``on_all`` [2, P] are accuracy and cost on all questions,
+    the pilot's too, ``in_full`` [2, P] those on the pilot's questions by all recorded paths. ``part`` holds
+    the pilot's paths, which cost ``costs``.
     """
 
     table: PlanTable
@@ -135,7 +135,7 @@ class Pilot:
     unit: float
     true: FloatArray
     paid: FloatArray
-    deeper: FloatArray
+    every: FloatArray
     gain_error: FloatArray
     on_all: FloatArray
     in_full: FloatArray
@@ -145,7 +145,7 @@ class Pilot:
     @cached_property
     def rule(self) -> WorthRule:
         """The rule of worth on this pilot."""
-        return WorthRule(self.table.accuracy, self.table.cost, self.table.single, self.ids)
+        return WorthRule(self.table, self.ids)
 
     @cached_property
     def default(self) -> PlanChoice:
@@ -165,14 +165,21 @@ class Pilot:
         """Return the mean cost of a path of each branch on the first questions [A]."""
         return np.array([float(cost[:questions].mean()) for cost in self.costs])
 
-    def regret(self, plan: int, worth: float, *, deeper: bool = False) -> float:
-        """Return what the best plan has more at a worth in median path costs, in points.
+    def measured_cost(self, best: int) -> FloatArray:
+        """Return the cost of plans [P]; where paths are predicted that of ``best``, and none is cheaper."""
+        return np.where(self.table.measured, self.table.mean_cost, self.table.mean_cost[best])
 
-        The best of those that the pilot shows; ``deeper``: of up to eight paths of a branch.
-        """
-        true, paid = self.deeper if deeper else (self.true, self.paid)
+    def regret(self, plan: int, worth: float) -> float:
+        """Return what the best plan in truth has more at a worth in median path costs, in points."""
+        true, paid = self.every
         net = worth * self.unit * self.true[plan] - self.paid[plan]
         return 100 * float((worth * self.unit * true - paid).max() - net) / (worth * self.unit)
+
+    def at(self, worth: float, places: IntArray) -> int:
+        """Return the plan at a worth among some."""
+        shown = self.table
+        held = [getattr(shown, name)[places] for name in ("accuracy", "cost", "single", "measured")]
+        return int(places[WorthRule(PlanTable((), *held), self.ids).at(worth)])
 
     def dropping(self, given_up: float = GIVEN_UP) -> tuple[IntArray, float]:
         """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
@@ -189,10 +196,11 @@ class Pilot:
 
     def after_dropping(self, worth: float, given_up: float = GIVEN_UP) -> int:
         """Return the plan at a worth among those that dropping leaves."""
-        places, _ = self.dropping(given_up)
-        table = self.table
-        rule = WorthRule(table.accuracy[places], table.cost[places], table.single[places], self.ids)
-        return int(places[rule.at(worth)])
+        return self.at(worth, self.dropping(given_up)[0])
+
+    def of_recorded_paths(self, worth: float) -> int:
+        """Return the plan at a worth among those without predicted paths."""
+        return self.at(worth, np.flatnonzero(self.table.measured))
 
 
 def plans_of(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
@@ -226,8 +234,9 @@ def _pilot(
     taken = (replace(b, votes=b.votes.paths(rng.permutation(b.votes.k)[: shape[1]])) for b in part.branches)
     part = replace(part, branches=tuple(taken))
     costs = path_costs(part, table).paths
-    orders = draw_orders(part, costs, shape[1], np.random.default_rng(0))
-    shown = PlanTable.of([plan for plan in plans_of(orders, part.names) if plan.spec in whole])
+    orders = draw_orders(part, costs, MOST_PATHS, np.random.default_rng(0))
+    recorded = [branch.votes.k for branch in part.branches]
+    shown = PlanTable.of([p for p in plans_of(orders, part.names) if p.spec in whole], recorded)
     rest = np.setdiff1d(np.arange(group.n), drawn)
     accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans], np.float64)
     paid = np.array([whole[plan.spec].cost[rest].mean(dtype=np.float64) for plan in shown.plans])
@@ -251,11 +260,11 @@ def _pilot(
 Known = dict[Group, list[Pilot]]
 
 
-def regrets(known: Known, rule: Callable[[Pilot, float], int], *, deeper: bool = False) -> FloatArray:
+def regrets(known: Known, rule: Callable[[Pilot, float], int]) -> FloatArray:
     """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths]."""
     return np.array(
         [
-            [np.mean([p.regret(rule(p, w * p.unit), w, deeper=deeper) for p in pilots]) for w in WORTHS]
+            [np.mean([p.regret(rule(p, w * p.unit), w) for p in pilots]) for w in WORTHS]
             for pilots in known.values()
         ]
     )
@@ -301,6 +310,7 @@ def print_regret(known: Known) -> None:
         "0 errors": at_margin(0),
         "1 error, as now": at_margin(1),
         "as now, after dropping": Pilot.after_dropping,
+        "plans of recorded paths only": Pilot.of_recorded_paths,
         "best on all questions": best_on_all,
         "best on the pilot's questions, all paths": best_in_full,
         "oracle of one branch": best_in_truth,
@@ -313,9 +323,6 @@ def print_regret(known: Known) -> None:
         print(f"\n{what} ({len(some)}): mean regret in points (standard error over groups)\n\n{head}")
         for name, rule in rules.items():
             print(_line(name, regrets(some, rule)), flush=True)
-        for name in ("1 error, as now", "as now, after dropping"):
-            deep = regrets(some, rules[name], deeper=True)
-            print(_line(f"{name}, against plans of up to {MOST_PATHS} paths", deep), flush=True)
     print(
         "\n| as now | questions of a pilot | "
         + head.split("\n")[0][4:]

@@ -53,7 +53,7 @@ def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
     """Return cost over A's, gain over A in points, and its mean error, of the default's rule."""
     best = [pilot.default.best for pilot in pilots]
     expected = [
-        cheapest_expected(p.table.plans, p.table.accuracy, p.table.mean_cost, p.ids, place, law)
+        cheapest_expected(p.table.plans, p.table.accuracy, p.measured_cost(place), p.ids, place, law)
         for p, place in zip(pilots, best, strict=True)
     ]
     taken = [

@@ -103,6 +103,69 @@ def test_one_path_of_a_branch_is_its_accuracy_and_cost() -> None:
     assert single.cost.mean() == pytest.approx(votes.tokens.mean(), rel=0.02)
 
 
+def drawn_from_an_urn(n: int, k: int, p: float, c: float, seed: int) -> Aligned:
+    """One branch twice over: right by a beta law of mean p and correlation c, wrong answers of a urn too."""
+    rng = np.random.default_rng(seed)
+    theta = rng.beta(p * (1 - c) / c, (1 - p) * (1 - c) / c, n)
+    right = rng.random((n, k)) < theta[:, None]
+    # Wrong answers scatter as tables of a Chinese restaurant, seat by seat.
+    answers = np.zeros((n, k), int)
+    for row in range(n):
+        seated: list[int] = []
+        for at in np.flatnonzero(~right[row]):
+            alone = rng.random() * (len(seated) + (1 - p) * (1 - c) / c) >= len(seated)
+            seated.append(1 + len(set(seated)) if alone else seated[rng.integers(len(seated))])
+            answers[row, at] = seated[-1]
+    votes = Votes(answers, right.astype(int), tokens=np.full((n, k), 10.0))
+    keys = tuple(tuple(map(str, row)) for row in answers.tolist())
+    branch = AlignedBranch("small", None, votes, keys, ())
+    credit = np.eye(1, k + 1).repeat(n, axis=0)
+    return Aligned(tuple(map(str, range(n))), (branch,), credit, np.arange(n), "exact", ())
+
+
+def test_predicted_paths_vote_as_drawn_ones_do() -> None:
+    """Of 4 paths of each question, plans of 8 are judged as by all 8, within what 3,000 questions tell."""
+    whole = drawn_from_an_urn(3000, 8, 0.55, 0.4, seed=5)
+    (branch,) = whole.branches
+    pilot = replace(whole, branches=(replace(branch, votes=branch.votes.paths(np.arange(4))),))
+    tables: list[dict[str, CandidatePlan]] = []
+    for given in (whole, pilot):
+        orders = draw_orders(given, path_costs(given, None).paths, 32, np.random.default_rng(0))
+        tables.append({plan.spec: plan for plan in singles(orders, given.names)})
+    true, predicted = tables
+    assert true.keys() == predicted.keys() and "cascade:small(lead_k:4,cap=8)" in true
+    for spec, plan in true.items():
+        gap = predicted[spec].accuracy - plan.accuracy
+        error = gap.std() / len(gap) ** 0.5
+        assert abs(gap.mean()) < 3 * error + 1e-3, spec
+        assert predicted[spec].cost.mean() == pytest.approx(plan.cost.mean(), rel=0.02)
+    gain = (
+        true["cascade:small(lead_k:4,cap=8)"].accuracy.mean() - true["cascade:small(fixed:1)"].accuracy.mean()
+    )
+    assert gain > 0.03  # there is something to predict
+
+
+def test_paths_are_predicted_from_4_to_8_and_recorded_ones_stay() -> None:
+    for k, cap in ((3, 3), (4, 8), (7, 8), (9, 9)):
+        given = group(50, k, seed=4)
+        costs = path_costs(given, None).paths
+        orders = draw_orders(given, costs, 32, np.random.default_rng(0))
+        assert {order.cap for order in orders.branches} == {cap}
+        plain = draw_orders(given, costs, k, np.random.default_rng(0)).branches[0]
+        np.testing.assert_array_equal(orders.branches[0].codes[:, :k], plain.codes)
+        assert (np.diff(orders.branches[0].spent, axis=1) > 0).all()
+
+
+def test_a_plan_of_predicted_paths_says_so() -> None:
+    aim = MixAim(value_per_correct=1e6, cost_per_path=1.0)
+    said: list[bool] = []
+    for k in (4, 8):
+        found = combine_branches(group(150, k, seed=3, p=(0.55, 0.6)), MixSettings(aim=aim))
+        said.append("predicted_paths" in [note.code for note in found.warnings])
+        assert said[-1] == ("predicted" in found.advice.plan.accuracy.method)
+    assert said == [True, False]
+
+
 def plans(accuracy: list[list[float]], cost: list[float]) -> PlanTable:
     made = [
         CandidatePlan(
@@ -110,7 +173,7 @@ def plans(accuracy: list[list[float]], cost: list[float]) -> PlanTable:
         )
         for i, (row, price) in enumerate(zip(accuracy, cost, strict=True))
     ]
-    return PlanTable.of(made)
+    return PlanTable.of(made, [99] * 9)
 
 
 def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
@@ -179,7 +242,7 @@ def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
     made[2] = CandidatePlan(made[2].spec, "cascade", (1, 0), lucky, made[2].cost)
     gain, _ = expected_gain(made)
     assert (lucky - strong).mean() > 0 > gain[2]
-    table = PlanTable.of(made)
+    table = PlanTable.of(made, [99] * 9)
     assert choose(table, np.arange(40), MixAim()).taken == 0
 
 
@@ -249,7 +312,7 @@ def table_of(accuracy: FloatArray, cost: FloatArray, single: int = 99) -> PlanTa
         CandidatePlan(f"p{i}", "single" if i < single else "cascade", (i,), accuracy[i], cost[i])
         for i in range(len(accuracy))
     ]
-    return PlanTable.of(made)
+    return PlanTable.of(made, [99] * 9)
 
 
 def test_a_branch_that_is_better_and_cheaper_is_enough() -> None:
@@ -337,18 +400,17 @@ def test_where_a_cascade_passes_questions_on() -> None:
     accuracy = np.array([branch.votes.scored().mean(axis=1) for branch in aligned.branches])
     spec = "cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh"
     found = escalation(spec, orders, aligned.names, accuracy)
-    assert found is not None and found.branches == ("small", "large") and found.reach[0] == 1
+    assert found.branches == ("small", "large") and found.reach[0] == 1
     passed = {row.lo: row.passed for row in found.by_difficulty if row.passed is not None}
     weights = [row.questions for row in found.by_difficulty if row.passed is not None]
     assert found.reach[1] == pytest.approx(np.average(list(passed.values()), weights=weights))
     assert passed[0.8] < 0.1 < max(passed.values())
-    assert escalation("cascade:small(fixed:1)", orders, aligned.names, accuracy) is None
-    assert escalation("mix:small(k=1)/large(k=1)", orders, aligned.names, accuracy) is None
 
 
 def worth_of(accuracy: FloatArray, cost: FloatArray) -> WorthRule:
     single = np.arange(len(accuracy)) < 2
-    return WorthRule(accuracy, cost, single, np.arange(accuracy.shape[1]))
+    table = PlanTable((), accuracy, cost, single, np.ones(len(accuracy), np.bool_))
+    return WorthRule(table, np.arange(accuracy.shape[1]))
 
 
 def test_worth_leaves_the_best_single_plan_for_a_gain_of_one_error_only() -> None:
@@ -360,6 +422,25 @@ def test_worth_leaves_the_best_single_plan_for_a_gain_of_one_error_only() -> Non
     for gain, taken in ((0.9 * error, 0), (1.1 * error, 2)):
         rule = worth_of(np.array([base, base - 0.3, base + noise + gain]), np.ones((3, 200)))
         assert rule.at(1e4) == taken
+
+
+def test_what_was_predicted_must_pass_what_was_measured() -> None:
+    """A plan of predicted paths is taken by worth, for a gain of an error; under other aims none of them."""
+    rng = np.random.default_rng(3)
+    right = rng.random((3, 400)) < np.array([[0.5], [0.5], [0.9]])
+    specs = ("cascade:a(fixed:1)", "cascade:a(lead_k:2,cap=3)", "cascade:a(lead_k:4,cap=8)")
+    made = [
+        CandidatePlan(spec, "single", (0,), row.astype(float), np.full(400, price))
+        for spec, row, price in zip(specs, right, (1.0, 2.0, 0.5), strict=True)
+    ]
+    for recorded, free in ((4, 0), (8, 2)):
+        table, ids = PlanTable.of(made, [recorded]), np.arange(400)
+        assert table.measured.tolist() == [True, True, recorded == 8]
+        assert WorthRule(table, ids).at(100) == 2
+        for aim in (MixAim(), MixAim(retain=0.5), MixAim(budget=1.5)):
+            assert choose(table, ids, aim).taken in ((2,) if free else (0, 1))
+    assert CandidatePlan("mix:a(k=3,weight=1)/b(k=8)", "mix", (1, 0), right, right).within([8, 3])
+    assert not CandidatePlan("mix:a(k=3,weight=1)/b(k=8)", "mix", (0, 1), right, right).within([4, 4])
 
 
 def test_the_curve_names_every_change_of_plan() -> None:
@@ -385,7 +466,7 @@ def test_a_budget_holds_on_new_questions_in_nine_of_ten() -> None:
     for _ in range(400):
         cost = rng.gamma(2, 0.5, (1, 60))
         budget = float(cost.mean() + 1.2816 * cost.std(ddof=1) / np.sqrt(60))
-        rule = WorthRule(np.ones((1, 60)), cost, np.array([True]), np.arange(60))
+        rule = worth_of(np.ones((1, 60)), cost)
         assert rule.within(budget * 1.0001)[0] and not rule.within(budget * 0.9999)[0]
         over += budget < 1.0
     assert over / 400 < 0.16

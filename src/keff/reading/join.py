@@ -178,7 +178,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     if len(ballots) < least:
         raise UsageError("one branch only: give a record for each branch, or one with several models")
     check_spaces(ballots)
-    names = list(called) if called is not None else unique_names([name for name, _, _ in ballots])
+    names = unique_names([branch_name(name) for name in called or [name for name, _, _ in ballots]])
     rows = [by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
     ids = shared(names, rows)
     picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]

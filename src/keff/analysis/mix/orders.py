@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from keff.policies.cascade import FRESH, Stage
 from keff.reading.join import Aligned
 from keff.stats.time import in_rounds
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.correlation import anova_c
 from keff.stats.voting.draws import Draws
 
 # Single precision where there is a number for each plan and question: their tables fill the memory.
@@ -25,6 +26,13 @@ ROWS = 4_000
 # Of each question at least two orders, so that no question speaks through one lucky order; more than 240 add
 # nothing on the 25 questions where they would be reached.
 FEWEST, MOST = 2, 240
+
+# From 4 recorded paths on, plans of up to 8 are judged by predicted ones: so far were predictions judged
+# (docs/branches-measured.md). Fewer paths tell too little of how a question's answers go together.
+RECORDED, PREDICTED = 4, 8
+
+# Correlations at whose ends a beta law has no size: moments of few questions may leave the range.
+LEAST_C, MOST_C = 0.02, 0.98
 
 
 @dataclass(frozen=True)
@@ -66,13 +74,17 @@ class Orders:
 def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.random.Generator) -> Orders:
     """Draw each branch's paths in random orders, without replacement, up to ``cap`` of each.
 
-    ``costs`` are those of every recorded path [n, K_a]. A prefix of a random order is a sample of the
-    model, so means over orders are unbiased for every rule whose cap is at most what is recorded. The orders
-    of a question are rotations of a few random ones: in K of them every path stands once at every place.
+    Behind 4 to 7 recorded ones stand predicted paths, up to 8 (``_predicted``). ``costs`` are those of every
+    recorded path [n, K_a]. A prefix of a random order is a sample of the model, so means over orders are
+    unbiased for every rule whose cap is at most what is recorded. The orders of a question are rotations of
+    a few random ones: in K of them every path stands once at every place.
     """
     repeats = int(np.clip(ROWS // group.n, FEWEST, MOST))
     orders: list[BranchOrders] = []
-    for branch, cost in zip(group.branches, costs, strict=True):
+    known = group.credit.shape[1]
+    # A right answer that no path gave has a code of its own.
+    right_code = np.asarray(np.where(group.credit.any(axis=1), group.credit.argmax(axis=1), known), np.int64)
+    for number, (branch, cost) in enumerate(zip(group.branches, costs, strict=True)):
         codes = branch.votes.answered()
         place = _rotations(group.n, repeats, codes.shape[1], cap, rng)
         right = np.where(codes < 0, 0.0, np.take_along_axis(group.credit, np.maximum(codes, 0), axis=1))
@@ -80,7 +92,36 @@ def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.r
         spent = np.concatenate([np.zeros((len(paid), 1), np.float32), np.cumsum(paid, axis=1)], axis=1)
         held = _along(codes.astype(np.int16), place), _along(right.astype(np.float32), place)
         orders.append(BranchOrders(*held, spent))
+        if RECORDED <= codes.shape[1] < min(cap, PREDICTED):
+            unseen, most = known + 1 + number * PREDICTED, min(cap, PREDICTED)
+            coded = np.repeat(right_code, repeats)
+            orders[-1] = _predicted(orders[-1], branch.votes, unseen, coded, most, rng)
     return Orders(tuple(orders), group.n, repeats)
+
+
+def _predicted(
+    order: BranchOrders, votes: Votes, unseen: int, right_code: IntArray, cap: int, rng: np.random.Generator
+) -> BranchOrders:
+    """Return orders with predicted paths behind the recorded ones, up to ``cap``.
+
+    The predictive law of a Dirichlet process (Blackwell and MacQueen 1973): the path after t others repeats
+    one of them with chance t / (t + a), else it is right (``right_code`` [N]) with the branch's accuracy, or
+    an answer that nobody gave (codes from ``unseen`` on). a = (1 - c) / c makes correctness beta-binomial
+    with the branch's own correlation c. It costs what the paths of its order cost on average.
+    """
+    c = float(np.clip(np.nan_to_num(anova_c(votes), nan=MOST_C), LEAST_C, MOST_C))
+    rows, k = order.codes.shape
+    codes, right = np.empty((rows, cap), np.int16), np.empty((rows, cap), np.float32)
+    codes[:, :k], right[:, :k] = order.codes, order.right
+    every: IntArray = np.arange(rows, dtype=np.int64)
+    for t in range(k, cap):
+        repeated = np.asarray(rng.random(rows) < t / (t + (1 - c) / c), np.bool_)
+        is_right = np.asarray(rng.random(rows) < votes.p, np.bool_)
+        before = np.asarray(rng.integers(0, t, rows), np.int64)
+        codes[:, t] = np.where(repeated, codes[every, before], np.where(is_right, right_code, unseen + t))
+        right[:, t] = np.where(repeated, right[every, before], is_right)
+    further = order.spent[:, -1:] * (np.arange(k + 1, cap + 1, dtype=np.float32) / k)
+    return BranchOrders(codes, right, np.concatenate([order.spent, further], axis=1))
 
 
 def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator) -> NDArray[np.int16]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,7 +26,7 @@ Kind = Literal["single", "cascade", "mix"]
 EQUAL = 1e-6
 
 # Caps that are tried, up to the one that is allowed.
-LADDER = (3, 5, 8, 16, 32, 64)
+LADDER = (3, 4, 5, 8, 16, 32, 64)
 
 # Rules of a stage that passes questions on.
 FIRST = (
@@ -61,6 +62,15 @@ class CandidatePlan:
     branches: tuple[int, ...]
     accuracy: Reals
     cost: Reals
+
+    def within(self, recorded: Sequence[int]) -> bool:
+        """Return whether it draws at most ``recorded`` paths of each branch [A]: none of them predicted."""
+        most = MOST_OF_EACH.findall(self.spec)
+        return all(int(paths) <= recorded[branch] for branch, paths in zip(self.branches, most, strict=False))
+
+
+# What each part of a policy string draws at most: fixed:N, cap=N, or k=N of a mix.
+MOST_OF_EACH = re.compile(r"\((?:fixed:|k=|[^()]*cap=)(\d+)")
 
 
 def single_rules(cap: int) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
+from typing import cast
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from keff.analysis.mix.findings import (
     Verdict,
     WorthLine,
 )
-from keff.analysis.mix.orders import Orders, Reals, draw_orders
+from keff.analysis.mix.orders import PREDICTED, Orders, Reals, draw_orders
 from keff.analysis.mix.prices import Costs, named_prices, path_costs
 from keff.analysis.mix.search import (
     EQUAL,
@@ -124,7 +125,9 @@ class MixAnalysis:
         self.orders = draw_orders(group, costs.paths, settings.cap, self.rng)
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.aim = settings.aim
-        self.table = PlanTable.of(chain(self._fixed_plans(), mixes(group, self.orders, self.mean_cost)))
+        self.recorded = [branch.votes.k for branch in group.branches]
+        plans = chain(self._fixed_plans(), mixes(group, self.orders, self.mean_cost))
+        self.table = PlanTable.of(plans, self.recorded)
         self.ids = grouped(group.clusters)[0]
         self.choose = partial(choose, aim=self.aim)
         self.choice = self.choose(self.table, self.ids)
@@ -141,6 +144,8 @@ class MixAnalysis:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""
         accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids)
         cost = interval_mean(plan.cost, self.ids)
+        if not plan.within(self.recorded):
+            accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")
         names = tuple(self.group.names[branch] for branch in plan.branches)
         return PlanLine(plan.spec, plan.kind, names, accuracy, cost.interval)
 
@@ -152,7 +157,7 @@ class MixAnalysis:
         c = correlation_intervals(correct, group.clusters)
         frontier = undominated(self.table.plans)
         ones = np.ones(len(group.branches))
-        rule = WorthRule(self.table.accuracy, self.table.cost, self.table.single, self.ids)
+        rule = WorthRule(self.table, self.ids)
         spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
         saved = float(rule.costs[self.choice.best] - rule.costs[self.choice.taken])
         return MixFindings(
@@ -187,12 +192,16 @@ class MixAnalysis:
                 *self._dominating(stats.p),
                 *_small(stats.units),
                 *_shrunk(margin(stats).shrunk),
+                *self._predicted(),
             ),
         )
 
     def _escalation(self) -> Escalation | None:
+        taken = self.table.plans[self.choice.taken]
+        if taken.kind != "cascade":
+            return None
         right = np.array([branch.votes.scored().mean(axis=1) for branch in self.group.branches])
-        return escalation(self.table.plans[self.choice.taken].spec, self.orders, self.group.names, right)
+        return escalation(taken.spec, self.orders, self.group.names, right)
 
     def _branch(self, number: int, c: Interval) -> BranchLine:
         branch = self.group.branches[number]
@@ -323,6 +332,13 @@ class MixAnalysis:
                 notes.append(Note("never_right", text))
         return notes
 
+    def _predicted(self) -> list[Note]:
+        """Say where the recommended plan draws more paths of a branch than are recorded."""
+        if self.table.measured[self.choice.taken]:
+            return []
+        text = "the plan may draw more paths than are recorded: what those do is predicted, and drawing"
+        return [Note("predicted_paths", f"{text} {PREDICTED} of each branch (--k {PREDICTED}) shows it")]
+
     def _dominating(self, p: FloatArray) -> list[Note]:
         """Say where one branch is at least as accurate and as cheap as every other one."""
         for a, name in enumerate(self.group.names):
@@ -354,14 +370,12 @@ def _shrunk(factor: float) -> list[Note]:
     return [Note("shrunk", message)]
 
 
-def escalation(spec: str, orders: Orders, names: Sequence[str], accuracy: FloatArray) -> Escalation | None:
-    """Return where the policy ``spec`` passes questions on; None for one that has one stage or one round.
+def escalation(spec: str, orders: Orders, names: Sequence[str], accuracy: FloatArray) -> Escalation:
+    """Return where the cascade ``spec`` of several stages passes questions on.
 
     ``accuracy`` [A, n] is the share of right paths of each branch on each question.
     """
-    policy = parse_policy(spec)
-    if not isinstance(policy, Cascade) or len(policy.stages) < 2:
-        return None
+    policy = cast("Cascade", parse_policy(spec))
     stops = list(along_stages(policy, orders, names))
     whole = np.zeros_like(stops[0].credit)
     for stop in stops:
