@@ -103,13 +103,14 @@ FOLDED = 16
 def text_table(
     head: Sequence[str], body: Sequence[Sequence[str]], width: int = TERMINAL, title: str = ""
 ) -> str:
-    """Return rows as text: the first column to the left, the others to the right, nothing cut.
+    """Return rows as text: the first column to the left, the others to the right, nothing known cut.
 
     Where ``width`` is too small a first cell that is wider than its column stands on lines of its own, folded
     after ``/`` or ``,`` or a space if it can; and where that does not do, the columns that do not fit follow
     in another table with the same first column.
     """
-    lines = [tuple(head), *map(tuple, body)]
+    unknown = {place for place, column in enumerate(zip(*body, strict=True)) if set(column) == {"–"}}
+    lines = [tuple(cell for place, cell in enumerate(line) if place not in unknown) for line in (head, *body)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rest = sum(widths[1:]) + 2 * len(widths[1:])
     if width - rest < FOLDED:

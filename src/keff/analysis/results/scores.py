@@ -53,11 +53,14 @@ class Audit(Finding):
         equal = sum(each.equal_under is not None for each in self.suspects)
         wrong = sum(each.posterior for each in self.suspects)
         also = f"; {equal} equal the answer agreed on" if equal else ""
-        return (
-            f"Worth a look: {len(self.suspects)} of {self.n:,} gold answers, by their probabilities "
-            f"{wrong:.1f} of them wrong{also}; score {self.score.percent()} as marked, "
-            f"{self.score_if_right.percent()} if all of them are; no vote passes {self.ceiling.percent()}"
-        )
+        look = f"None of {self.n:,} gold answers is worth a look; score {self.score.percent()}"
+        if self.suspects:
+            look = (
+                f"Worth a look: {len(self.suspects)} of {self.n:,} gold answers, by their probabilities "
+                f"{wrong:.1f} of them wrong{also}; score {self.score.percent()} as marked, "
+                f"{self.score_if_right.percent()} if all of them are"
+            )
+        return f"{look}; no vote passes {self.ceiling.percent()}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the gold answers that are most probably wrong."""
