@@ -14,6 +14,7 @@ import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp, ndtri
@@ -25,11 +26,10 @@ from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.outcomes import expectations, rated, run
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.reading.open import open_record
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.calibrate import cross_fitted, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.draws import permuted
-from keff.stats.voting.plurality import plurality_at_k
 
 RECORD = Path(__file__).parents[2] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
 ORDERS = 200
@@ -45,9 +45,10 @@ def recorded() -> Votes | None:
     return replace(open_record(RECORD).ballot.votes, confidences=np.array(scores, np.float64))
 
 
-def outcomes(
-    votes: Votes, rules: list[Policy], seed: int, orders: int = ORDERS
-) -> tuple[FloatArray, FloatArray]:
+Outcomes: TypeAlias = tuple[FloatArray, FloatArray]
+
+
+def outcomes(votes: Votes, rules: list[Policy], seed: int, orders: int = ORDERS) -> Outcomes:
     """Return accuracy and paths of each question under each rule [n, C], cross-fitted."""
     ready = rated(votes, rules)
     draws = permuted(ready, max(rule.cap for rule in rules), orders, np.random.default_rng(seed))
@@ -107,7 +108,9 @@ LAWS = (
 BETWEEN = 0.5
 
 
-def simulated(seed: int, auc: float | None, n: int, k: int = 8, law: Law = USUAL) -> Votes:
+def simulated(
+    seed: int, auc: float | None, n: int, k: int = 8, law: Law = USUAL, between: float = BETWEEN
+) -> Votes:
     """Return votes of questions of unlike difficulty, with a normal score of this AUC within questions.
 
     None: scores that differ between questions only, permuted within.
@@ -117,7 +120,7 @@ def simulated(seed: int, auc: float | None, n: int, k: int = 8, law: Law = USUAL
     right = (rng.random((n, k)) < 1 / (1 + np.exp(-level))).astype(int)
     wrong = rng.choice(np.arange(1, 8), (n, k), p=law.wrong)
     lift = 0.0 if auc is None else lift_of(auc)
-    score = lift * right + rng.normal(size=(n, k)) + BETWEEN * level
+    score = lift * right + rng.normal(size=(n, k)) + between * level
     return Votes(np.where(right, 0, wrong), right, confidences=score)
 
 
@@ -179,26 +182,39 @@ def bound(questions: int = 3_000) -> None:
     for law in LAWS:
         for auc in (0.6, 0.68, 0.76):
             votes = simulated(7, auc, questions, law=law)
-            wanted = float(plurality_at_k(votes)[3])
-            blind, seeing = (
-                paths_at(right, paths, wanted)
-                for scored in (False, True)
-                for right, paths in [_informed(votes, law, auc if scored else None)]
+            level_free = replace(
+                votes, confidences=simulated(7, auc, questions, law=law, between=0).confidences
             )
             plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
-            right, cost = outcomes(votes, [*plain, *rated_paths(votes, 8).rules], 0, 40)
-            means, paths = right.mean(axis=0), cost.mean(axis=0)
-            own = paths_at(means, paths, float(means[len(plain) - 2]))
-            without = slice(0, len(plain))
-            theirs = paths_at(means[without], paths[without], float(means[len(plain) - 2]))
+            rules = [*plain, *rated_paths(votes, 8).rules]
+            found = outcomes(votes, rules, 0, 40)
+            four = found[0][:, [len(plain) - 2]]
+            blind = _informed(votes, law, None)
+            seeing = _informed(votes, law, auc)
+            within = _informed(level_free, law, auc, between=0)
+            own = _part(four, found, tuple(values[:, : len(plain)] for values in found))
             print(
-                f"{law.name}, AUC {auc}: who knows the law takes {seeing:.2f} paths with scores, {blind:.2f} "
-                f"without ({seeing / blind:.2f}); keff's {own:.2f} and {theirs:.2f} ({own / theirs:.2f})"
+                f"{law.name}, AUC {auc}: who knows the law takes {_part(four, seeing, blind)} of the paths, "
+                f"from scores that say nothing of the level {_part(four, within, blind)}; keff's rules {own}"
             )
 
 
-def _informed(votes: Votes, law: Law, auc: float | None) -> tuple[FloatArray, FloatArray]:
-    """Return accuracies and mean paths [m] of who knows the law, for m prices of a path.
+def _part(four: FloatArray, ours: Outcomes, others: Outcomes) -> str:
+    """Return which part of others' paths the accuracy of a vote of 4 takes, and its jackknife error."""
+    groups = np.arange(len(four)) % 20
+
+    def part(kept: IntArray) -> float:
+        wanted = float(four[kept].mean())
+        needed = (paths_at(*(each[kept].mean(axis=0) for each in one), wanted) for one in (ours, others))
+        return next(needed) / next(needed)
+
+    left_out = np.array([part(np.flatnonzero(groups != group)) for group in range(20)])
+    se = float(np.sqrt(19) * left_out.std())
+    return f"{part(np.arange(len(four))):.3f} (se {se:.3f})"
+
+
+def _informed(votes: Votes, law: Law, auc: float | None, between: float = BETWEEN) -> Outcomes:
+    """Return accuracy and paths [n, m] of who knows the law, for m prices of a path.
 
     It holds the exact posterior of each answer, levels and frequent wrong answers integrated out, and stops
     where another path is not worth its price (backward induction on the chances of the two best answers).
@@ -217,7 +233,7 @@ def _informed(votes: Votes, law: Law, auc: float | None) -> tuple[FloatArray, Fl
     for k in range(votes.k):
         if_right, if_wrong = -np.log1p(np.exp(-grid)), -np.log1p(np.exp(grid))
         if auc is not None:
-            apart = score[:, k, None] - BETWEEN * grid
+            apart = score[:, k, None] - between * grid
             if_right = if_right - 0.5 * np.square(apart - lift_of(auc))
             if_wrong = if_wrong - 0.5 * np.square(apart)
         wrongs = wrongs + if_wrong
@@ -233,7 +249,8 @@ def _informed(votes: Votes, law: Law, auc: float | None) -> tuple[FloatArray, Fl
         ordered = np.sort(chance, axis=1)
         best[:, k], second[:, k] = ordered[:, -1], ordered[:, -2]
         right[:, k] = chance.argmax(axis=1) == 0
-    found: list[tuple[float, float]] = []
+    accuracy: list[FloatArray] = []
+    paths: list[FloatArray] = []
     for price in np.geomspace(1e-4, 0.3, 90):
         stop, value = np.ones(codes.shape, bool), best[:, -1].copy()
         for k in range(votes.k - 2, -1, -1):
@@ -242,9 +259,9 @@ def _informed(votes: Votes, law: Law, auc: float | None) -> tuple[FloatArray, Fl
             stop[:, k] = best[:, k] >= on[cell] - price
             value = np.where(stop[:, k], best[:, k], value - price)
         at = stop.argmax(axis=1)
-        found.append((float(right[rows, at].mean()), float(at.mean()) + 1))
-    accuracy, paths = np.array(found).T
-    return accuracy, paths
+        accuracy.append(right[rows, at].reshape(-1, orders).mean(axis=1))
+        paths.append(at.reshape(-1, orders).mean(axis=1) + 1)
+    return np.stack(accuracy, axis=1), np.stack(paths, axis=1)
 
 
 def speed() -> None:

@@ -109,6 +109,19 @@ def test_a_fixed_speed_that_is_shared_out_does_its_work_in_the_same_time_however
     assert in_one_round(seconds, Crowding(3, 1 / 3)) == pytest.approx(seconds.sum(axis=1) / 3)
 
 
+def test_a_rule_of_one_path_after_the_other_is_followed_as_by_its_rounds() -> None:
+    """Whoever times the rounds follows them one by one; who does not, looks for the first stop."""
+    rng = np.random.default_rng(6)
+    for first in (1, 2, 5):
+        ahead = (rng.random((500, 8)) < 0.7).astype(np.int16)
+        ahead[:, 0], ahead[:, 7] = first, 0
+        at, rounds, _ = in_rounds(ahead)
+        by_rounds = in_rounds(ahead, np.ones((500, 7)))
+        assert np.array_equal(at, by_rounds[0])
+        assert np.array_equal(rounds, by_rounds[1])
+        assert len(np.unique(at)) == 8 - first
+
+
 def test_the_last_of_two_goes_on_alone() -> None:
     """Two exponential paths end after 1/2 of a mean and then a whole one, which runs at the pace of one."""
     seconds = np.random.default_rng(5).exponential(1.0, (40_000, 2))

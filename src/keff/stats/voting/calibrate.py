@@ -28,6 +28,9 @@ ORDINARY = (1.0, 4.0)
 # Pairs of a question at most, or hardly more: further ones repeat what these say.
 PAIRS = 64
 
+# Logits of ranks are read to a 64th, a hundredth of their spread: equal ones are one row of a regression.
+PLACES = 64
+
 # Folds of the cross-fitting, and Newton steps at most.
 FOLDS = 5
 STEPS = 30
@@ -102,7 +105,7 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
     if values.size < 2:
         return flat(base)
     z = np.zeros(given.shape)
-    z[known] = np.round(logit(np.interp(given[known], values, ranks)) * GRAIN) / GRAIN
+    z[known] = np.round(logit(np.interp(given[known], values, ranks)) * PLACES) / PLACES
     level, slope = _chances(votes, right, known, z)
     pairs, weight = _pairs(right, wrong, z)
     within = max(_logistic(pairs, np.ones(pairs.size), weight, level=False)[1], 0.0)
@@ -234,12 +237,12 @@ def _logistic(
 
 
 def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the different values of z, whole multiples of 1/GRAIN, and the sums of numbers over each."""
-    steps = np.rint(z * GRAIN).astype(np.int64)
+    """Return the different values of z, whole multiples of 1/PLACES, and the sums of numbers over each."""
+    steps = np.rint(z * PLACES).astype(np.int64)
     least = int(steps.min())
     sums = np.stack([np.bincount(steps - least, numbers) for numbers in each]).astype(np.float64)
     held = np.flatnonzero(sums[0])
-    return (held + least) / GRAIN, *sums[:, held]
+    return (held + least) / PLACES, *sums[:, held]
 
 
 def _middle(z: FloatArray, slope: float, base: float) -> float:
