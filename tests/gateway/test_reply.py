@@ -48,7 +48,7 @@ def test_usage_is_the_sum_and_a_shared_response_counts_once() -> None:
 def test_the_vote_is_told_in_full() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 500, "prompt_tokens_details": {"cached_tokens": 400}}
     voted = outcome(OTHER, LONG, SILENT, SHORT, answer="7", unused=(OTHER,))
-    told = vote_object(voted, "lead_k:3", ["top_p"], usage, 0.25)
+    told = vote_object(voted, "lead_k:3", ["top_p"], usage, 0, 0.25)
     assert told["votes"] == {"7": 2, "8": 1}
     assert told["share"] == 2 / 3
     assert told["weight"] == {"value": 0.97, "kind": "posterior"}
@@ -60,7 +60,9 @@ def test_the_vote_is_told_in_full() -> None:
 def test_long_answers_are_shortened_but_stay_apart() -> None:
     one, two = "x" * 300 + "1", "x" * 300 + "2"
     usage = {"prompt_tokens": 0, "completion_tokens": 0}
-    told = vote_object(outcome(path("", one), path("", two), path("", two), answer=two), "p", [], usage, None)
+    told = vote_object(
+        outcome(path("", one), path("", two), path("", two), answer=two), "p", [], usage, 0, None
+    )
     assert sorted(told["votes"].values()) == [1, 2]
     assert told["votes"][told["answer"]] == 2
     assert told["share"] == 2 / 3

@@ -193,7 +193,7 @@ InFlight = Annotated[
     Option(
         "--in-flight",
         hidden=True,
-        help="Keep at least this many paths running; those not needed are cancelled.",
+        help="Of 0.2: the policy's key in_flight.",
     ),
 ]
 TokenEnv = Annotated[

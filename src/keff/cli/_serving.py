@@ -6,7 +6,7 @@ import os
 import ssl
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keff.cli._serve_options import (
@@ -56,17 +56,21 @@ def deployment_of(
 ) -> Deployment:
     """Return what the options deploy; raises UsageError and PlanError for what does not fit together."""
     plan, prices = served.read()
+    policy = policy_of(served.policy, books.cap, served.now)
+    if votes.in_flight > 1:
+        policy = flown(policy if plan is None else plan.policy, votes.in_flight)
+        line = f"--in-flight is a key of the policy now: {policy}"
+        warnings.warn(line, FutureWarning, stacklevel=2)
+        plan = plan and plan.model_copy(update={"policy": policy})
     return Deployment(
         plan=plan,
-        policy=policy_of(served.policy, books.cap, served.now),
+        policy=policy,
         address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", settings),
         fallback=address_of(
             servers.fallback and [servers.fallback], settings.fallback_key_env, "--fallback", settings
         ),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
-        options=options_of(
-            served, votes, access, books, settings, checked_prices(plan, served, prices or {})
-        ),
+        options=options_of(served, access, books, settings, checked_prices(plan, served, prices or {})),
         host=listen.host,
         port=listen.port,
         model=served.model,
@@ -84,16 +88,12 @@ def deployment_of(
 
 def options_of(
     served: PlanOptions,
-    votes: VoteOptions,
     access: AccessOptions,
     books: BookOptions,
     settings: ServeSettings,
     prices: dict[str, Price],
 ) -> Options:
     """Return how requests are answered."""
-    if votes.in_flight > 1:
-        line = f"--policy lead_k:3,in_flight={votes.in_flight}"
-        warnings.warn(f"--in-flight is a key of the policy now ({line})", FutureWarning, stacklevel=2)
     return Options(
         strict=settings.strict,
         branch_down=settings.branch_down,
@@ -103,7 +103,6 @@ def options_of(
         reply=settings.reply,
         max_paths=settings.max_paths,
         replacements=settings.replacements,
-        in_flight=votes.in_flight,
         deadline=settings.deadline,
         tool_ignore=settings.tool_ignore,
         shadow_budget=settings.shadow_budget,
@@ -164,6 +163,13 @@ def policy_of(given: str | None, cap: int | None, now: str | None = None) -> str
         given = f"curtailed:cap={k},in_flight={k},order=arrival"
     spec = PolicySpec.parse(given or POLICY)
     return str(spec if cap is None else spec.with_cap(cap))
+
+
+def flown(policy: str, width: int) -> str:
+    """Return a policy with so many paths in flight, at most its cap, unless it says how many itself."""
+    spec = PolicySpec.parse(policy)
+    most = min(width, spec.cap) if isinstance(spec.cap, int) else width
+    return str(replace(spec, options={"in_flight": most, **spec.options}))
 
 
 def state_of(plan: Path | None, given: str | None) -> Path | None:

@@ -27,8 +27,7 @@ class Options:
     answer, ``pass`` replies with the first path, ``refuse`` with an error, ``draw`` goes on to the policy's
     end. ``reply`` picks among the paths that hold the winning answer. ``max_paths`` bounds what a request may
     ask for, ``max_requests`` how many are served at once, ``replacements`` the failed upstream calls that one
-    request makes up for. ``in_flight`` paths are kept running at least, beyond what the policy needs now
-    (faster, and what is not needed is cancelled). Some requests are drawn on to ``shadow_paths`` after their
+    request makes up for. Some requests are drawn on to ``shadow_paths`` after their
     reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of
     a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
     comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
@@ -47,7 +46,6 @@ class Options:
     max_requests: int = 2048
     max_body: int = 8 * 2**20
     replacements: int = 16
-    in_flight: int = 1
     shadow_budget: float = 0.0
     shadow_paths: int = 32
     deadline: float | None = None
@@ -69,8 +67,8 @@ class Options:
             raise UsageError(f"the shadow budget is a share from 0 to 1, not {self.shadow_budget:g}")
         if self.deadline is not None and not 0 < self.deadline < math.inf:
             raise UsageError("the deadline must be above 0 seconds")
-        if not 1 <= self.max_paths <= 256 or not 1 <= self.in_flight <= 256:
-            raise UsageError("the most paths and the paths in flight must lie between 1 and 256")
+        if not 1 <= self.max_paths <= 256:
+            raise UsageError("the most paths must lie between 1 and 256")
         for name in self.forward_headers:
             if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
                 raise UsageError(f"forward_header {name!r}: name a header of your own, such as x-tenant")

@@ -178,15 +178,14 @@ class Service:
         return reply
 
     def _vote(self, job: RequestJob) -> Vote:
-        rules = self._rules(job)
         # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
-        streams = rules.in_flight > 1 or in_flight_of(job.policy) is not None
+        streams = in_flight_of(job.policy) is not None
         reading = None if job.reader is None else AnswerReading(labelled(job.reader, job.ask.view), self.pool)
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares
         return Vote(
-            rules,
+            self._rules(job),
             partial(self._answer, job, streams),
             partial(self._paths, job, reading),
             Sharing(1) if greedy else self.sharing,
@@ -200,7 +199,6 @@ class Service:
             job.policy,
             self.deadline(job),
             options.replacements,
-            options.in_flight,
             # Who asks for several choices gets them, whatever they are.
             options.free_text if job.ask.n == 1 else "draw",
             give_up=job.asked is not None and job.policy is self.policy and options.free_text != "draw",
@@ -317,9 +315,8 @@ class Service:
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
         usage = total_usage((*outcome.paths, *outcome.unused))
-        told = vote_object(
-            outcome, job.policy.spec, job.stale, usage, job.dollars if self.priced and job.priced else None
-        )
+        dollars = job.dollars if self.priced and job.priced else None
+        told = vote_object(outcome, job.policy.spec, job.stale, usage, job.uncounted, dollars)
         if outcome.cancelled:
             spent = job.cut_dollars if self.priced and job.priced else None
             fields(told["cost"])["cancelled"] = {"tokens": job.cut_tokens, "dollars": spent}

@@ -173,8 +173,9 @@ class SharedBooks(OwnBooks):
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=MOST_WAITING)
     )
 
-    def observe(self, keys: Sequence[str | None]) -> None:
+    def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
         """Keep the votes of a request for the next turn."""
+        del stopped
         self._waiting.append(tuple(keys))
 
     def learn(self, learner: Learner, keys: Sequence[str | None]) -> None:

@@ -136,15 +136,16 @@ def leading(text: str) -> re.Match[str] | None:
     Of a chain of equalities in the first sentence, the last is read. None if the statement does not begin
     with a number, or if an expression or a range follows that is not worked out.
     """
-    start = lead_in(text)
+    at = start = lead_in(text)
     end = _SENTENCE_END.search(text, start)
-    stop = end.start() if end else len(text)
-    for sign in _EQUALS.finditer(text, start, stop):
-        start = sign.end()
-    match = NUMBER.match(text, lead_in(text, start))
-    if match is None or value(match) is None or _OPERATOR.match(text, match.end()):
+    for sign in _EQUALS.finditer(text, start, end.start() if end else len(text)):
+        at = sign.end()
+    match = NUMBER.match(text, start if at == start else lead_in(text, at))
+    if match is None or _OPERATOR.match(text, match.end()):
         return None
-    return match
+    # A few digits and nothing else have a value.
+    few = match.lastgroup == "run" and match["run"].isdecimal() and len(match[0]) <= MOST_DIGITS
+    return match if few or value(match) is not None else None
 
 
 def begins(text: str) -> bool:

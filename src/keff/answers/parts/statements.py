@@ -96,7 +96,7 @@ _AFTER_ANSWER = re.compile(
 _HEADING = re.compile(r"[*_\s:]{0,6}\n")
 # Only at the beginning of a line does "answer:" leave no doubt; within one it may be about a step.
 _LINE_START = re.compile(r"(?:^|\n)[ \t>#*_\-`]*(?:(?:my|the|final|correct|short)[ ]+)?$", re.IGNORECASE)
-_BEFORE_FINAL = re.compile(r"\b(?:final|correct)[ *_]{1,5}$", re.IGNORECASE)
+_BEFORE_FINAL, LONGEST_FINAL = re.compile(r"\b(?:final|correct)[ *_]{1,5}$", re.IGNORECASE), 13
 # The prompt quoted back, such as <your answer>: it states nothing.
 _PLACEHOLDER = re.compile(r"\W*(?:boxed\W{1,2})?<[a-zA-Z ]{1,30}>\W*")
 _FORMAT = "*_`#> \t\r"
@@ -123,13 +123,12 @@ def statements(text: str) -> Iterator[Statement]:
     # Lower case may be longer (İ becomes two characters); then places would not fit the text.
     if len(lower) != len(text):
         lower = text
-    places = {word: lower.rfind(word) for word in ("answer", "\\boxed", "\\fbox", "####")}
+    places = {word: at for word in _READERS if (at := lower.rfind(word)) >= 0}
     for _ in range(MOST_STATEMENTS):
-        word = max(places, key=places.__getitem__)
-        at = places[word]
-        if at < 0:
+        if not places:
             return
-        places[word] = lower.rfind(word, 0, at)
+        word = max(places, key=places.__getitem__)
+        at = places.pop(word)
         statement = _READERS[word](text, at, at + len(word))
         if (
             statement is not None
@@ -137,6 +136,8 @@ def statements(text: str) -> Iterator[Statement]:
             and not _PLACEHOLDER.fullmatch(statement.payload)
         ):
             yield statement
+        if (before := lower.rfind(word, 0, at)) >= 0:
+            places[word] = before
 
 
 def _line(text: str, at: int) -> tuple[str, bool]:
@@ -188,19 +189,22 @@ def _answer(text: str, at: int, after: int) -> Statement | None:
         end = text.find(f"{text[at - 1]}/{text[at:after]}", after, after + WINDOW)
         payload = text[after + 1 : end] if end >= 0 else text[after + 1 : after + WINDOW]
         return Statement(at, payload, "tag", True, end < 0)
-    # Room for a few words before "answer", such as "my final".
-    before = text[max(0, at - 40) : at]
-    final = _BEFORE_FINAL.search(before) is not None
+    final = _BEFORE_FINAL.search(text, max(0, at - LONGEST_FINAL), at) is not None
     link = _AFTER_ANSWER.match(text, after)
     if link is None:
-        heading = _HEADING.match(text, after) if _LINE_START.search(before) else None
+        heading = _HEADING.match(text, after) if _begins_line(text, at) else None
         if heading is None:
             return None
         payload, is_open = _line(text, heading.end())
         return Statement(at, payload, "marker", final, is_open)
     payload, is_open = _line(text, link.end())
-    strong = final or (link["sign"] == ":" and _LINE_START.search(before) is not None)
+    strong = final or (link["sign"] == ":" and _begins_line(text, at))
     return Statement(at, payload, "marker", strong, is_open)
+
+
+def _begins_line(text: str, at: int) -> bool:
+    # Room for a few words before "answer", such as "my final".
+    return _LINE_START.search(text[max(0, at - 40) : at]) is not None
 
 
 _READERS = {"answer": _answer, "\\boxed": _boxed, "\\fbox": _boxed, "####": _hash}

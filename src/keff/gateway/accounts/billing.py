@@ -43,16 +43,17 @@ _Ended: TypeAlias = tuple[Reservation, int, float]
 class RequestSpending:
     """What one request drew so far.
 
-    ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``); ``lost`` paths were
-    cancelled and may have cost anything, as may the prompts of ``hidden_prompts``. ``cut`` are the tokens of
-    cancelled paths that were streamed, not charged yet. ``most`` is what a path can cost at the most, on the
-    account of ``key``.
+    ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``), but for ``uncounted``
+    answers, whose usage cannot be right; ``lost`` paths were cancelled and may have cost anything, as may the
+    prompts of ``hidden_prompts``. ``cut`` are the tokens of cancelled paths that were streamed, not charged
+    yet. ``most`` is what a path can cost at the most, on the account of ``key``.
     """
 
     drawn: int = 0
     lost: int = 0
     hidden_prompts: int = 0
     tokens: int = 0
+    uncounted: int = 0
     dollars: float = 0.0
     cut: list[int] = field(default_factory=list[int])
     prompt: int | None = None
@@ -189,6 +190,7 @@ class Billing:
         if spent.key:
             self.lengths.note((spent.key, str(model)), bill.output, paths)
         spent.dollars += dollars
+        spent.uncounted += paths > 0 and (given.odd or given.output is None)
         spent.priced = spent.priced and (price is not None or not paths)
         self.count(bill, price, dollars)
         return bill, dollars

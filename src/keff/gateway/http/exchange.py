@@ -86,7 +86,7 @@ class Exchange:
         if job is not None and job.tab is not None and job.tab.down:
             told["x-keff-branch-down"] = ", ".join(job.tab.down)
         if job is not None:
-            told |= job.limits
+            told |= {name: value for name, value in job.limits.items() if _NAME.fullmatch(name)}
         if self.not_voted is not None:
             told["x-keff-not-voted"] = self.not_voted
         if job is not None and job.stale:
@@ -95,7 +95,7 @@ class Exchange:
         head = [
             (name.encode("latin-1"), value.encode("latin-1", "replace"))
             for name, value in told.items()
-            if _NAME.fullmatch(name) and not _CONTROL.search(value)
+            if not _CONTROL.search(value)
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": head})
 

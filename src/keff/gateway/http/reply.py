@@ -64,13 +64,6 @@ def _amount(value: object) -> int | float | None:
     return value if isinstance(value, float) and 0 <= value <= MOST_TOKENS else count(value)
 
 
-def uncounted(paths: Iterable[Drawn]) -> int:
-    """Return how many upstream answers gave no usage that can be right: their tokens are in no sum."""
-    bodies = {id(path.body): path.body for path in paths}
-    counts = [counts_of(body.get("usage")) for body in bodies.values()]
-    return sum(given.odd or given.output is None for given in counts)
-
-
 def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
     """Return the votes of each answer, most first; a long answer is shortened and ends in its hash."""
     counts = Counter(path.key for path in paths if path.key is not None)
@@ -89,7 +82,12 @@ def vote_share(outcome: Outcome) -> float:
 
 
 def vote_object(
-    outcome: Outcome, policy: str, stale: Sequence[str], usage: Mapping[str, object], dollars: float | None
+    outcome: Outcome,
+    policy: str,
+    stale: Sequence[str],
+    usage: Mapping[str, object],
+    uncounted: int,
+    dollars: float | None,
 ) -> Object:
     """Return the ``keff`` object of a reply."""
     stop, bill = outcome.stop, counts_of(usage)
@@ -112,7 +110,7 @@ def vote_object(
             "prompt_tokens": bill.prompt,
             "cached_tokens": bill.cached,
             "completion_tokens": bill.output or 0,
-            "uncounted_answers": uncounted((*outcome.paths, *outcome.unused)),
+            "uncounted_answers": uncounted,
             "dollars": dollars,
         },
     }

@@ -134,7 +134,7 @@ class OwnBooks:
             return
         if self.monitor is not None:
             if not self.monitor.shadow_only:
-                self.observe(note.keys)
+                self.observe(note.keys, stopped=note.cause == "policy")
         elif self.learner is not None and not self.learner.shadow_only:
             self.learn(self.learner, note.keys)
 
@@ -152,10 +152,10 @@ class OwnBooks:
         if self.monitor is not None and self.monitor.shadow_only and len(keys) >= self.monitor.m:
             self.observe(keys)
 
-    def observe(self, keys: Sequence[str | None]) -> None:
-        """Show the drift alarm the votes of a request."""
+    def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
+        """Show the drift alarm the votes of a request, at which the policy ``stopped``."""
         if self.monitor is not None:
-            self.monitor.observe(keys)
+            self.monitor.observe(keys, stopped=stopped)
 
     async def turns(self) -> None:
         """Share what was seen with other hosts, where there are any."""

@@ -224,10 +224,15 @@ class Monitor:
     def _streams(self) -> tuple[tuple[str, ConformalMartingale | ShiryaevRoberts | MeanLooks], ...]:
         return ("martingale", self._martingale), ("shiryaev_roberts", self._late), ("looks", self._looks)
 
-    def observe(self, keys: Sequence[str | None]) -> None:
-        """Take one request: all of its keys in launch order, at least m of them."""
+    def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
+        """Take one request: all of its keys in launch order, at least m of them.
+
+        ``stopped``: the policy stopped at them, so that where it draws in rounds it need not be asked again.
+        """
         if self._policy is None:
             score = float(self._pairs[pattern_code(keys, self.m)])
+        elif stopped and in_flight_of(self._policy) is None:
+            score = stop_score(keys, len(keys) if len(keys) <= self._most else None, self._most)
         else:
             score = stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
         self.seen += 1

@@ -53,7 +53,6 @@ class Rules(NamedTuple):
     policy: Policy
     deadline: float | None = None
     replacements: int = 16
-    in_flight: int = 1
     free_text: FreeText = "draw"
     give_up: bool = False
     probe: bool = False
@@ -166,9 +165,7 @@ class Vote:
                 m = min(m, SETTLED - consumed) if consumed else m
             consumed += m
             self.asked += decision.branches
-            # Which branch comes next is known only where one is asked: nothing is drawn ahead of several.
-            ahead = 0 if self.asked else self.rules.in_flight
-            self._launch(max(consumed, min(policy.cap, consumed - m + ahead)))
+            self._launch(consumed)
             await self._settled(consumed)
             if self._failed_within(consumed):
                 return consumed, "failures"
@@ -194,8 +191,8 @@ class Vote:
         return not self.asked
 
     async def _probed(self) -> Cause | None:
-        """Draw the first path (and what is kept in flight); return why that is enough, else None."""
-        self._launch(max(1, min(self.rules.policy.cap, self.rules.in_flight)))
+        """Draw the first path; return why that is enough, else None."""
+        self._launch(1)
         await self._settled(1)
         if 0 in self._lost:
             return "failures"
@@ -305,7 +302,7 @@ class Vote:
             sharing.came(n, len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
-            self.drawn[start + place] = path._replace(branch=branch)
+            self.drawn[start + place] = path._replace(branch=branch) if branch else path
         return min(len(paths), n)
 
     def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:
