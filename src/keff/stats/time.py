@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.records import Interval
-from keff.stats.resampling import clustered_se, group_sums, resampled_totals
+from keff.stats.resampling import clustered_se, resampled_totals
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -131,11 +131,16 @@ def _resampled(
     """Return a quantile of each of the times [n, R] in the same resamples of clusters, by each law."""
     groups = int(clusters.max()) + 1
     grids = [np.unique(np.quantile(each, _shares(share, groups), method="inverted_cdf")) for each in times]
-    below = [_reached(each, grid) / each.shape[1] for each, grid in zip(times, grids, strict=True)]
-    units = group_sums(np.hstack([np.ones((len(clusters), 1)), *below]), clusters, groups)
+    edges = np.cumsum([1, *(grid.size for grid in grids)])
+    units = np.empty((groups, int(edges[-1])))
+    units[:, 0] = np.bincount(clusters, minlength=groups)
+    for each, grid, at in zip(times, grids, edges, strict=False):
+        own = units[:, at : at + grid.size]
+        np.cumsum(_within(each, grid, clusters, groups), axis=1, out=own)
+        own /= each.shape[1]
     # All in one set of resamples: ratios are paired.
     totals = resampled_totals(units, replicates, np.random.default_rng(0))
-    parts = np.split(totals[1:] / totals[0], np.cumsum([grid.size for grid in grids])[:-1])
+    parts = np.split(totals[1:] / totals[0], edges[1:-1] - 1)
     return [
         np.array([_read(grid, part, share, law) for grid, part in zip(grids, parts, strict=True)])
         for law in laws
@@ -166,12 +171,12 @@ def _shares(share: float, groups: int) -> FloatArray:
     return np.concatenate([near, [1.0]])
 
 
-def _reached(times: FloatArray, grid: FloatArray) -> IntArray:
-    """Return how many of the times [n, R] of each question are at most each value of ``grid`` [G], [n, G]."""
-    n, size = len(times), grid.size
-    place = np.searchsorted(grid, times, side="left") + np.arange(n)[:, None] * (size + 1)
-    counts = np.bincount(place.ravel(), minlength=n * (size + 1)).reshape(n, size + 1)
-    return counts[:, :size].cumsum(axis=1)
+def _within(times: FloatArray, grid: FloatArray, clusters: IntArray, groups: int) -> IntArray:
+    """Return how many times [n, R] of a cluster end in each step of ``grid`` [G], by cluster: [groups, G]."""
+    size = grid.size
+    place = np.searchsorted(grid, times, side="left") + clusters[:, None] * (size + 1)
+    counts = np.bincount(place.ravel(), minlength=groups * (size + 1)).reshape(groups, size + 1)
+    return counts[:, :size]
 
 
 @dataclass(frozen=True)
