@@ -197,7 +197,7 @@ def choose(table: PlanTable, ids: IntArray, aim: MixAim) -> PlanChoice:
     maximum of a small pilot is often a dear branch by luck). Without an aim: the cheapest plan that is not
     expected to lose accuracy against A, as ``shrink`` says, else A; and A where that plan's loss may exceed
     ``GAMBLE``. Plans of predicted paths are taken by worth alone, where they pass measured ones by an error:
-    held to A, they lost accuracy on two of seven groups.
+    held to A, they lost accuracy on two of six groups.
     """
     rule = WorthRule(table, ids)
     best, cheap = _baselines(rule)
