@@ -246,7 +246,7 @@ class Cluster:
                 raise self._refusal or EngineError("the cluster has no worker left", transient=False)
             free = [seat for seat in self._seats if seat.takes(cost)]
             if free:
-                return min(free, key=_busy)
+                return min(free, key=lambda seat: seat.busy)
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
@@ -270,10 +270,6 @@ async def _answer_of(request: Any) -> Any:
         return await request
     except RayError as error:
         return error
-
-
-def _busy(seat: _Seat) -> int:
-    return seat.busy
 
 
 def _default_workers(gpus_each: int) -> int:

@@ -42,7 +42,6 @@ def engine(
     answers: int = 4,
     tokens: int = 20,
     latency: float = 0.0,
-    latency_wrong: float | None = None,
     fail: float = 0.0,
     refuse: float = 0.0,
     seed: int = 0,
@@ -54,10 +53,9 @@ def engine(
 
     ``p`` and ``c``: mean accuracy and intraclass correlation, both in [0, 1]. ``answers``: how many wrong
     answers a prompt has, drawn with weights 1, 1/2, 1/3, ... . ``tokens``: mean length of a path (Poisson);
-    a path longer than ``max_tokens`` is cut before its answer. ``latency``: seconds a request takes,
-    ``latency_wrong`` the same when any of its paths is wrong. ``fail``: share of requests that raise a
-    transient EngineError; ``refuse``: share of paths that decline. Raises UsageError when a number is out
-    of range.
+    a path longer than ``max_tokens`` is cut before its answer. ``latency``: seconds a request takes.
+    ``fail``: share of requests that raise a transient EngineError; ``refuse``: share of paths that decline.
+    Raises UsageError when a number is out of range.
     """
     for name, value in {"p": p, "c": c, "fail": fail, "refuse": refuse}.items():
         if not 0 <= value <= 1:
@@ -65,8 +63,7 @@ def engine(
     if answers < 1 or tokens < 1 or latency < 0:
         raise UsageError("engine fake: answers and tokens must be at least 1, and latency at least 0")
     model_options = {"p": p, "c": c, "answers": answers, "tokens": tokens, "refuse": refuse, "seed": seed}
-    slow = latency if latency_wrong is None else latency_wrong
-    settings = _Settings(float(p), float(c), answers, tokens, refuse, seed, latency, slow, fail)
+    settings = _Settings(float(p), float(c), answers, tokens, refuse, seed, latency, fail)
     identity: dict[str, object] = {"engine": "fake", "model": model or "fake", **model_options}
     return Fake(
         settings, identity, Capabilities(max_n, parallel, logprobs=True), {} if oracle is None else oracle
@@ -82,7 +79,6 @@ class _Settings:
     refuse: float
     seed: int
     latency: float
-    latency_wrong: float
     fail: float
 
 
@@ -143,11 +139,9 @@ class Fake:
         """Draw n paths; see the module for their distribution."""
         prompt = stable_hash(list(messages))
         drawn = [self._draw(prompt, sampling, sampling.seed + i, messages) for i in range(n)]
-        settings = self._settings
-        slow = not all(right for right, _ in drawn)
-        await asyncio.sleep(settings.latency_wrong if slow else settings.latency)
-        self._maybe_fail(stable_hash(prompt, sampling.seed, n, settings.seed))
-        return [completion for _, completion in drawn]
+        await asyncio.sleep(self._settings.latency)
+        self._maybe_fail(stable_hash(prompt, sampling.seed, n, self._settings.seed))
+        return drawn
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -160,9 +154,7 @@ class Fake:
             raise EngineError("engine fake: simulated failure (option fail)")
         self._failures.pop(request, None)
 
-    def _draw(
-        self, prompt: str, sampling: Sampling, seed: int, messages: Sequence[Message]
-    ) -> tuple[bool, Completion]:
+    def _draw(self, prompt: str, sampling: Sampling, seed: int, messages: Sequence[Message]) -> Completion:
         settings = self._settings
         theta = skill(settings.p, settings.c, _uniform("skill", prompt, settings.seed))
         path = seed if sampling.temperature > 0 else -1
@@ -175,9 +167,7 @@ class Fake:
         noise = float(rng.normal(0, 0.1))
         prompt_tokens = sum(len(str(message.get("content", "")).split()) for message in messages)
         if rng.random() < settings.refuse:
-            return right, Completion(
-                "", tokens=1, prompt_tokens=prompt_tokens, refusal="I cannot help with that."
-            )
+            return Completion("", tokens=1, prompt_tokens=prompt_tokens, refusal="I cannot help with that.")
         words = [WORDS[int(i)] for i in rng.integers(len(WORDS), size=length)]
         cut = length > sampling.max_tokens
         kept = min(length, sampling.max_tokens)
@@ -185,9 +175,7 @@ class Fake:
         mean = min(-0.01, (-0.2 if right else -0.4) + noise)
         logprobs = Logprobs(mean, 3 * mean, mean * kept)
         finish = "length" if cut else "stop"
-        return right, Completion(
-            text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=settings.latency
-        )
+        return Completion(text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=settings.latency)
 
     def _ends(self, prompt: str) -> tuple[str, list[str]]:
         """Return how a right path of a prompt ends, and how wrong ones may end."""
