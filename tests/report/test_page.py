@@ -258,6 +258,23 @@ def test_it_is_accessible_and_fits(browser: Any, plain: Path, width: int) -> Non
         assert violations(page) == []
 
 
+def test_what_is_in_view_is_drawn_before_it_is_called_seen(browser: Any, plain: Path) -> None:
+    page = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
+    page.add_init_script(
+        "const charts = () => [...document.querySelectorAll('.chart')].map((e) => "
+        "[e.getBoundingClientRect().top < innerHeight, 'drawn' in e.dataset]);"
+        "const note = () => { if (document.documentElement.dataset.seen) window.first ??= charts(); };"
+        "new MutationObserver(note)"
+        ".observe(document, { attributes: true, subtree: true });"
+    )
+    page.goto(plain.as_uri())
+    page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+    first = page.evaluate("window.first")
+    assert {drawn for in_view, drawn in first if in_view} == {True}
+    assert not all(drawn for _, drawn in first), "the rest is drawn afterwards"
+    page.context.close()
+
+
 def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
     page, _ = load(browser, plain, color_scheme="dark")
     page.pdf(path=folder / "page.pdf", format="A4")

@@ -40,6 +40,7 @@ async function draw(element) {
 
 /** Draw what is seen first, then the rest one by one, so that the page answers meanwhile. */
 const shut = (element) => element.closest("details:not([open])") !== null;
+const inView = (element) => { const box = element.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight; };
 async function drawAll() {
   // A chart in a closed part has no width yet: it is drawn when its part is opened.
   const visibleNow = [...document.querySelectorAll(".chart")].filter((element) => !shut(element));
@@ -50,6 +51,8 @@ async function drawAll() {
   const take = (element) => waiting.delete(element) && draw(element);
   const watcher = new IntersectionObserver((seen) => seen.forEach((one) => one.isIntersecting && take(one.target)), { rootMargin: "400px" });
   for (const element of waiting) watcher.observe(element);
+  for (const element of visibleNow.filter(inView)) await take(element);
+  document.documentElement.dataset.seen = "yes";
   for (const element of visibleNow) {
     await take(element);
     await new Promise((resolve) => setTimeout(resolve));
