@@ -75,7 +75,8 @@ def big_pairs(records: list[Record], wanted: int) -> list[tuple[Record, Record]]
 
 def first_agree(m: int) -> Score:
     """Return the score of the agreeing pairs among the first m paths."""
-    return lambda keys: float(agreeing_pairs(m)[pattern_code(keys, m)])
+    pairs = agreeing_pairs(m)
+    return lambda keys: float(pairs[pattern_code(keys, m)])
 
 
 def stop_of(spec: str) -> Score:

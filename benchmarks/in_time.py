@@ -6,16 +6,18 @@ Pilots of min(50, n/2) questions x 8 paths of records that count tokens, which s
 the other questions, as many as the pilot had for the intervals. The prices of flips, and how surely a rule
 must keep its bounds, come from the other families (by data set): the least of ``GRID`` that would have kept
 the goals there. What all of them would choose is printed last. The candidates and the least votes on arrival
-were chosen with all of these records in sight.
+were chosen with all of these records in sight. ``known`` is what one would pay who knows each record: the
+cheapest candidate that keeps what is asked on all of its questions.
 """
 
 from __future__ import annotations
 
 import argparse
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from typing import TypeAlias
 
@@ -108,6 +110,22 @@ class Workload:
         )
         return Delivered(self.name, kept, tokens, p50, p95, covered)
 
+    @cached_property
+    def whole(self) -> FloatArray:
+        """What every candidate is on all questions [4, C], as ``parts``."""
+        rows = np.arange(self.votes.n)
+        return np.array([self.parts(rule.spec, rows) for rule in (*RULES, *FLIGHTS)]).T
+
+    def known(self, asked: Asked) -> float:
+        """Return the tokens of the cheapest candidate that keeps what is asked, bounded as by a decision."""
+        (share, slower), (kept, tokens, p50, p95) = asked, self.whole
+        within = kept >= share
+        if slower is not None:
+            ways = [within & (p50 <= slower) & (p95 <= 1.05 * high) for high in (slower, max(slower, 1.0))]
+            fastest = within & (p50 <= p50[within].min())
+            within = next((fast for fast in ways if fast.any()), fastest)
+        return float(tokens[within].min())
+
     def parts(self, spec: str, rows: FloatArray) -> tuple[float, float, float, float]:
         """Return accuracy, tokens and quantiles of the time as parts of the full vote's."""
         mine, full = self.truth(spec), self.truth(REFERENCE.spec)
@@ -127,7 +145,7 @@ def workloads(every: int) -> Iterator[Workload]:
 
 def pilots(work: Workload, price: FlipPrice, seed: int) -> Iterator[tuple[Asked, dict[Limits, Delivered]]]:
     """Yield what one pilot's decisions deliver for every share and bound on the time, by their limits."""
-    votes, rng = work.votes, np.random.default_rng([seed, work.votes.n])
+    votes, rng = work.votes, np.random.default_rng([seed, zlib.crc32(work.name.encode())])
     order = rng.permutation(votes.n)
     size = min(50, votes.n // 2)
     chosen, others = order[:size], order[size:]
@@ -199,32 +217,35 @@ HEADER = (
     "kept %",
     "worst record",
     "tokens",
+    "known",
     "p50",
     "p95",
     "p50 above the bound",
     "p95 above 1.05 of it, or of today's",
     "95% limits cover tokens, p50, p95 %",
     "90% limits",
+    "their error",
 )
 
 
-def row(asked: Asked, found: list[Delivered]) -> str:
-    """Return one line of the table."""
+def row(asked: Asked, found: list[Delivered], known: float) -> str:
+    """Return one line of the table; the error of a coverage is that of its mean over records."""
     share, bound = asked
     over = np.mean([above(asked, each) for each in found], axis=0)
-    by_name: dict[str, list[float]] = defaultdict(list)
+    by_name: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for each in found:
-        by_name[each.name].append(each.kept)
-    kept = np.array([np.mean(values) for values in by_name.values()])
+        by_name[each.name].append((each.kept, *each.covered[3:]))
+    kept, *inside = np.array([np.mean(values, axis=0) for values in by_name.values()]).T
+    error = 100 * max(float(each.std(ddof=1)) for each in inside) / len(by_name) ** 0.5
     tokens, p50, p95 = (
         np.array([getattr(each, name) for each in found]) for name in ("tokens", "p50", "p95")
     )
     cover = [100 * float(np.mean([each.covered[place] for each in found])) for place in range(6)]
     return (
         f"| {share} | {bound or 'any'} | {100 * kept.mean():.2f} | {100 * kept.min():.1f} | "
-        f"{tokens.mean():.3f} | {p50.mean():.2f} | {p95.mean():.2f} | {over[0]:.0%} | {over[1]:.0%} | "
-        f"{cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f} | "
-        f"{cover[3]:.0f}, {cover[4]:.0f}, {cover[5]:.0f} |"
+        f"{tokens.mean():.3f} | {known:.3f} | {p50.mean():.2f} | {p95.mean():.2f} | "
+        f"{over[0]:.0%} | {over[1]:.0%} | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f} | "
+        f"{cover[3]:.0f}, {cover[4]:.0f}, {cover[5]:.0f} | {error:.0f} |"
     )
 
 
@@ -240,20 +261,23 @@ def main() -> None:
     truth = {each.name: replayed(each.votes, RULES, REFERENCE, None, rng) for each in sources}
     families = {each.name: each.data_set for each in sources}
     prices = {family: fit(truth, families, family) for family in set(families.values())}
-    found = [
-        (families[work.name], bound, delivered)
-        for work in workloads(asked.every)
-        for seed in range(asked.first, asked.first + asked.pilots)
-        for bound, delivered in pilots(work, prices[families[work.name]], seed)
-    ]
+    every_asked = list(product(RETAIN, BOUNDS))
+    found: list[tuple[str, Asked, dict[Limits, Delivered]]] = []
+    known: list[list[float]] = []
+    for work in workloads(asked.every):
+        for seed in range(asked.first, asked.first + asked.pilots):
+            family = families[work.name]
+            found += [(family, *delivered) for delivered in pilots(work, prices[family], seed)]
+        known.append([work.known(each) for each in every_asked])
     chosen = {
         family: least([each for each in found if each[0] != family]) for family in {each[0] for each in found}
     }
     print(f"{asked.pilots} pilots of each record; parts of 8 in parallel with a full vote\n")
     print(f"| {' | '.join(HEADER)} |")
     print("|---|" + "--:|" * (len(HEADER) - 1))
-    for bound in product(RETAIN, BOUNDS):
-        print(row(bound, [kept[chosen[family]] for family, asked, kept in found if asked == bound]))
+    for bound, least_tokens in zip(every_asked, np.mean(known, axis=0).tolist(), strict=True):
+        kept = [kept[chosen[family]] for family, asked, kept in found if asked == bound]
+        print(row(bound, kept, least_tokens))
     print(f"\nlimits chosen without each family: {chosen}; on all of them: {least(found)}")
 
 

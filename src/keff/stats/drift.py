@@ -60,14 +60,9 @@ def _codes(m: int) -> dict[Pattern, int]:
     return {pattern: code for code, pattern in enumerate(patterns(m))}
 
 
-@cache
-def _agreeing(m: int) -> tuple[int, ...]:
-    return tuple(sum(size * (size - 1) // 2 for size in pattern) for pattern in patterns(m))
-
-
 def agreeing_pairs(m: int) -> IntArray:
     """Return the number of agreeing pairs of paths in each pattern, [patterns]; m(m-1)/2 when unanimous."""
-    return np.array(_agreeing(m), np.int64)
+    return np.array([sum(size * (size - 1) // 2 for size in pattern) for pattern in patterns(m)], np.int64)
 
 
 def _partitions(total: int, largest: int) -> list[Pattern]:

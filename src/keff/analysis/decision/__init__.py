@@ -166,19 +166,19 @@ class Candidates:
             change=figures.change(timing),
             run_change=figures.one_run(),
             accuracy=figures.accuracy(),
-            expected_paths=figures.level("paths"),
+            expected_paths=figures.cost("paths"),
             settled=words.settled(known, choice) if is_open else None,
             open=words.unsettled(known, choice, needed) if is_open else None,
             questions_needed=needed if known.level is not None else None,
             measured=measured,
             agreement=figures.agreement(),
-            expected_tokens=figures.level("tokens"),
+            expected_tokens=figures.cost("tokens"),
             slower=None if timing is None else aim.slower,
             time=words.on_time(choice, aim, timing=timing is not None, measured=measured),
             cheapest=next((row for row in rows if row.policy == cheapest), None),
             timed=rows,
         )
-        return Decided(decision, choice, known, figures.level("dollars"))
+        return Decided(decision, choice, known, figures.cost("dollars"))
 
 
 def _nothing_to_decide(votes: Votes) -> str | None:

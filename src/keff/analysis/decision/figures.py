@@ -34,27 +34,20 @@ class Figures:
         """The place of the reference."""
         return len(self.known.specs) - 1
 
-    def level(self, name: Quantity) -> Interval | None:
-        """Return the mean of a cost per question; None where it is not known."""
+    def cost(self, name: Quantity, *, change: bool = False) -> Interval | None:
+        """Return the mean of a cost per question (``change``: minus the reference's); None: not known."""
         values, means = getattr(self.known.new, name), getattr(self.known.population, name)
         if values is None or means is None:
             return None
-        return interval_of(float(means[:, self.rule].mean()), values[:, self.rule], COSTS)
-
-    def difference(self, name: Quantity) -> Interval | None:
-        """Return a cost per question minus the reference's."""
-        values, means = getattr(self.known.new, name), getattr(self.known.population, name)
-        if values is None or means is None:
-            return None
-        mean = float((means[:, self.rule] - means[:, self.last]).mean())
-        return interval_of(mean, values[:, self.rule] - values[:, self.last], COSTS)
+        drawn, expected = (each[:, self.rule] - change * each[:, self.last] for each in (values, means))
+        return interval_of(float(expected.mean()), drawn, COSTS)
 
     def dollars_apart(self) -> Interval | None:
         """Return the dollars minus the reference's with one request for each path.
 
         None where that is the same bill: prompts have no price, or it draws its paths by requests anyway.
         """
-        dollars, new, known = self.difference("dollars"), self.known.new, self.known.population
+        dollars, new, known = self.cost("dollars", change=True), self.known.new, self.known.population
         if dollars is None or new.dollars is None or new.apart is None or not np.any(new.apart > 0):
             return None
         drawn = new.dollars[:, self.rule] - new.dollars[:, self.last] - new.apart[:, 0]
@@ -87,9 +80,9 @@ class Figures:
         """Return what changes against the reference."""
         p50, p95, low, high = (None, None, None, None) if timing is None else timing.compared(self.rule)
         return Differences(
-            self.difference("paths"),
-            self.difference("tokens"),
-            self.difference("dollars"),
+            self.cost("paths", change=True),
+            self.cost("tokens", change=True),
+            self.cost("dollars", change=True),
             p50,
             p95,
             self.points(),

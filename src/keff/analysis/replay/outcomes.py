@@ -208,8 +208,11 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
         ahead, table = draws.cells(policy.cap + 1), policy.table
     elif (ahead := ahead_of(policy, draws)) is None:
         return _one_by_one(policy, draws)
-    stop, rounds, wait = follow_rounds(ahead, draws.seconds, crowding, table)
-    return Walks(stop, rounds, *_answered(policy, draws, stop), wait)
+    shape, work = draws.codes.shape[:2], draws.seconds
+    flat = None if work is None else work.reshape(-1, work.shape[2])
+    ends, rounds, wait = in_rounds(ahead.reshape(-1, ahead.shape[2]), flat, crowding, table)
+    stop, times = ends.reshape(shape), None if wait is None else wait.reshape(shape)
+    return Walks(stop, rounds.reshape(shape), *_answered(policy, draws, stop), times)
 
 
 def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
@@ -328,20 +331,6 @@ def drive(
         if n + decision.m > policy.cap:
             raise PolicyError(f"{policy.spec} asks for path {n + decision.m}, above its cap {policy.cap}")
         n += decision.m
-
-
-def follow_rounds(
-    ahead: NDArray[Any],
-    seconds: NDArray[np.float32] | None,
-    crowding: Crowding,
-    table: NDArray[Any] | None,
-) -> tuple[IntArray, IntArray, FloatArray | None]:
-    """Return where every order stops [n, R], after how many rounds, and the seconds until then."""
-    n, orders, side = ahead.shape
-    flat = None if seconds is None else seconds.reshape(n * orders, -1)
-    stop, rounds, wait = in_rounds(ahead.reshape(-1, side), flat, crowding, table)
-    shape = (n, orders)
-    return stop.reshape(shape), rounds.reshape(shape), None if wait is None else wait.reshape(shape)
 
 
 def _one_by_one(policy: Policy, draws: Draws) -> Walks:
