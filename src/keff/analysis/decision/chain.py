@@ -23,8 +23,8 @@ SHORT_CAPS = (5, 6)
 # Leads that are said in one plain sentence stand in the chain beside the boundaries close to them.
 LEADS = (2, 3, 4)
 
-# ``k`` of ``budget:k,b`` on arrival, whose lead falls as the paths run out: 1.2 rather than 1.54 or 2, as each
-# family of recorded workloads says of the others (docs/in-flight.md).
+# ``k`` of ``budget:k,b`` on arrival, whose lead falls as the paths run out. Of 1.2, 1.54 and 2 it is the one
+# that saves most whichever family of recorded workloads is left out (docs/in-flight.md).
 FALLING = 1.2
 
 # Paths in flight of a vote that may go on to the cap. One in flight is never better than rounds, which draw
