@@ -41,7 +41,7 @@ from keff.stats.voting.draws import permuted
 BOUNDS: tuple[float | None, ...] = (1.0, 0.7, 1.5, None)
 RETAIN = (0.99, 0.999)
 FLIGHTS = in_flight_rules(PATHS)
-ORDERS_IN_ALL = 6_000
+ORDERS_IN_ALL = 3_000
 
 # Stated limits hold 95%; drawn in so far, they hold 90% where errors are normal.
 NORMAL_95, NORMAL_90 = 1.960, 1.645
