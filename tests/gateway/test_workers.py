@@ -102,12 +102,12 @@ class Crew:
     def ask(self) -> httpx2.Response:
         """Ask on a connection of its own."""
         return httpx2.post(
-            f"{self.url}/chat/completions", json={"model": "stub", "messages": QUESTION}, timeout=30
+            f"{self.url}/chat/completions", json={"model": "stub", "messages": QUESTION}, timeout=90
         )
 
     def page(self, path: str) -> httpx2.Response:
         return httpx2.get(
-            self.url.removesuffix("/v1") + path, headers={"accept": "application/json"}, timeout=30
+            self.url.removesuffix("/v1") + path, headers={"accept": "application/json"}, timeout=90
         )
 
     def numbers(self, name: str) -> float:
