@@ -22,6 +22,9 @@ from keff.protocol.values import Object, text_of
 # Fields that are the same in both.
 ALIKE = ("model", "temperature", "top_p")
 
+# What a plan and the kind of an answer are found from.
+VIEWED = frozenset({*ALIKE, "messages", "max_tokens", "tools", "response_format", "reasoning_effort"})
+
 # Tools that the client runs; all others are run by the server, once for each path.
 OWN_TOOLS = frozenset({"function", "custom"})
 
@@ -51,33 +54,7 @@ def not_voted(body: Mapping[str, object]) -> str | None:
 
 def chat_view(body: Mapping[str, object]) -> Object:
     """Return the chat request that asks the same; what chat does not know is left out."""
-    view = {name: body[name] for name in ALIKE if body.get(name) is not None}
-    view["messages"] = _messages(body)
-    if body.get(LENGTH) is not None:
-        view["max_tokens"] = body[LENGTH]
-    if body.get("tools"):
-        view["tools"] = body["tools"]
-    form = fields(fields(body.get("text")).get("format"))
-    if form and form.get("type") != "text":
-        view["response_format"] = form
-    effort = fields(body.get("reasoning")).get("effort")
-    if effort is not None:
-        view["reasoning_effort"] = effort
-    return view
-
-
-def _messages(body: Mapping[str, object]) -> list[Object]:
-    given, told = body.get("input"), body.get("instructions")
-    messages: list[Object] = [{"role": "system", "content": told}] if told is not None else []
-    if isinstance(given, str):
-        return [*messages, {"role": "user", "content": given}]
-    for item in entries(given):
-        kind = item.get("type")
-        if isinstance(item.get("role"), str):
-            messages.append({"role": item["role"], "content": item.get("content")})
-        elif kind == "function_call_output":
-            messages.append({"role": "tool", "content": item.get("output")})
-    return messages
+    return {name: value for name, value in chat_request(body).items() if name in VIEWED and value is not None}
 
 
 def filled(body: Mapping[str, object], view: Mapping[str, object]) -> tuple[Object, list[str]]:
