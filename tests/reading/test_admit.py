@@ -121,7 +121,7 @@ def test_a_json_text_of_too_many_values_is_refused_before_it_is_read(
 
 
 def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def rows(answer: str) -> list[dict[str, object]]:
         return [{"id": f"q{i}", "cluster": f"c{i // 2}", "all_answers": [answer] * 2} for i in range(800)]
@@ -136,7 +136,9 @@ def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
     for file in files:
         left = iter([1000.0, 900.0, 400.0])
         monkeypatch.setattr(admit, "memory_left", lambda left=left: next(left))
+        caplog.clear()
         some = gathered(file, Opening())
+        assert "memory runs short after 200 questions" in caplog.text  # before anything is analysed
         names = [question.id for question in some.questions]
         (note,) = some.notes
         assert note.code == "sampled"

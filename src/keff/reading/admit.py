@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -108,7 +109,8 @@ def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
     """Return the questions or, of more than fit in memory, those of a random part of the clusters.
 
     Which are in it depends on the cluster's name alone, else on the id: records of the same questions keep
-    the same ones. Half of what is free at the start is left for the votes.
+    the same ones. Half of what is free at the start is left for the votes. It is said at once, by the logger
+    ``keff``, and with the size of the sample in a note.
     """
     held: list[Question] = []
     number, share, most, free = 0, 1.0, 0, memory_left()
@@ -117,6 +119,11 @@ def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
             held.append(question)
         if not most and number % LOOK == 0 and memory_left() < free / 2:
             most = number
+            logging.getLogger("keff").warning(
+                "warning: memory runs short after %s questions: of these and all that follow a random sample "
+                "of whole clusters (seed 0) is used, at most as many questions",
+                f"{number:,}",
+            )
         if most and len(held) >= most:
             share /= 2
             held = [question for question in held if _drawn(question) < share]
