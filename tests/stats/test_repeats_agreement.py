@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from keff.stats.repeats import (
     Repeats,
-    clustered_variance,
     components,
     icc,
     icc_interval,
     quantiles,
     wilson,
 )
+from keff.stats.resampling import clustered_se
 from keff.stats.scores import chance_all, holm, moment, paired
 
 
@@ -62,7 +60,7 @@ def test_clustered_errors_power_and_holm_are_statsmodels() -> None:
     means = graded(3).mean(axis=1)
     clusters = np.arange(means.size) // 3
     fit = api.OLS(means, np.ones(means.size)).fit(cov_type="cluster", cov_kwds={"groups": clusters})
-    assert math.sqrt(clustered_variance(means, clusters)) == pytest.approx(float(fit.bse[0]), rel=1e-9)
+    assert clustered_se(means, clusters) == pytest.approx(float(fit.bse[0]), rel=1e-9)
     needed = power.NormalIndPower().solve_power(nobs1=1.0, ratio=0, alpha=0.05, power=0.8)
     # The chance of finding it on the wrong side, which the usual formula leaves out, is 1e-6.
     assert quantiles() == pytest.approx(float(needed), abs=1e-5)

@@ -13,8 +13,8 @@ from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.records import Interval, Note
-from keff.stats.repeats import clustered_variance, wilson
-from keff.stats.resampling import numbers_of
+from keff.stats.repeats import wilson
+from keff.stats.resampling import clustered_variance, numbers_of
 from keff.stats.scores import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes
 

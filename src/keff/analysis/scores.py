@@ -21,13 +21,13 @@ from keff.records import Interval, Note
 from keff.stats.repeats import (
     Components,
     Repeats,
-    clustered_variance,
     components,
     icc_interval,
     quantiles,
     run_to_run,
     score,
 )
+from keff.stats.resampling import clustered_variance
 from keff.stats.scores import all_right, any_right, flips, holm, paired, without_gradient
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.columns import column_test

@@ -144,9 +144,11 @@ class _Renamer(ast.NodeTransformer):
         node.id = self._resolved(node.id)
         return node
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+    def _named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar) -> ast.AST:
         node.name = node.name and self._resolved(node.name)
         return self.generic_visit(node)
+
+    visit_ExceptHandler = visit_MatchAs = visit_MatchStar = _named
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
         node.names = [self._resolved(name) for name in node.names]
@@ -157,14 +159,6 @@ class _Renamer(ast.NodeTransformer):
         new = self._resolved(bound)
         if new != bound:
             node.asname = new
-        return node
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
-        node.name = node.name and self._resolved(node.name)
-        return self.generic_visit(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
-        node.name = node.name and self._resolved(node.name)
         return node
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:

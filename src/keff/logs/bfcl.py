@@ -7,13 +7,13 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, spoken
-from keff.logs.parts.lines import json_lines, refusal
+from keff.logs.parts.lines import FirstLine, json_lines
 from keff.logs.parts.values import number_or_none
 
 SUFFIX = "_result.json"
 
 
-class Bfcl(PathReader):
+class Bfcl(FirstLine, PathReader):
     """Reader of ``result/MODEL/.../BFCL_*_result.json``, as bfcl-eval writes it.
 
     One file is one run, with one path per question: put repeats side by side with ``keff join``. Correctness
@@ -22,10 +22,7 @@ class Bfcl(PathReader):
     """
 
     name = "bfcl"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return refusal(path, ("id", "result"))
+    fields = ("id", "result")
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself: the model, by the folder of results."""

@@ -41,7 +41,7 @@ def _header(path: Path) -> _Header | str:
         return UTF_16
     blank = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        # In pieces: a file of one endless line of blanks is not read into memory.
+        # A line is read in pieces, so a huge one of blanks takes no memory.
         while (line := file.readline(65536)) and not line.strip():
             blank += line.endswith("\n")
             if blank > MOST_BLANK:

@@ -9,12 +9,12 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, questions_of, spoken, verdict
-from keff.logs.parts.lines import Row, json_lines, refusal
+from keff.logs.parts.lines import FirstLine, Row, json_lines
 from keff.logs.parts.values import inner, known_task
 from keff.narrow import items
 
 
-class EvalScope(Graded):
+class EvalScope(FirstLine, Graded):
     """Reader of EvalScope's reviews, since version 1.0.
 
     Samples of one ``group_id`` are the repeats of a question. The answer is the extracted prediction, and the
@@ -22,10 +22,7 @@ class EvalScope(Graded):
     """
 
     name = "evalscope"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return refusal(path, ("index", "sample_score"))
+    fields = ("index", "sample_score")
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

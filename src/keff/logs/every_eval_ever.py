@@ -8,16 +8,15 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, questions_of
-from keff.logs.parts.lines import Row, first_row, json_lines, refusal
+from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines
 from keff.logs.parts.values import inner, known_task, optional_text
 from keff.narrow import entries, items
 from keff.records import Note, stable_hash
 
 # Fields of every line, whatever the version: by these the format is known.
-FIELDS = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
 
 
-class EveryEvalEver:
+class EveryEvalEver(FirstLine):
     """Reader of ``instance_level_eval`` files, versions 0.1 and 0.2.
 
     Lines of one sample and model are its paths. The answer is the value that the last terminal attribution
@@ -27,10 +26,7 @@ class EveryEvalEver:
     """
 
     name = "every_eval_ever"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return refusal(path, FIELDS)
+    fields = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, RowColumns, only_part
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, PartsLog, RowColumns
 from keff.logs.parts.lines import (
     MOST_BLANK,
     TOO_BLANK,
@@ -26,7 +25,7 @@ from keff.logs.parts.lines import (
 from keff.logs.parts.tabled import by_model, once_each, question_of, said_by
 
 
-class KeffJsonl:
+class KeffJsonl(PartsLog):
     """Reader of the one-line-per-question JSONL."""
 
     name = "keff_jsonl"
@@ -51,10 +50,6 @@ class KeffJsonl:
             (where, by_model(question_of(where, row, texts=texts), row))
             for where, row in json_lines(path, tell)
         )
-
-    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
-        """Return the columns of a file; None where it must be read question by question."""
-        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard

@@ -13,7 +13,7 @@ from pathlib import Path
 from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.lines import Row, first_row, json_lines, loads, refusal
+from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, loads
 from keff.logs.parts.values import inner, item_of, known_task, name_of
 from keff.narrow import fields, items
 from keff.records import Note
@@ -110,7 +110,7 @@ NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 COPIES = 0.5
 
 
-class LmEval:
+class LmEval(FirstLine):
     """Reader of the per-sample logs that lm-eval writes with --log_samples.
 
     ``resps[0][r]`` is repeat r. A document has one line for each filter: the first one counts, and its raw
@@ -120,10 +120,7 @@ class LmEval:
     """
 
     name = "lm_eval"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return refusal(path, ("doc_id", "resps"))
+    fields = ("doc_id", "resps")
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

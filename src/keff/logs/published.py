@@ -12,7 +12,7 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.lines import Row, first_row, json_lines, lines_of, quick_parse, refusal, torn
+from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, lines_of, quick_parse, torn
 from keff.logs.parts.tabled import once_each
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, truth, whole
 from keff.narrow import is_array
@@ -76,7 +76,7 @@ def task_of(row: Row) -> str:
     return SHORT.get(name, name)
 
 
-class Published:
+class Published(FirstLine):
     """Reader of one file of the published records.
 
     A question is one instance under one seed; the seeds of an instance are one cluster. A matrix file holds
@@ -87,10 +87,7 @@ class Published:
     """
 
     name = "published"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return refusal(path, FIELDS)
+    fields = FIELDS
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from weakref import finalize
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, PartsLog
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.run_columns import MEASURES, run_parts
 from keff.logs.parts.values import real
@@ -171,7 +170,7 @@ def _missing(manifest: Manifest, done: int) -> str:
     return f"{done:,} of {manifest.n:,} questions; run {again} again, which goes on where it stopped"
 
 
-class RunLog:
+class RunLog(PartsLog):
     """Reader of run folders; paths come in launch order."""
 
     name = "run"
@@ -200,10 +199,6 @@ class RunLog:
             scored=not config.imported and "scorer" not in manifest.code,
             missing=_missing(manifest, done),
         )
-
-    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
-        """Return the columns of a run; None where it must be read question by question."""
-        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART // 8, tell: Tell = unheard

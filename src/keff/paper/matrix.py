@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -28,8 +28,8 @@ Rows: TypeAlias = list[dict[str, Json]]
 def table3(cells: Sequence[MatrixCell]) -> Rows:
     """Mean change by benchmark over its valid cells; ours: the change of the bias-corrected c."""
     rows: Rows = []
-    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
-        valid = [cell.numbers for cell in cells if cell.place.benchmark == about and cell.valid]
+    for about, own in _by_benchmark(cells):
+        valid = [cell.numbers for cell in own if cell.valid]
         row: dict[str, Json] = {
             "domain": about.domain,
             "benchmark": about.label,
@@ -85,10 +85,15 @@ def not_in_figure3(cells: Sequence[MatrixCell]) -> dict[str, Json]:
     }
 
 
+def _by_benchmark(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, list[MatrixCell]]]:
+    """Yield each benchmark with its cells."""
+    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
+        yield about, [cell for cell in cells if cell.place.benchmark == about]
+
+
 def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, list[float], list[float]]]:
     """Yield each benchmark with the diversities of its cells and the changes of its valid ones."""
-    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
-        own = [cell for cell in cells if cell.place.benchmark == about]
+    for about, own in _by_benchmark(cells):
         known = [cell.numbers.diversity_sc for cell in own]
         change = [cell.numbers.delta_rho for cell in own if cell.valid]
         yield about, [value for value in known if value is not None], change
@@ -102,8 +107,8 @@ def templates(cells: Sequence[MatrixCell]) -> Rows:
     Benchmarks of one answer space share their templates, so a slot is one prompt within a benchmark.
     """
     rows: Rows = []
-    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
-        slots = [cell.slots for cell in cells if cell.place.benchmark == about and cell.valid]
+    for about, own in _by_benchmark(cells):
+        slots = [cell.slots for cell in own if cell.valid]
         if slots and len({each.shape for each in slots}) == 1:
             known = ~np.isnan(slots)
             counts = known.sum(axis=0)
@@ -220,26 +225,20 @@ def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
         return None
     r, p = _pearson([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
 
-    def high_cv(cell: CellNumbers) -> bool:
-        return cell.slot_cv > CV_SPLIT
-
-    def low_mv(cell: CellNumbers) -> bool:
-        return cell.mv_pt < MV_SPLIT
-
+    low = [cell for cell in known if cell.mv_pt < MV_SPLIT]
+    high = [cell for cell in known if not cell.mv_pt < MV_SPLIT]
     return {
         "cells": len(known),
         "r": r,
         "p": p,
-        "high_cv": _side(known, high_cv),
-        "low_cv": _side(known, lambda cell: not high_cv(cell)),
-        "low_accuracy": _side(known, low_mv) | _share(known, low_mv, high_cv),
-        "high_accuracy": _side(known, lambda cell: not low_mv(cell))
-        | _share(known, lambda cell: not low_mv(cell), high_cv),
+        "high_cv": _side([cell for cell in known if cell.slot_cv > CV_SPLIT]),
+        "low_cv": _side([cell for cell in known if cell.slot_cv <= CV_SPLIT]),
+        "low_accuracy": _side(low) | _share(low),
+        "high_accuracy": _side(high) | _share(high),
     }
 
 
-def _side(cells: Sequence[CellNumbers], chosen: Callable[[CellNumbers], bool]) -> dict[str, Json]:
-    kept = [cell for cell in cells if chosen(cell)]
+def _side(kept: Sequence[CellNumbers]) -> dict[str, Json]:
     return {
         "cells": len(kept),
         "mean_cv": _mean([cell.slot_cv for cell in kept]),
@@ -249,13 +248,8 @@ def _side(cells: Sequence[CellNumbers], chosen: Callable[[CellNumbers], bool]) -
     }
 
 
-def _share(
-    cells: Sequence[CellNumbers],
-    chosen: Callable[[CellNumbers], bool],
-    also: Callable[[CellNumbers], bool],
-) -> dict[str, Json]:
-    kept = [cell for cell in cells if chosen(cell)]
-    return {"share_high_cv": sum(map(also, kept)) / len(kept) if kept else None}
+def _share(kept: Sequence[CellNumbers]) -> dict[str, Json]:
+    return {"share_high_cv": sum(cell.slot_cv > CV_SPLIT for cell in kept) / len(kept) if kept else None}
 
 
 def _oracle(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:

@@ -11,7 +11,7 @@ from scipy.special import expit, logit, ndtri
 
 from keff.stats.models.betabinomial import betabinom_logpmf, log_likelihood, majority_curve
 from keff.stats.models.learned import LAW_SD
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.resampling import clustered_variance, group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 from keff.stats.voting.correlation import pooled_from_hist, pooled_from_sums, unbias
 
@@ -124,20 +124,14 @@ def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Influen
     sums = run_sums(votes)
     values, s = influence(k, p, pooled)[votes.counts], votes.counts / k
     ids = votes.cluster_ids
-    se = math.sqrt(_squared_totals(values, ids, units)) / n
+    se = math.sqrt(clustered_variance(values, ids))
     deviation = s - s.mean()
-    spread = _squared_totals(s, ids, units)
-    independent = n * float(deviation @ deviation) / spread if spread > 0 else float(n)
+    spread = clustered_variance(s, ids)
+    independent = float(deviation @ deviation) / n / spread if spread > 0 else float(n)
     adjusted = float(unbias(pooled, np.clip(independent, units, n), k))
     return InfluenceSummary(
         hist, n, units, p, pooled, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3]
     )
-
-
-def _squared_totals(values: FloatArray, ids: IntArray, units: int) -> float:
-    """Return the sum of squares of cluster totals about the mean, times G/(G-1)."""
-    totals = np.bincount(ids, weights=values - values.mean(), minlength=units)
-    return float(totals @ totals) * units / max(units - 1, 1)
 
 
 def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:

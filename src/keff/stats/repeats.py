@@ -17,7 +17,7 @@ from scipy.special import chdtri, ndtri, stdtrit
 
 from keff.records import Estimate, Interval
 from keff.stats.intervals import interval_c
-from keff.stats.resampling import grouped
+from keff.stats.resampling import clustered_variance, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Scales that scores are on, the narrowest first that holds them all.
@@ -159,13 +159,6 @@ def share(values: FloatArray, repeats: Repeats) -> Estimate:
 
 
 WILSON = "Wilson, clustered"
-
-
-def clustered_variance(values: FloatArray, ids: IntArray) -> float:
-    """Return the variance of the mean of values [n] when whole clusters are drawn; 0 for a single one."""
-    units = int(ids.max()) + 1
-    totals = np.bincount(ids, values - values.mean(), units)
-    return float(totals @ totals) * units / (units - 1) / values.size**2 if units > 1 else 0.0
 
 
 def wilson(value: float, variance: float, units: int) -> tuple[float | None, float | None]:

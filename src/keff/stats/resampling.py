@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -206,11 +207,16 @@ def cluster_folds(votes: Votes, folds: int, rng: np.random.Generator) -> IntArra
     return (rng.permutation(votes.n_clusters) % folds)[votes.cluster_ids]
 
 
-def clustered_se(values: FloatArray, groups: IntArray) -> float:
-    """Return the standard error of the mean of ``values`` [n] when whole groups are sampled.
+def clustered_variance(values: FloatArray, groups: IntArray) -> float:
+    """Return the variance of the mean of ``values`` [n] when whole groups are sampled; 0 for a single one.
 
-    sqrt(G/(G-1) sum over groups of (sum of deviations)^2) / n; NaN for a single group.
+    G/(G-1) sum over groups of (sum of deviations)^2 / n^2.
     """
     count = int(groups.max()) + 1
-    sums = np.bincount(groups, weights=values - values.mean(), minlength=count)
-    return float(np.sqrt(count / (count - 1) * (sums @ sums)) / values.size) if count > 1 else float("nan")
+    sums = np.bincount(groups, values - values.mean(), count)
+    return float(sums @ sums) * count / (count - 1) / values.size**2 if count > 1 else 0.0
+
+
+def clustered_se(values: FloatArray, groups: IntArray) -> float:
+    """Return the standard error of the mean of ``values`` [n] when whole groups are sampled; NaN for one."""
+    return math.sqrt(clustered_variance(values, groups)) if groups.any() else math.nan

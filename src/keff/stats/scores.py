@@ -14,14 +14,13 @@ from scipy.special import gammaln, ndtr, stdtr, stdtrit
 from keff.records import Interval
 from keff.stats.repeats import (
     Repeats,
-    clustered_variance,
     own_variances,
     quantiles,
     share,
     wilson,
     within_value,
 )
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.resampling import clustered_variance, group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray
 
 # Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range

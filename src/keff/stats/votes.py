@@ -73,7 +73,7 @@ class Votes:
             given = getattr(self, name)
             _set(self, name, None if given is None else _integers(given, name, 1))
             _same_shape(getattr(self, name), (length,), name)
-        # Answers and correctness, the first two, are whole numbers and were checked above.
+        # The first two, answers and correctness, are integers and were checked above.
         for name in PER_PATH[2:]:
             _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
         named = {name: np.asarray(values, np.float64) for name, values in self.named.items()}

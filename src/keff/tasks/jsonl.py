@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,46 +20,6 @@ from keff.task import Located, Row, ScoredText
 from keff.tasks._base import SpacedTask, read_file, text
 from keff.tasks._templates import read_templates
 from keff.usercode import UserCode
-
-# What a scorer returns: (answer, is it right), or only whether it is right.
-Scored = tuple[str | None, bool] | bool
-
-
-@dataclass(frozen=True, slots=True)
-class Scorer:
-    """``function(text, gold)`` of a Python file, given as ``FILE.py:function``.
-
-    It is the user's code (``keff.usercode``). Raises UsageError when the file or the function is missing, and
-    TaskError when a call fails or returns something else.
-    """
-
-    code: UserCode
-
-    @classmethod
-    def parse(cls, text: str) -> Scorer:
-        """Read ``FILE.py:function`` and check that it can be loaded."""
-        return cls(UserCode.parse(text, "scorer"))
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The name of the function and the hash of its file, for the version of the task."""
-        return self.code.function, self.code.stamp.sha256
-
-    def score(self, text: str, gold: object) -> Scored:
-        """Call the function and check what it returns."""
-        name = f"{self.code.path}:{self.code.function}"
-        try:
-            scored = self.code.load("scorer")(text, gold)
-        except Exception as error:
-            raise TaskError(f"{name} fails: {type(error).__name__}: {error}") from error
-        if isinstance(scored, bool | int) and scored in (0, 1):
-            return bool(scored)
-        if isinstance(scored, tuple) and len(cast("tuple[object, ...]", scored)) == 2:
-            answer, right = cast("tuple[object, object]", scored)
-            if (answer is None or isinstance(answer, str)) and isinstance(right, bool | int):
-                return answer, bool(right)
-        raise TaskError(f"{name} returned {scored!r}: expected bool or (answer, bool)")
-
 
 # Gold answers that all have one of these forms say how answers are read, where nothing else does.
 _FORMS: dict[AnswerSpace, re.Pattern[str]] = {
@@ -101,7 +61,7 @@ class Jsonl(SpacedTask):
         self.system = system
         self.templates: Sequence[str] = read_templates(template) if template else ("",)
         self.regex = None if answer_regex is None else _compile(answer_regex)
-        self.scorer = None if scorer is None else Scorer.parse(scorer)
+        self.scorer = None if scorer is None else UserCode.parse(scorer, "scorer")
         golds = [gold for row in read_file(data) if (gold := row.get("answer")) is not None]
         self.space = answer_space or infer_space(golds)
         if self.space == "code":
@@ -111,7 +71,8 @@ class Jsonl(SpacedTask):
             self.space_options = (("labels", _labels(golds)),)
         self.name = f"jsonl:{Path(data).stem}"
         # Not the path: the same file scores alike wherever it stands.
-        identity = (None, "") if self.scorer is None else self.scorer.identity
+        code = self.scorer
+        identity = (None, "") if code is None else (code.function, code.stamp.sha256)
         self.version = f"1-{self.space}-{stable_hash(answer_regex, *identity)[:12]}"
 
     def rows(self) -> Iterator[Located]:
@@ -164,7 +125,7 @@ class Jsonl(SpacedTask):
         judged = super().judge(replace(item, gold=None), completion)
         if judged.rule == "refusal":
             return replace(judged, correct=None if item.gold is None else 0)
-        scored = self.scorer.score(strip_thinking(completion.text), item.gold)
+        scored = _called(self.scorer, strip_thinking(completion.text), item.gold)
         if isinstance(scored, bool):
             return replace(judged, correct=None if item.gold is None else int(scored))
         answer, right = scored
@@ -175,6 +136,22 @@ class Jsonl(SpacedTask):
     def accepts_gold(self, item: Item) -> bool:
         """Return whether the gold passes the answer space's scorer; a user's scorer has golds of its own."""
         return self.scorer is not None or super().accepts_gold(item)
+
+
+def _called(code: UserCode, text: str, gold: object) -> tuple[str | None, bool] | bool:
+    """Return what the user's ``function(text, gold)`` says; raises TaskError for anything else."""
+    name = f"{code.path}:{code.function}"
+    try:
+        scored = code.load("scorer")(text, gold)
+    except Exception as error:
+        raise TaskError(f"{name} fails: {type(error).__name__}: {error}") from error
+    if isinstance(scored, bool | int) and scored in (0, 1):
+        return bool(scored)
+    if isinstance(scored, tuple) and len(cast("tuple[object, ...]", scored)) == 2:
+        answer, right = cast("tuple[object, object]", scored)
+        if (answer is None or isinstance(answer, str)) and isinstance(right, bool | int):
+            return answer, bool(right)
+    raise TaskError(f"{name} returned {scored!r}: expected bool or (answer, bool)")
 
 
 def infer_space(golds: Sequence[object]) -> AnswerSpace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,6 +96,10 @@ SMALL_K = 127
 @runtime_checkable
 class PartsLog(BulkLog, Protocol):
     """A reader that can give all columns part by part, in bounded memory."""
+
+    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
+        """Return the columns of a file; None where it must be read question by question."""
+        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard

@@ -108,13 +108,18 @@ def first_row(path: Path) -> Row | str:
         return "the first line is not JSON"
 
 
-def refusal(path: Path, needed: Sequence[str]) -> str | None:
-    """Return why the first line is no object with these fields, or None when it is."""
-    row = first_row(path)
-    if isinstance(row, str):
-        return row
-    missing = [name for name in needed if name not in row]
-    return f"the first line has no {', '.join(missing)}" if missing else None
+class FirstLine:
+    """Base of readers of a format that the fields of the first line tell: ``fields``."""
+
+    fields: Sequence[str]
+
+    def refuses(self, path: Path) -> str | None:
+        """Return why this is not a file of the format, or None when it is."""
+        row = first_row(path)
+        if isinstance(row, str):
+            return row
+        missing = [name for name in self.fields if name not in row]
+        return f"the first line has no {', '.join(missing)}" if missing else None
 
 
 def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
