@@ -47,6 +47,11 @@ FIRST, MORE = 24, 8
 
 SETTLED = ("vote", "ask once")
 
+BEGIN = (
+    "Asking {} questions {} times each, on this machine, until it is decided whether votes pay: a minute or "
+    "two on two cores, three at most."
+)
+
 # Seconds after which no further round begins.
 PATIENCE = 180.0
 
@@ -86,10 +91,7 @@ def command(
     """
     own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
     if not run.exists():
-        note(
-            f"Asking SmolLM2-135M-Instruct questions {k} times each, on this machine, until it is decided "
-            "whether votes pay: a minute or two on two cores, three at most."
-        )
+        note(BEGIN.format(model or "SmolLM2-135M-Instruct", k))
     wishes = Wishes(
         task="starter",
         run=run,
@@ -107,9 +109,8 @@ def command(
         note("\nBeside it, recorded generations of larger models (the atlas in the documentation has 60):")
         for line in loads(FILE.read_text("utf-8")):
             note(f"  {line}")
-    page = run / "report.html"
-    if write_report_if_possible([(record, estimates)], page):
-        note(f"\n{page} has the curve and every path: open it in a browser.")
+    if write_report_if_possible([(record, estimates)], run / "report.html"):
+        note(f"\n{run / 'report.html'} has the curve and every path: open it in a browser.")
     note(f"\nDecision: {first_sentence(estimates.decision)}")
     for mine, found in own:
         note(f"For {mine.path}: {first_sentence(found.decision)}")
