@@ -24,9 +24,6 @@ MOST_EXCHANGED = 12
 # Share of a path's variance that is always noise, so that one that never disagrees has finite weight.
 LEAST_NOISE = 1e-9
 
-# Allocations whose matrices are held at once: a few megabytes.
-BLOCK = 4_000
-
 
 @dataclass(frozen=True, slots=True)
 class Margin:
@@ -93,13 +90,6 @@ def deflections(law: Margin, k: ArrayLike) -> FloatArray:
     Phi(d) approximates the accuracy of the binary vote only.
     """
     paths = np.atleast_2d(np.asarray(k, np.float64))
-    out = np.empty(len(paths))
-    for start in range(0, len(paths), BLOCK):
-        out[start : start + BLOCK] = _block(law, paths[start : start + BLOCK])
-    return out
-
-
-def _block(law: Margin, paths: FloatArray) -> FloatArray:
     # Sigma^-1 = H (I + H latent H)^-1 H with H^2 = k / noise, which also holds where k = 0.
     h = np.sqrt(paths / law.noise)
     inner = np.eye(len(law.mu)) + h[:, :, None] * law.latent * h[:, None, :]
