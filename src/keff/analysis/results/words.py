@@ -224,8 +224,11 @@ def first_sentence(decision: Decision) -> str:
     flight = in_flight_of(parse_policy(decision.policy))
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
-    elif flight is not None and flight.width == flight.cap:
-        what = f"Start {flight.cap} paths at once instead of {_before(decision, float(flight.cap))}"
+    elif flight is not None:
+        ahead = f"Start {flight.cap} paths at once"
+        if flight.width < flight.cap:
+            ahead = f"Keep {flight.width} paths running, {flight.cap} at most,"
+        what = f"{ahead} instead of {_before(decision, paths or float(flight.cap))}"
     elif paths is None:
         what = f"Stop early instead of always drawing {today}"
     else:
