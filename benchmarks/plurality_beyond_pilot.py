@@ -173,19 +173,13 @@ def summary(runs: list[Trial], size: int) -> None:
 
 
 def claims(runs: list[Trial], size: int) -> None:
-    """Print the claims about the gain at the last target."""
+    """Print what is known of the gain at the last target."""
     truth = np.array([r.truth[-1] for r in runs])
     none, model = (rms(np.array([r.gains[name][-1] for r in runs]) - truth) for name in ("none", "model"))
     limits = np.array([r.intervals[-1] for r in runs])
     what = f"gain of plurality at {TARGETS[-1]} over {PILOT_PATHS} paths, pilots of {size}"
-    print(
-        f"claim: {what}: error of the model, of no model | {model:.2f}, {none:.2f} points | the "
-        "model's is smaller"
-    )
-    print(
-        f"claim: {what}: coverage of its 95% interval | "
-        f"{covered(limits, truth, np.ones(len(runs))):.0f}% | at least 93%"
-    )
+    print(f"{what}: error of the model {model:.2f}, of no model {none:.2f} points")
+    print(f"{what}: its 95% interval covers {covered(limits, truth, np.ones(len(runs))):.0f}%")
 
 
 def by_file(runs: list[Trial], most: int | None) -> None:
