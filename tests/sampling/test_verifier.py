@@ -179,3 +179,4 @@ def test_the_rule_of_a_plan_on_a_verifier_goes_to_the_gateway(tmp_path: Path) ->
     missing = keff(*asked, "switch:0.9,cap=3")
     assert missing.returncode == 2
     assert "keff sample --policy plan.json" in " ".join(missing.stderr.split())
+    assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ import numpy as np
 from keff.engine import Engine
 from keff.errors import UsageError
 from keff.files import whole
-from keff.policy import for_one_model
+from keff.policy import calibrated, for_one_model
 from keff.records import Item, Path, Sampling, stable_hash
 from keff.sampling import EMBEDDINGS, RUN_FILE
 from keff.sampling.manifest import Config, Manifest, sampling_config
@@ -115,6 +115,8 @@ def prompt_of(job: Job, first: Item) -> str:
 def _check(order: Order) -> None:
     if order.policy is not None:
         for_one_model(order.policy, "a run")
+        if (reader := calibrated(order.policy)) is not None:
+            reader.held(order.policy.spec)
     if order.policy is not None and len(order.slots) > 1:
         raise UsageError("a stopping policy needs exchangeable paths: use --templates none or one template")
     if len(order.slots) > order.k:
