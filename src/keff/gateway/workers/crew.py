@@ -159,9 +159,13 @@ class _Crew:
     """The workers, started, watched and stopped."""
 
     def __init__(
-        self, deployment: Deployment, office: WorkerSupervisor, listeners: list[socket.socket], quiet: bool
+        self,
+        deployment: Deployment,
+        supervisor: WorkerSupervisor,
+        listeners: list[socket.socket],
+        quiet: bool,
     ) -> None:
-        self._deployment, self._office, self._quiet = deployment, office, quiet
+        self._deployment, self._supervisor, self._quiet = deployment, supervisor, quiet
         self._hands = [_Hand(place, listener) for place, listener in enumerate(listeners)]
         self._stopping = asyncio.Event()
         self._failed: str | None = None
@@ -174,26 +178,26 @@ class _Crew:
         try:
             hands = [asyncio.create_task(self._keep(hand)) for hand in self._hands]
             entering = asyncio.create_task(self._enter())
-            hourly = asyncio.create_task(told_hourly(self._office.views))
-            turns = asyncio.create_task(self._office.views.turns())
+            hourly = asyncio.create_task(told_hourly(self._supervisor.views))
+            turns = asyncio.create_task(self._supervisor.views.turns())
             telling = asyncio.create_task(self._tell(told))
             await asyncio.gather(*hands)
             for task in (entering, hourly, turns, telling):
                 task.cancel()
         finally:
-            self._office.enter(float("inf"))
-            await self._office.books.close()
+            self._supervisor.enter(float("inf"))
+            await self._supervisor.books.close()
         if self._failed is not None:
             raise RunError(self._failed)
 
     async def _tell(self, told: dict[str, object]) -> None:
-        await self._office.all_ready.wait()
+        await self._supervisor.all_ready.wait()
         log.info(json.dumps(told))
 
     async def _enter(self) -> None:
         while True:
             await asyncio.sleep(ORDER_SECONDS)
-            self._office.enter(time.time() - ORDER_SECONDS)
+            self._supervisor.enter(time.time() - ORDER_SECONDS)
 
     def _stop(self) -> None:
         """Tell all workers to drain; a second signal makes them answer what is left with 503."""
@@ -226,7 +230,7 @@ class _Crew:
         theirs.close()
         if self._stopping.is_set():
             process.terminate()
-        await self._office.serve(number, await Link.of(mine))
+        await self._supervisor.serve(number, await Link.of(mine))
         # It hung up, or died: its last batch is in. What does not end now is ended.
         await asyncio.to_thread(process.join, LAST_SECONDS)
         if process.is_alive():
