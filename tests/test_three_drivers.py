@@ -184,7 +184,7 @@ async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[
                 raise UpstreamError(str(error), Refusal(0, wait=TICK), transient=error.transient) from error
             return Answer([choice(one) for one in drawn], {})
 
-        outcome = await Vote(Rules(policy, in_flight=pace.flight), call, judge, batches).run()
+        outcome = await Vote(Rules(policy), call, judge, batches).run()
         assert outcome.cause == "policy"
         return [path.key for path in outcome.paths], outcome.stop
 

@@ -49,7 +49,7 @@ async def served(policy: Policy, queues: Queues, late: str, stumbles: frozenset[
         return [Drawn(choice, {}, choice["key"]) for choice in answer.choices]
 
     shares = {"S": Sharing(1), "L": Sharing(3)}
-    vote = Vote(Rules(policy, in_flight=4), call, judge, Sharing(1), shares)
+    vote = Vote(Rules(policy), call, judge, Sharing(1), shares)
     return await vote.run()
 
 
