@@ -229,8 +229,9 @@ def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
     return (keys[..., :cap] & ((kind(1) << below) - kind(1))).astype(np.intp)
 
 
-# Several timetables are kept up to so many places of paths in all: they take 200 MB.
-TIMED_CELLS = 2**22
+# Several timetables are kept up to so many places of paths in all: they take 50 MB. Rules with equally
+# many in flight follow each other, so that more would be kept for nobody: 300 MB of 100,000 x 8.
+TIMED_CELLS = 2**20
 
 # So many places of paths in orders are drawn at a time, so that memory does not grow with the record.
 ORDER_CELLS = 2**18
