@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -294,35 +293,6 @@ def _spec(fields: Sequence[str]) -> str:
     if all(_SIMPLE.fullmatch(field) for field in fields):
         return f"json:fields={','.join(fields)}"
     return f"json:{json.dumps({'fields': list(fields)}, ensure_ascii=False)}"
-
-
-@dataclass(frozen=True, slots=True)
-class VoteCount:
-    """The count of a vote.
-
-    ``counts`` holds the votes of each key in order of first appearance; ``leader`` is the key with most
-    votes, the first seen of those that tie (None: nobody voted); ``ties`` are all keys that hold the top
-    count, the leader first; ``abstentions`` counts missing keys; ``share`` is the leader's part of the
-    votes that were cast, abstentions left out (0.0: nobody voted).
-    """
-
-    counts: Mapping[str, int]
-    leader: str | None
-    ties: tuple[str, ...]
-    abstentions: int
-    share: float
-
-
-def tally(keys: Sequence[str | None]) -> VoteCount:
-    """Count the keys of one item's paths in launch order; None abstains and never wins."""
-    counts = Counter(key for key in keys if key is not None)
-    cast = counts.total()
-    top = max(counts.values(), default=0)
-    ties = tuple(key for key, count in counts.items() if count == top)
-    leader = ties[0] if ties else None
-    return VoteCount(
-        MappingProxyType(dict(counts)), leader, ties, len(keys) - cast, top / cast if cast else 0.0
-    )
 
 
 T = TypeVar("T")
