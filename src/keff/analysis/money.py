@@ -271,6 +271,11 @@ def bill_of(cost: Interval | None, votes: Votes, rates: Rates, volume: int | Non
     )
 
 
+def doublings(k: int) -> list[int]:
+    """Return the powers of two below k, and k."""
+    return [*(2**power for power in range(k.bit_length()) if 2**power < k), k]
+
+
 def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
     """Return the steps of the recorded curve of plurality at powers of two, and at all paths."""
     if votes.correct is None or votes.answers is None:
@@ -280,10 +285,9 @@ def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
     busy = None if votes.seconds is None else votes.seconds.mean(axis=1)
     # Fixed K is one request, so a further path adds no prompt.
     extra = float(rates.dollars(np.ones(votes.n), np.zeros(votes.n), tokens, busy).mean())
-    places = [*(2**power for power in range(votes.k.bit_length()) if 2**power < votes.k), votes.k]
     return tuple(
         step(low, high, float(curve[high - 1] - curve[low - 1]), (high - low) * extra)
-        for low, high in pairwise(places)
+        for low, high in pairwise(doublings(votes.k))
     )
 
 

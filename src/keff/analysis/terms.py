@@ -11,7 +11,7 @@ from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
-from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, mean_of, pays_back, rates
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, doublings, mean_of, pays_back, rates
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.decision import (
     Change,
@@ -71,7 +71,6 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
     """Return the points at powers of two and at all paths; none where neither prices nor times are known."""
     if rates is None and votes.seconds is None:
         return ()
-    places = [*(2**power for power in range(votes.k.bit_length()) if 2**power < votes.k), votes.k]
     known = votes.correct is not None and votes.answers is not None
     some = None if votes.seconds is None else timed(votes)
     longest = None if some is None or some.seconds is None else _longest(some.seconds)
@@ -82,7 +81,7 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
             dollars=None if rates is None else _dollars(votes, rates, k),
             seconds=None if longest is None or some is None else _times(longest[..., k - 1], some),
         )
-        for k in places
+        for k in doublings(votes.k)
     )
 
 

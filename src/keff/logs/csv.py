@@ -98,7 +98,7 @@ class CsvLog(TableLog):
         twice = sorted({name for name in names if name and names.count(name) > 1})
         if twice:
             raise LogError(f"{path}:{first}: the column {twice[0]!r} occurs twice")
-        torn = not _ends_with_newline(path)
+        torn = _last_byte(path) != b"\n"
         csv.field_size_limit(LONGEST_FIELD)
         with path.open(encoding="utf-8-sig", newline="") as file:
             start = first
@@ -146,15 +146,13 @@ def _undecodable(path: Path) -> int:
 
 def _cut_within_a_value(path: Path) -> bool:
     """Return whether the last value may be cut: nothing says that it ended."""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - 1, 0))
-        return file.read(1) not in (b"\n", b"\r", b'"')
+    return _last_byte(path) not in (b"\n", b"\r", b'"')
 
 
-def _ends_with_newline(path: Path) -> bool:
+def _last_byte(path: Path) -> bytes:
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - 1, 0))
-        return file.read(1) == b"\n"
+        return file.read(1)
 
 
 log = CsvLog

@@ -14,9 +14,8 @@ from keff.log import Question
 from keff.reading.ballot import RaggedError, correct_of, with_answers
 from keff.reading.branches import names_in, split
 from keff.reading.open import Opening, Record, by_columns, gathered, naming, recorded
-from keff.reading.several import logs_in, one_model, parts_of
+from keff.reading.several import logs_at, one_model, parts_of
 from keff.records import Note
-from keff.sampling import RUN_FILE
 from keff.stats.repeats import Repeats
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import Votes
@@ -52,8 +51,7 @@ def scored_logs(path: Path, opening: Opening | None = None) -> list[RepeatedScor
     models without names.
     """
     opening = opening or Opening()
-    files = [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
-    return [scored for file in files for scored in _apart(file, opening)]
+    return [scored for file in logs_at(path, opening) for scored in _apart(file, opening)]
 
 
 def _apart(path: Path, opening: Opening) -> list[RepeatedScores]:

@@ -56,8 +56,12 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
     ``PATH#PART`` names one.
     """
     path, opening = named_part(path, opening or Opening())
-    files = [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
-    return [record for file in files for record in _apart(file, opening)]
+    return [record for file in logs_at(path, opening) for record in _apart(file, opening)]
+
+
+def logs_at(path: Path, opening: Opening) -> list[Path]:
+    """Return the run or log itself, or those of a folder that is no log."""
+    return [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
 
 
 def logs_in(folder: Path) -> list[Path]:

@@ -36,6 +36,10 @@ class Scales:
     costs: tuple[float, ...]
     accuracies: tuple[float, ...]
 
+    def of(self, plan: PlanLine) -> tuple[float, float]:
+        """Return where a plan stands."""
+        return self.x(plan.cost.value), self.y(plan.accuracy.value)
+
 
 def colour(place: int) -> str:
     """Return the colour of a branch."""
@@ -160,7 +164,7 @@ def svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def _curve(plans: Sequence[PlanLine], scales: Scales, stroke: str) -> Markup:
-    points = " ".join(f"{scales.x(p.cost.value):.1f},{scales.y(p.accuracy.value):.1f}" for p in plans)
+    points = " ".join("{:.1f},{:.1f}".format(*scales.of(plan)) for plan in plans)
     line = Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="2.5"/>').format(points, stroke)
     dots = (_dot(plan, scales, 3.5, stroke) for plan in plans)
     return line + Markup("").join(dots)
@@ -168,12 +172,12 @@ def _curve(plans: Sequence[PlanLine], scales: Scales, stroke: str) -> Markup:
 
 def _dot(plan: PlanLine, scales: Scales, radius: float, fill: str) -> Markup:
     return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}"><title>{}</title></circle>').format(
-        scales.x(plan.cost.value), scales.y(plan.accuracy.value), radius, fill, told(plan)
+        *scales.of(plan), radius, fill, told(plan)
     )
 
 
 def _mark(plan: PlanLine, scales: Scales) -> Markup:
-    x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
+    x, y = scales.of(plan)
     shape = Markup('<path d="M{0:.1f} {1:.1f}l5 5l-5 5l-5 -5z" class="step"><title>{2}</title></path>')
     return shape.format(x, y - 5, told(plan))
 
@@ -181,14 +185,14 @@ def _mark(plan: PlanLine, scales: Scales) -> Markup:
 def _steps(frontier: Sequence[PlanLine], scales: Scales) -> Markup:
     path, last = list[str](), None
     for plan in frontier:
-        x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
+        x, y = scales.of(plan)
         path.append(f"M{x:.1f} {y:.1f}" if last is None else f"H{x:.1f}V{y:.1f}")
         last = plan
     return Markup('<path d="{}" class="steps"/>').format("".join(path))
 
 
 def _choice(plan: PlanLine, scales: Scales) -> Markup:
-    x, y = scales.x(plan.cost.value), scales.y(plan.accuracy.value)
+    x, y = scales.of(plan)
     ring = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="10" class="choice"><title>{}</title></circle>')
     word = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="middle" class="choice">recommended</text>')
     return ring.format(x, y, told(plan)) + word.format(min(max(x, LEFT + 60), WIDE - RIGHT - 60), y - 16)

@@ -25,11 +25,7 @@ def second_order_c(source: Votes | ArrayLike) -> float:
     out the bias at even odds only. NaN when all paths are right or all wrong. Raises ValueError for one path
     or one question.
     """
-    hist = as_hist(source)
-    k, n = hist.size - 1, int(hist.sum())
-    if k < 2 or n < 2:
-        raise ValueError("correlation needs at least two paths per item and at least two items")
-    return float(second_order_from_hist(hist))
+    return float(second_order_from_hist(_checked(source)))
 
 
 def second_order_from_hist(hist: ArrayLike) -> FloatArray:
