@@ -152,7 +152,7 @@ def test_the_table_has_a_line_for_each_policy() -> None:
     text = markdown(
         replay(records(), ["fixed:4", "curtailed:cap=24"], rng(), Replaying(cap=24, replicates=50))
     )
-    assert text.count("\n| `") == 2 and "100.00 [100.00, 100.00]" in text
+    assert text.count("\n| `") == 2 and "100.0% [100.0, 100.0]" in text
 
 
 @pytest.mark.parametrize("cap", [3, 8, 24])
@@ -265,7 +265,7 @@ def test_without_gold_answers_policies_are_judged_by_the_answer_of_today() -> No
     assert same[3] == same[2]
     assert [row.change.paths.value for row in found.policies[:3] if row.change] == [-23, -18, 0]
     assert not found.labelled
-    assert "same answer as fixed:24" in markdown(found)
+    assert "the answers of fixed:24" in markdown(found)
 
 
 def test_a_rule_deployed_today_agrees_with_itself() -> None:
