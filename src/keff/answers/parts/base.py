@@ -211,15 +211,6 @@ def words(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for part in map(str, parts) if part.strip())
 
 
-def truth(value: str | bool) -> bool:
-    """Return an option that is true or false; raises ValueError for anything else."""
-    if isinstance(value, str) and value.lower() in ("true", "yes", "1", "false", "no", "0"):
-        return value.lower() in ("true", "yes", "1")
-    if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither true nor false")
-    return value
-
-
 MARK = "```"
 
 
