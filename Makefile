@@ -5,8 +5,8 @@ VENV := .venv
 DEMO := .venv-demo
 TOOLS := .venv-tools
 CLIENTS := .venv-clients
-# One more than the cores: tests that wait for a server leave a core idle.
-WORKERS ?= 3
+# Two more than the cores: tests that wait for a server leave a core idle, of three workers a sixth of the time.
+WORKERS ?= 4
 BIN := $(VENV)/bin
 HEAVY := hf,ray,data
 LIGHT := llamacpp,serve,otel,redis,report,math,parquet,inspect,frame,sql,quantity
