@@ -112,7 +112,7 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
         paths=analysis.k,
         p=p,
         c=c,
-        k_eff=_worth(c),
+        k_eff=c.mapped(lambda value: float(k_eff(TODAY, value)), f"from c ({c.method})"),
         ceiling=analysis.ceiling if c.value > 0 else None,
         today=today,
         vote=_vote(analysis, today),
@@ -121,7 +121,7 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
         mean_paths=decision.expected_paths,
         kept=None if decision.kept is None else _plain(decision.kept),
         points=change.points,
-        paths_saved=None if change.paths is None else _saved(change.paths, today),
+        paths_saved=change.paths and change.paths.mapped(lambda paths: -paths / today),
         tokens_saved=_tokens_saved(votes, decision, today, seed),
         warnings=tuple(note.code for note in analysis.warnings),
     )
@@ -152,16 +152,6 @@ def _tokens_saved(votes: Votes, decision: Decision, today: int, seed: int) -> In
     assert spent is not None
     share = float(spent.mean() / full.mean())
     return interval_mean(1 - share - (spent - share * full) / full.mean(), votes.cluster_ids).interval
-
-
-def _worth(c: Interval) -> Interval:
-    ends = [None if end is None else float(k_eff(TODAY, end)) for end in (c.hi, c.lo)]
-    return Interval(float(k_eff(TODAY, c.value)), ends[0], ends[1], f"from c ({c.method})")
-
-
-def _saved(change: Interval, today: int) -> Interval:
-    lo, hi = (None if end is None else -end / today for end in (change.hi, change.lo))
-    return Interval(-change.value / today, lo, hi, change.method)
 
 
 def _plain(value: Interval) -> Interval:

@@ -294,7 +294,7 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
 
 def _owed(study: Study, cell: Cell) -> int:
-    """Return how many paths a cell still owes; 0 for an unreadable run: sampling refuses it and says why."""
+    """Return how many paths a cell still lacks; 0 where its run cannot be read, which sampling reports."""
     try:
         return state(study, cell).owed
     except KeffError:

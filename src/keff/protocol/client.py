@@ -108,7 +108,7 @@ AGENT = f"user-agent: keff/{version('keff')}"
 
 
 class UnreachableError(ConnectionError):
-    """No connection to the upstream could be made; the text is what was found out on the way."""
+    """No connection to the upstream could be made; the message says what failed."""
 
 
 class Client:

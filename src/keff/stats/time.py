@@ -150,7 +150,7 @@ def _resampled(
 def _read(grid: FloatArray, reached: FloatArray, share: float, law: FloatArray | None) -> FloatArray:
     """Return a quantile [S], or a mean of quantiles, from the shares [G, S] at most each value [G]."""
     if law is None:
-        # Sums of shares miss a whole number of questions by rounding.
+        # A share is a sum of fractions: one that equals ``share`` may fall short of it by rounding.
         return grid[(reached >= share - 1e-12).argmax(axis=0)]
     weights: FloatArray = np.diff(np.interp(reached, STEPS, law), axis=0, prepend=0.0)
     return grid @ weights
