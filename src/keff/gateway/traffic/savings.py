@@ -195,5 +195,4 @@ def _policy(spec: str) -> Policy:
 
 
 def _scaled(interval: Interval, by: float) -> Interval:
-    low, high = (None if end is None else end * by for end in (interval.lo, interval.hi))
-    return Interval(interval.value * by, low, high, f"{interval.method}, at the mean price of a path")
+    return interval.mapped(lambda paths: paths * by, f"{interval.method}, at the mean price of a path")

@@ -255,8 +255,7 @@ class Traffic:
 
 
 def _share_saved(paths: Interval, now: int) -> Interval:
-    low, high = (None if end is None else 1 - end / now for end in (paths.hi, paths.lo))
-    return Interval(1 - paths.value / now, low, high, f"paths against {now} per request, normal 95%")
+    return paths.mapped(lambda drawn: 1 - drawn / now, f"paths against {now} per request, normal 95%")
 
 
 def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
