@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -194,15 +194,15 @@ def dspy(url: str, model: str, whole: bool) -> dict[str, Any]:
         """Answer the question."""
 
         question: str = client.InputField()
-        reasoning: Annotated[str, Field(max_length=60)] = client.OutputField()
-        total: int = client.OutputField()
+        # Of a field's own constraints its schema says nothing; those of a model are in it.
+        solved: Brief = client.OutputField()
 
     ask = client.ChainOfThought("question -> total: int") if whole else client.Predict(Short)
     got: dict[str, Any] = {"reasoned": {}}
     for adapter in (client.JSONAdapter(), client.ChatAdapter()) if whole else (client.JSONAdapter(),):
         with client.context(lm=lm, adapter=adapter):
             found = ask(question=QUESTION)
-        solved = {"reasoning": found.reasoning, "total": found.total}
+        solved = {"reasoning": found.reasoning, "total": found.total} if whole else found.solved.model_dump()
         got["reasoned"][type(adapter).__name__] = solved
     return got
 
