@@ -8,6 +8,7 @@ from pathlib import Path as File
 import pytest
 
 from keff.errors import StoreError
+from keff.policy import parse_policy
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import DATABASE, Run
 from keff.sampling.store._database import connect
@@ -22,7 +23,7 @@ def test_resuming_under_another_configuration_shows_what_differs(tmp_path: File)
 
 def test_n_k_and_policy_may_change_when_resuming(tmp_path: File) -> None:
     make(tmp_path).close()
-    Run.write(tmp_path / "run", CONFIG, n=9, k=32, policy="lead_k:3").close()
+    Run.write(tmp_path / "run", CONFIG, n=9, k=32, policy=parse_policy("lead_k:3")).close()
     manifest = Manifest.read(tmp_path / "run")
     assert (manifest.n, manifest.k, manifest.policy) == (9, 32, "lead_k:3")
     assert manifest.fingerprint == CONFIG.fingerprint

@@ -170,6 +170,19 @@ def test_the_rule_of_a_plan_is_sampled_with_its_calibration(tmp_path: Path, name
     assert sum("sure" in str(body) for body in script.requests) == 1
 
 
+def test_a_run_goes_on_by_the_calibration_of_its_plan_only(tmp_path: Path) -> None:
+    """Another plan of the same rule string is another rule; it is the plan that counts, not its file."""
+    asked = ("sample", "starter", "--engine", "fake", "--n", "2", "--run", tmp_path / "run", "--policy")
+    rule = "switch:0.9,cap=3,confidence=logprob_mean"
+    for chance, code in ((0.95, 0), (0.95, 0), (0.96, 2), (0.95, 0)):
+        held = Calibration((-0.4, -0.3), (0.1, chance), (1.0, 1.0), 0.5)
+        said = keff(*asked, plan(tmp_path, held, rule, "logprob_mean"))
+        assert said.returncode == code, said.stderr
+        assert ("calibration of another plan: use that plan" in " ".join(said.stderr.split())) == (code == 2)
+    assert keff("score", tmp_path / "run").returncode == 0
+    assert keff(*asked, "fixed:3").returncode == 0
+
+
 def test_the_rule_of_a_plan_on_a_verifier_goes_to_the_gateway(tmp_path: Path) -> None:
     file = plan(tmp_path, Calibration((0.0, 1.0), (0.1, 0.9), (1.0, 1.0), 0.5), "switch:0.9,cap=3")
     asked = ("sample", "starter", "--engine", "fake", "--run", tmp_path / "run", "--policy")

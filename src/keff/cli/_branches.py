@@ -256,9 +256,7 @@ async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress
             await job.engine.start()
             config = configuration(job, items[0])
             run = stack.enter_context(
-                Run.write(
-                    job.folder, config, n=len(items), k=job.order.k, policy=policy.spec, options=job.options
-                )
+                Run.write(job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options)
             )
             arms[name] = BranchSampler(run, job.task, job.engine, job.order)
         return await sample_branches(arms, items, policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy.spec import PolicySpec
 from keff.policy.view import Fittable, Need, Policy, Sample, Stop, Vectorised, View, Weighting
-from keff.records import Logprobs
+from keff.records import Logprobs, stable_hash
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
@@ -162,6 +162,11 @@ class Calibrated:
                 "and keff serve --plan plan.json or keff sample --policy plan.json holds it"
             )
         return self.calibration
+
+    @property
+    def digest(self) -> str | None:
+        """The hash of the calibration, None without one: two plans may write the same rule."""
+        return None if self.calibration is None else stable_hash(asdict(self.calibration))
 
     def chances(self, draws: Draws, spec: str) -> NDArray[Any]:
         """Return P(right) of each path [n, R, cap]: cross-fitted, or by the calibration that is held."""

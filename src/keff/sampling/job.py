@@ -188,12 +188,17 @@ async def draw(job: Job, watch: Watch | None = None) -> Progress:
     _check(job.order)
     items = job.items()
     config = configuration(job, items[0])
-    policy = job.order.policy.spec if job.order.policy else None
     stamp = None if job.verifier is None else job.verifier.stamp
     if (job.folder / RUN_FILE).exists():
         settle(str(job.folder), VERIFIER, Manifest.read(job.folder).code.get(VERIFIER), stamp)
     with Run.write(
-        job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options, verifier=stamp
+        job.folder,
+        config,
+        n=len(items),
+        k=job.order.k,
+        policy=job.order.policy,
+        options=job.options,
+        verifier=stamp,
     ) as run:
         score(run, job.task)
         progress = await sample(run, job.task, job.engine, items, job.order, watch)

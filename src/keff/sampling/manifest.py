@@ -71,6 +71,8 @@ def _leaves(value: object, prefix: str = "") -> dict[str, object]:
 class Manifest(BaseModel):
     """The ``manifest.json`` of a run folder; ``task_options`` make the task again for scoring.
 
+    ``calibration`` is the hash of what the plan's calibration says, where the policy reads one.
+
     A run folder may come from anybody: ``task_options`` never name code. ``code`` records which code of the
     user was used, and ``unsafe_exec`` that programs ran without the sandbox; neither causes anything to run.
     """
@@ -84,6 +86,7 @@ class Manifest(BaseModel):
     n: int
     k: int
     policy: str | None = None
+    calibration: str | None = None
     task_options: dict[str, object] = Field(default_factory=dict)
     code: dict[str, Stamp] = Field(default_factory=dict[str, Stamp])
     unsafe_exec: bool = False

@@ -103,8 +103,7 @@ def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:
     # A part has a first item of its own.
     config = drawn.config.model_copy(update={"prompt": prompt_of(job, items[0])})
     order, options = job.order, job.options
-    spec = order.policy.spec if order.policy else None
-    with Run.write(job.folder, config, n=len(items), k=order.k, policy=spec, options=options) as run:
+    with Run.write(job.folder, config, n=len(items), k=order.k, policy=order.policy, options=options) as run:
         run.put_items(items)
         run.merge(drawn.tables)
         remember(run, items)

@@ -18,6 +18,7 @@ from typing import Self
 
 from keff.errors import StoreError
 from keff.files import force
+from keff.policy import Policy, calibrated
 from keff.records import Item, Path
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
@@ -88,24 +89,48 @@ class Run(Reads):
         *,
         n: int,
         k: int,
-        policy: str | None = None,
+        policy: Policy | None = None,
         options: dict[str, object] | None = None,
         verifier: Stamp | None = None,
     ) -> Run:
         """Create a run, or resume one under an equal configuration (n, K and policy may change).
 
         ``verifier`` names what rates its paths, where something does.
-        Raises StoreError that shows the differing fields when the configurations differ, when the folder
-        holds something else, or when another process is writing to it.
+        Raises StoreError that shows the differing fields when the configurations differ, when the policy is
+        the same with the calibration of another plan, when the folder holds something else, or when another
+        process is writing to it.
         """
+        options = options or {}
+        reader = None if policy is None else calibrated(policy)
+        manifest = Manifest(
+            config=config,
+            n=n,
+            k=k,
+            policy=None if policy is None else policy.spec,
+            calibration=None if reader is None else reader.digest,
+            task_options=without_code(options),
+            code=stamps(options) | ({} if verifier is None else {VERIFIER: verifier}),
+            unsafe_exec=bool(options.get(UNSAFE)),
+        )
+        return cls._locked(folder, manifest)
+
+    @classmethod
+    def edit(cls, folder: File) -> Run:
+        """Open an existing run for writing under its own configuration, to score it again.
+
+        Its options name no code, and none is loaded.
+        """
+        return cls._locked(folder, Manifest.read(folder))
+
+    @classmethod
+    def _locked(cls, folder: File, manifest: Manifest) -> Run:
         with clear_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = take_lock(folder)
         try:
-            manifest = _manifest(config, options or {}, verifier, n=n, k=k, policy=policy)
             if (folder / RUN_FILE).exists():
                 old = Manifest.read(folder)
-                _refuse_other(folder, old.config, config)
+                _refuse_other(folder, old, manifest)
                 manifest = manifest.with_code_of(old)
             elif (folder / DATABASE).exists():
                 raise StoreError(f"{folder} has a {DATABASE} but no {RUN_FILE}: use another --run folder")
@@ -119,22 +144,6 @@ class Run(Reads):
             os.close(lock)
             raise
         return cls(folder, manifest, database, lock)
-
-    @classmethod
-    def edit(cls, folder: File) -> Run:
-        """Open an existing run for writing under its own configuration, to score it again.
-
-        Its options name no code, and none is loaded.
-        """
-        manifest = Manifest.read(folder)
-        return cls.write(
-            folder,
-            manifest.config,
-            n=manifest.n,
-            k=manifest.k,
-            policy=manifest.policy,
-            options=manifest.task_options,
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -225,30 +234,16 @@ class Run(Reads):
             )
 
 
-def _manifest(
-    config: Config,
-    options: dict[str, object],
-    verifier: Stamp | None,
-    *,
-    n: int,
-    k: int,
-    policy: str | None,
-) -> Manifest:
-    return Manifest(
-        config=config,
-        n=n,
-        k=k,
-        policy=policy,
-        task_options=without_code(options),
-        code=stamps(options) | ({} if verifier is None else {VERIFIER: verifier}),
-        unsafe_exec=bool(options.get(UNSAFE)),
-    )
-
-
-def _refuse_other(folder: File, old: Config, new: Config) -> None:
-    changed = old.differences(new)
+def _refuse_other(folder: File, old: Manifest, new: Manifest) -> None:
+    changed = old.config.differences(new.config)
     if changed:
         raise StoreError(
             f"{folder} was sampled under another configuration ({'; '.join(changed)}): "
             "use another --run folder, or the old settings"
+        )
+    both = old.calibration and new.calibration
+    if both and old.policy == new.policy and old.calibration != new.calibration:
+        raise StoreError(
+            f"{folder} was sampled by {old.policy} with the calibration of another plan: "
+            "use that plan, or another --run folder"
         )
