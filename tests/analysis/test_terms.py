@@ -11,7 +11,7 @@ from keff.analysis.terms import Accounts, Terms
 from keff.errors import KeffError, PolicyError, UsageError
 from keff.policy import policy_now
 from keff.sampling.cost import Price
-from keff.stats.time import quantile
+from keff.stats.time import quantiles
 from keff.stats.votes import Votes
 
 ANSWERS = np.array([[0, 0, 1, 0], [1, 0, 0, 1]])
@@ -100,7 +100,7 @@ def test_correlated_paths_widen_the_tail() -> None:
 
 def test_quantiles_by_hand() -> None:
     times = np.arange(100.0)[:, None]
-    found = quantile(times, 0.5, np.arange(100))
+    (found,) = quantiles(times, [0.5], np.arange(100))
     assert found.value == pytest.approx(49.5)
     assert found.lo is not None
     assert found.hi is not None

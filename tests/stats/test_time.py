@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keff.stats import time
-from keff.stats.time import quantile
+from keff.stats.time import quantiles
 from keff.stats.votes import FloatArray, IntArray
 
 
@@ -19,7 +19,7 @@ def recorded_times(n: int, orders: int) -> tuple[FloatArray, IntArray]:
 @pytest.mark.slow
 def test_limits_of_a_quantile_are_those_of_resampled_questions() -> None:
     times, clusters = recorded_times(300, 5)
-    interval = quantile(times, 0.9, clusters, 4000)
+    (interval,) = quantiles(times, [0.9], clusters, 4000)
     rng, groups = np.random.default_rng(8), clusters[-1] + 1
     by_cluster = times.reshape(groups, -1)
     drawn = [np.quantile(by_cluster[rng.integers(0, groups, groups)], 0.9) for _ in range(4000)]
@@ -35,9 +35,9 @@ def test_the_limits_of_many_questions_are_those_of_resamples(
     monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     times, clusters = recorded_times(6000, 3)
-    whole = quantile(times, share, clusters)
+    (whole,) = quantiles(times, [share], clusters)
     monkeypatch.setattr(time, "MANY_GROUPS", 1000)
-    near = quantile(times, share, clusters)
+    (near,) = quantiles(times, [share], clusters)
     assert near.value == whole.value and near.limits is not None and whole.limits is not None
     step = np.quantile(times, min(share + 0.005, 1)) - np.quantile(times, share)
     np.testing.assert_allclose(near.limits, whole.limits, rtol=0, atol=2 * step)

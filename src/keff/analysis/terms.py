@@ -25,7 +25,7 @@ from keff.analysis.results.decision import (
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note
-from keff.stats.time import quantile
+from keff.stats.time import quantiles
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import Recommendation as PilotVerdict
 from keff.stats.voting.plurality import plurality_items
@@ -103,7 +103,7 @@ def _longest(seconds: FloatArray) -> FloatArray:
 
 def _times(times: FloatArray, votes: Votes) -> Seconds:
     # What users of a service feel: the usual wait, and the long one that they remember.
-    return Seconds(*(quantile(times, share, votes.cluster_ids) for share in (0.5, 0.95)))
+    return Seconds(*quantiles(times, (0.5, 0.95), votes.cluster_ids))
 
 
 def redrawn(votes: Votes, k: int) -> Votes:

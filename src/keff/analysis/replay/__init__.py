@@ -41,7 +41,7 @@ from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, Note
-from keff.stats.time import ALONE, Crowding, quantile
+from keff.stats.time import ALONE, Crowding, quantiles
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws
@@ -72,7 +72,7 @@ def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
     """Return the median and the 95th percentile of times to answer [n, R]; None where they are unknown."""
     if times is None or not np.all(np.isfinite(times)):
         return None
-    return Seconds(p50=quantile(times, 0.5, clusters), p95=quantile(times, 0.95, clusters))
+    return Seconds(*quantiles(times, (0.5, 0.95), clusters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,12 +349,14 @@ class RecordedPaths:
 
     def _with_money(self, row: ReplayRow, judged: Judged, *, fitted: bool) -> ReplayRow:
         outcome, today, ids = judged.outcome, self.today(), self.rows.clusters
+        waited = seconds_of(outcome.wait, ids)
         return replace(
             row,
             same_answer=_same(outcome, self.rows, fitted=fitted),
             dollars=None if outcome.dollars is None else self.rows.interval(outcome.dollars),
-            seconds=seconds_of(outcome.wait, ids),
-            seconds_at_once=seconds_of(outcome.at_once, ids),
+            seconds=waited,
+            # Paths in flight start as soon as they may: both are one array.
+            seconds_at_once=waited if outcome.at_once is outcome.wait else seconds_of(outcome.at_once, ids),
             change=None
             if self.now is None or today is None
             else change(self.now.spec, outcome, today, self.rows, fitted=fitted),
