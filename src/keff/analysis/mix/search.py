@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from itertools import product
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from keff.analysis.mix.orders import BranchOrders, CountedPaths, Orders, Reals, RunningVotes
 from keff.policies.cascade import Cascade, Keep, Stage, make_stage
 from keff.policies.mix import TIE, Mix, Share
-from keff.reading.join import Aligned
-from keff.stats.branches.covariance import Between, between
+from keff.policy import parse_policy
+from keff.stats.branches.covariance import Between
 from keff.stats.branches.deflection import allocate, best_weights, margin
 from keff.stats.branches.weights import log_odds_weights
 from keff.stats.votes import FloatArray, IntArray
@@ -43,8 +44,9 @@ SECOND = ("fixed:1", "lead_k:2,cap=4", "lead_k:2,cap=8", "lead_k:3,cap=8", "lead
 
 KEEPS: tuple[Keep, ...] = ("votes", "fresh")
 
-# So many undominated cascades of two are tried with a third stage.
+# So many undominated cascades of two are tried with a third stage, and with which rules of the last two.
 TRIPLES = 8
+THIRD = (("lead_k:2,cap=4", "lead_k:2,cap=4"), ("lead_k:3,cap=5", "lead_k:3,cap=8"))
 
 # The most paths of one branch in a mix: further ones hardly add to its deflection.
 MOST_PATHS = 8
@@ -95,60 +97,11 @@ def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
     return replace(_rule_stage(rule, offset, last), branch=branch)
 
 
-def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
-    """Replay every rule of every single branch."""
-    for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
-        votes = _alone(order)
-        rows = np.arange(orders.rows)
-        for rule in single_rules(order.cap):
-            at, _ = votes.walk(_stage(name, rule, 0, True))
-            accuracy, cost = orders.means(votes.credit[rows, at]), orders.means(order.spent[rows, at])
-            yield CandidatePlan(cascade_spec([(name, rule)]), "single", (number,), accuracy, cost)
-
-
-def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
-    """Replay cascades of every ordered pair: the useful second stage can be the weaker and dearer one."""
-    for a, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
-        votes = _alone(order)
-        for rule in FIRST:
-            first = _stage(name, rule, 0, False)
-            if first.cap > order.cap:
-                continue
-            left = _Left.after(first, votes, order)
-            if not len(left.rows):
-                continue
-            for b, other in enumerate(names):
-                if b != a:
-                    yield from _second(left, first, (a, b), (name, other), orders)
-
-
-def _second(
-    left: _Left, first: Stage, numbers: tuple[int, int], names: tuple[str, str], orders: Orders
-) -> Iterator[CandidatePlan]:
-    order = orders.branches[numbers[1]]
-    rows = left.rows
-    for keep in KEEPS:
-        offset = first.cap if keep == "votes" else 0
-        last = [_stage(names[1], rule, offset, True) for rule in SECOND]
-        most = max((stage.cap for stage in last if stage.cap <= order.cap), default=0)
-        before = left.paths if keep == "votes" else left.paths.demoted()
-        votes = RunningVotes.of(before.joined(order.codes[rows, :most], order.right[rows, :most]), most)
-        for stage in last:
-            if stage.cap > order.cap:
-                continue
-            further, _ = votes.walk(stage)
-            accuracy, cost = left.credit.copy(), left.spent.copy()
-            accuracy[rows] = votes.credit[np.arange(len(rows)), further]
-            cost[rows] += order.spent[rows, further]
-            spec = cascade_spec([(names[0], first.spec), (names[1], stage.spec)], keep)
-            yield CandidatePlan(spec, "cascade", numbers, orders.means(accuracy), orders.means(cost))
-
-
 @dataclass(frozen=True)
-class _Left:
-    """Where a first stage left every row.
+class Standing:
+    """Where some stages of a cascade left every order.
 
-    Its credit and cost [N], and the ``rows`` that it left open with their paths.
+    Its credit and cost [N], and the ``rows`` that are still open, with their paths.
     """
 
     credit: Reals
@@ -157,90 +110,117 @@ class _Left:
     paths: CountedPaths
 
     @classmethod
-    def after(cls, stage: Stage, votes: RunningVotes, order: BranchOrders) -> _Left:
+    def before_all(cls, rows: int) -> Standing:
+        """Return that before the first stage."""
+        zero = np.zeros(rows, np.float32)
+        return cls(zero, zero, np.arange(rows, dtype=np.int64), CountedPaths.none(rows))
+
+    def fresh(self) -> Standing:
+        """Return it as a stage begins that starts afresh."""
+        return replace(self, paths=self.paths.demoted())
+
+    def votes(self, order: BranchOrders, cap: int) -> RunningVotes:
+        """Return the running vote of the open rows along ``cap`` paths of a branch."""
+        codes, right = order.codes[self.rows, :cap], order.right[self.rows, :cap]
+        return RunningVotes.of(self.paths.joined(codes, right), cap)
+
+    def ended(
+        self, order: BranchOrders, votes: RunningVotes, stage: Stage
+    ) -> tuple[Reals, Reals, IntArray, NDArray[np.bool_]]:
+        """Return credit and cost [N] after a stage, how many paths it drew, which open rows it settled."""
         at, settled = votes.walk(stage)
-        every = np.arange(len(at))
-        rows = np.flatnonzero(~settled)
-        own = slice(0, stage.cap)
-        paths = CountedPaths.none(len(rows)).joined(order.codes[rows, own], order.right[rows, own], at[rows])
-        return cls(votes.credit[every, at].astype(np.float64), order.spent[every, at], rows, paths)
+        credit, spent = self.credit.copy(), self.spent.copy()
+        credit[self.rows] = votes.credit[np.arange(len(at)), at]
+        spent[self.rows] += order.spent[self.rows, at]
+        return credit, spent, at, settled
+
+    def after(self, order: BranchOrders, votes: RunningVotes, stage: Stage) -> Standing:
+        """Return where a stage leaves every order."""
+        credit, spent, at, settled = self.ended(order, votes, stage)
+        rows = self.rows[~settled]
+        codes, right = order.codes[rows, : stage.cap], order.right[rows, : stage.cap]
+        return Standing(credit, spent, rows, self.paths.rows(~settled).joined(codes, right, at[~settled]))
 
 
-def _alone(order: BranchOrders) -> RunningVotes:
-    """Return the votes of one branch from its first path on."""
-    return RunningVotes.of(CountedPaths.none(len(order.codes)).joined(order.codes, order.right), order.cap)
+def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
+    """Replay every rule of every single branch."""
+    start = Standing.before_all(orders.rows)
+    for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
+        votes = start.votes(order, order.cap)
+        for rule in single_rules(order.cap):
+            credit, spent, *_ = start.ended(order, votes, _stage(name, rule, 0, True))
+            spec = cascade_spec([(name, rule)])
+            yield CandidatePlan(spec, "single", (number,), orders.means(credit), orders.means(spent))
+
+
+def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
+    """Replay cascades of every ordered pair: the useful second stage can be the weaker and dearer one."""
+    start = Standing.before_all(orders.rows)
+    for a, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
+        votes = start.votes(order, order.cap)
+        for rule in FIRST:
+            first = _stage(name, rule, 0, False)
+            if first.cap > order.cap:
+                continue
+            left = start.after(order, votes, first)
+            for b in range(len(names)):
+                if b != a and len(left.rows):
+                    yield from _second(left, first, (a, b), names[b], orders)
+
+
+def _second(
+    left: Standing, first: Stage, numbers: tuple[int, int], name: str, orders: Orders
+) -> Iterator[CandidatePlan]:
+    order = orders.branches[numbers[1]]
+    for keep in KEEPS:
+        before, offset = (left, first.cap) if keep == "votes" else (left.fresh(), 0)
+        every = (_stage(name, rule, offset, True) for rule in SECOND)
+        last = [stage for stage in every if stage.cap <= order.cap]
+        votes = before.votes(order, max(stage.cap for stage in last))
+        for stage in last:
+            credit, spent, *_ = before.ended(order, votes, stage)
+            spec = cascade_spec([(first.branch, first.spec), (name, stage.spec)], keep)
+            yield CandidatePlan(spec, "cascade", numbers, orders.means(credit), orders.means(spent))
 
 
 def triples(orders: Orders, names: Sequence[str], plans: Sequence[CandidatePlan]) -> Iterator[CandidatePlan]:
     """Replay a third stage behind the undominated cascades of two."""
-    chosen = [plan for plan in undominated(plans) if plan.kind == "cascade"][-TRIPLES:]
-    seen: set[tuple[int, ...]] = set()
-    for plan in chosen:
-        if plan.branches in seen:
-            continue
-        seen.add(plan.branches)
-        head = plan.spec.removeprefix("cascade:").partition("/")[0].rstrip(")").partition("(")[2]
-        keep: Keep = "fresh" if plan.spec.endswith("keep=fresh") else "votes"
-        for c, name in enumerate(names):
-            if c in plan.branches:
-                continue
-            for middle, last in (("lead_k:2,cap=4", "lead_k:2,cap=4"), ("lead_k:3,cap=5", "lead_k:3,cap=8")):
-                stages = [(names[plan.branches[0]], head), (names[plan.branches[1]], middle), (name, last)]
-                policy = make_cascade(stages, keep)
-                caps = [orders.branches[b].cap for b in (*plan.branches, c)]
-                if all(stage.cap <= cap for stage, cap in zip(policy.stages, caps, strict=True)):
-                    accuracy, cost = replay_cascade(policy, orders, names)
-                    yield CandidatePlan(policy.spec, "cascade", (*plan.branches, c), accuracy, cost)
+    chosen: dict[tuple[int, ...], str] = {}
+    for plan in [plan for plan in undominated(plans) if plan.kind == "cascade"][-TRIPLES:]:
+        chosen.setdefault(plan.branches, plan.spec)
+    for numbers, spec in chosen.items():
+        pair = as_cascade(spec)
+        head, tail = pair.stages
+        others = (c for c in range(len(names)) if c not in numbers)
+        for c, (middle, last) in product(others, THIRD):
+            stages = [(head.branch, head.spec), (tail.branch, middle), (names[c], last)]
+            policy = as_cascade(cascade_spec(stages, pair.keep))
+            caps = [orders.branches[b].cap for b in (*numbers, c)]
+            if all(stage.cap <= cap for stage, cap in zip(policy.stages, caps, strict=True)):
+                accuracy, cost = replay_cascade(policy, orders, names)
+                yield CandidatePlan(policy.spec, "cascade", (*numbers, c), accuracy, cost)
 
 
-def make_cascade(stages: Sequence[tuple[str, str]], keep: Keep) -> Cascade:
-    """Return the cascade of stages (branch, rule)."""
-    made: list[Stage] = []
-    for number, (branch, rule) in enumerate(stages):
-        offset = sum(stage.cap for stage in made) if keep == "votes" else 0
-        made.append(_stage(branch, rule, offset, number + 1 == len(stages)))
-    return Cascade(made, keep)
+def as_cascade(spec: str) -> Cascade:
+    """Return the cascade of a policy string that is one."""
+    return cast("Cascade", parse_policy(spec))
 
 
-@dataclass(frozen=True)
-class StageOutcome:
-    """What one stage did to the ``rows`` that reached it.
-
-    Their credit and cost there, and which of them it ``left`` open.
-    """
-
-    rows: IntArray
-    credit: Reals
-    spent: Reals
-    left: NDArray[np.bool_]
-
-
-def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[StageOutcome]:
-    """Walk every order through the stages of a cascade of any length."""
-    rows = np.arange(orders.rows, dtype=np.int64)
-    paths = CountedPaths.none(orders.rows)
+def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[Standing]:
+    """Yield where each stage of a cascade of any length leaves every order."""
+    standing = Standing.before_all(orders.rows)
     for number, stage in enumerate(policy.stages):
         order = orders.branches[list(names).index(stage.branch)]
         if number and policy.keep == "fresh":
-            paths = paths.demoted()
-        codes, right = order.codes[rows, : stage.cap], order.right[rows, : stage.cap]
-        votes = RunningVotes.of(paths.joined(codes, right), stage.cap)
-        at, settled = votes.walk(stage)
-        credit = votes.credit[np.arange(len(at)), at].astype(np.float64)
-        left = ~settled
-        yield StageOutcome(rows, credit, order.spent[rows, at], left)
-        paths, rows = paths.rows(left).joined(codes[left], right[left], at[left]), rows[left]
-        if not len(rows):
-            return
+            standing = standing.fresh()
+        standing = standing.after(order, standing.votes(order, stage.cap), stage)
+        yield standing
 
 
 def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:
     """Return the accuracy and cost of each question [n] under a cascade of any length."""
-    credit, spent = np.zeros(orders.rows), np.zeros(orders.rows)
-    for stop in along_stages(policy, orders, names):
-        credit[stop.rows] = stop.credit
-        spent[stop.rows] += stop.spent
-    return orders.means(credit), orders.means(spent)
+    *_, end = along_stages(policy, orders, names)
+    return orders.means(end.credit), orders.means(end.spent)
 
 
 def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:
@@ -282,20 +262,14 @@ def frontier(cost: Sequence[float], accuracy: Sequence[float]) -> list[int]:
     return kept
 
 
-def correctness(group: Aligned) -> Between:
-    """Return the covariances of the branches' correctness."""
-    return between([branch.votes.scored() for branch in group.branches], group.clusters)
-
-
-def mixes(group: Aligned, orders: Orders, cost: FloatArray) -> list[CandidatePlan]:
+def mixes(stats: Between, names: Sequence[str], orders: Orders, cost: FloatArray) -> list[CandidatePlan]:
     """Return replayed mixes: allocations by deflection, and one path each, under three kinds of weights.
 
     Weights: uniform, log odds of accuracy, and Sigma^-1 mu; none is trusted, all are replayed.
     """
-    stats = correctness(group)
     most = np.array([order.cap for order in orders.branches])
     made = (
-        _mix(group.names, k, weights)
+        _mix(names, k, weights)
         for k in allocations(stats, cost, most)
         for weights in candidate_weights(stats, k)
     )
@@ -304,8 +278,8 @@ def mixes(group: Aligned, orders: Orders, cost: FloatArray) -> list[CandidatePla
         CandidatePlan(
             policy.spec,
             "mix",
-            tuple(group.names.index(name) for name in policy.branches),
-            *replay_mix(policy, orders, group.names),
+            tuple(names.index(name) for name in policy.branches),
+            *replay_mix(policy, orders, names),
         )
         for policy in policies.values()
     ]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
-from typing import cast
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from keff.analysis.mix.search import (
     EQUAL,
     CandidatePlan,
     along_stages,
-    correctness,
+    as_cascade,
     mixes,
     pairs,
     singles,
@@ -38,12 +37,10 @@ from keff.analysis.mix.search import (
     undominated,
 )
 from keff.errors import UsageError
-from keff.policies.cascade import Cascade
-from keff.policy import parse_policy
 from keff.reading.join import Aligned
 from keff.records import Interval, Note
 from keff.sampling.cost import Price
-from keff.stats.branches.covariance import correlation_intervals
+from keff.stats.branches.covariance import between, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
 from keff.stats.intervals import interval_mean
 from keff.stats.resampling import grouped
@@ -126,7 +123,9 @@ class MixAnalysis:
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.aim = settings.aim
         self.recorded = [branch.votes.k for branch in group.branches]
-        plans = chain(self._fixed_plans(), mixes(group, self.orders, self.mean_cost))
+        self.correct = [branch.votes.scored() for branch in group.branches]
+        self.stats = between(self.correct, group.clusters)
+        plans = chain(self._fixed_plans(), mixes(self.stats, group.names, self.orders, self.mean_cost))
         self.table = PlanTable.of(plans, self.recorded)
         self.ids = grouped(group.clusters)[0]
         self.choose = partial(choose, aim=self.aim)
@@ -152,9 +151,8 @@ class MixAnalysis:
     def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
         """Put together all that was found."""
         group = self.group
-        stats = correctness(group)
-        correct = [branch.votes.scored() for branch in group.branches]
-        c = correlation_intervals(correct, group.clusters)
+        stats = self.stats
+        c = correlation_intervals(self.correct, group.clusters)
         frontier = undominated(self.table.plans)
         ones = np.ones(len(group.branches))
         rule = WorthRule(self.table, self.ids)
@@ -375,20 +373,14 @@ def escalation(spec: str, orders: Orders, names: Sequence[str], accuracy: FloatA
 
     ``accuracy`` [A, n] is the share of right paths of each branch on each question.
     """
-    policy = cast("Cascade", parse_policy(spec))
+    policy = as_cascade(spec)
     stops = list(along_stages(policy, orders, names))
-    whole = np.zeros_like(stops[0].credit)
-    for stop in stops:
-        whole[stop.rows] = stop.credit
-    reach = [len(stop.rows) / len(whole) for stop in stops]
-    passed, before, after = (
-        orders.means(np.asarray(values, np.float64)) for values in (stops[0].left, stops[0].credit, whole)
-    )
+    left = np.zeros(orders.rows)
+    left[stops[0].rows] = 1
+    reach = (1.0, *(len(stop.rows) / orders.rows for stop in stops[:-1]))
+    means = map(orders.means, (left, stops[0].credit, stops[-1].credit))
     first = accuracy[list(names).index(policy.branches[0])]
-    missing = len(policy.stages) - len(reach)
-    return Escalation(
-        policy.branches, (*reach, *[0.0] * missing), tuple(_binned(first, passed, before, after))
-    )
+    return Escalation(policy.branches, reach, tuple(_binned(first, *means)))
 
 
 def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[Passed]:
