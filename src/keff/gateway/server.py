@@ -57,7 +57,19 @@ def shown_url(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
-def _listener(host: str, port: int, *, shared: bool) -> socket.socket:
+def moved(listener: socket.socket) -> socket.socket:
+    """Return a socket bound to the same shared address, which does not listen yet; the given one is closed.
+
+    What waits for a process that died is reset, and what comes goes to the other processes at once: for a
+    socket that nobody serves, the kernel would hold it until the next process has started.
+    """
+    host, port = listener.getsockname()[:2]
+    again = _listener(host, port, shared=True, listens=False)
+    listener.close()
+    return again
+
+
+def _listener(host: str, port: int, *, shared: bool, listens: bool = True) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only where the protocol is named; with it on, every reply that is
     # written in two pieces waits 40 ms for the client's delayed acknowledgement.
@@ -67,7 +79,8 @@ def _listener(host: str, port: int, *, shared: bool) -> socket.socket:
         if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host.strip("[]"), port))
-        listener.listen(BACKLOG)
+        if listens:
+            listener.listen(BACKLOG)
     except (OSError, AttributeError) as error:
         listener.close()
         said = error.strerror if isinstance(error, OSError) else "this system shares no port (--workers 1)"
@@ -168,6 +181,7 @@ def run(
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=deployment.drain_seconds,
     )

@@ -23,7 +23,7 @@ from keff.errors import RunError
 from keff.gateway.deployment import Deployment, books_of, kept_of, policy_of, service_of, summary
 from keff.gateway.http.app import told_hourly
 from keff.gateway.http.security import check_exposure
-from keff.gateway.server import listeners, log_to_stderr, run, shown_url, steady_heap, warn
+from keff.gateway.server import listeners, log_to_stderr, moved, run, shown_url, steady_heap, warn
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.live import Numbers, States, TrafficTerms, Views
 from keff.gateway.traffic.metrics import Labels, Metrics, series
@@ -128,7 +128,7 @@ LAST_SECONDS = 10
 
 @dataclass(slots=True)
 class _Hand:
-    """One worker's place: its socket, which outlives the worker, and the process that has it now."""
+    """One worker's place: its socket, and the process that has it now."""
 
     place: int
     listener: socket.socket
@@ -205,6 +205,8 @@ class _Crew:
         for hand in self._hands:
             if hand.process is not None and hand.process.is_alive():
                 hand.process.terminate()
+                # Each worker closes its own: nothing comes any more that nobody would take.
+                hand.listener.close()
 
     async def _keep(self, hand: _Hand) -> None:
         """Keep one place filled until the gateway stops."""
@@ -232,6 +234,8 @@ class _Crew:
             process.terminate()
         await self._supervisor.serve(number, await Link.of(mine))
         # It hung up, or died: its last batch is in. What does not end now is ended.
+        if not self._stopping.is_set():
+            hand.listener = moved(hand.listener)
         await asyncio.to_thread(process.join, LAST_SECONDS)
         if process.is_alive():
             process.kill()
