@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from keff import plugins
-from keff.engines.recorded import Recorded
 from keff.errors import EngineError
 from keff.policy import Policy, Sample, Stop, View
 from keff.records import Completion, Message, Sampling, path_seed, stable_hash
 from keff.task import Task, select
+from recorded_rig import Recorded
 
 PATHS = 8
 TICK = 0.0002
@@ -46,7 +46,7 @@ class Late(Recorded):
             ]
             paths[stable_hash(list(task.messages(item, 0)))] = dict(zip(seeds, texts, strict=True))
             self.stumbles.update(seeds[index] for index in stumbles)
-        super().__init__(paths, None, {}, 2)
+        super().__init__(paths, 2)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         drawn = await super().generate(messages, sampling, n)

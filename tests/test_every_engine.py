@@ -13,13 +13,10 @@ import pytest
 
 from keff.engine import Engine
 from keff.plugins import declares, load, names
-from keff.records import Completion, Sampling, stable_hash
+from keff.records import Completion, Sampling
 
 PROMPT = [{"role": "user", "content": "Ann has 3 apples and buys 4 more. How many has she now?"}]
 SAMPLING = Sampling(temperature=0.9, max_tokens=8, seed=11)
-RECORDED = {
-    stable_hash(PROMPT): {11 + i: Completion(f"path {i}", tokens=2, prompt_tokens=9) for i in range(8)}
-}
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,6 @@ def _real(request: pytest.FixtureRequest) -> Path:
 def _case(name: str, request: pytest.FixtureRequest) -> Case:
     if name == "fake":
         return Case(_fake, slow=lambda: _fake(latency=30))
-    if name == "recorded":
-        return Case(lambda: load("engine", "recorded", paths=RECORDED))
     if name == "llamacpp":
         file = str(_real(request))
         return Case(lambda: load("engine", "llamacpp", model=file, n_ctx=256, threads=1))

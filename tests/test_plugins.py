@@ -119,7 +119,6 @@ def test_what_engines_declare_is_read_without_importing_them() -> None:
         "fake": (True, False),
         "llamacpp": (True, False),
         "openai": (False, False),
-        "recorded": (True, False),
         "transformers": (True, True),
         "vllm": (True, True),
     }

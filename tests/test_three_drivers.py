@@ -21,7 +21,6 @@ from how_many import examples
 from keff import plugins
 from keff.analysis.replay.outcomes import drive, run
 from keff.answers import space
-from keff.engines.recorded import Recorded
 from keff.errors import EngineError
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.extraction import Reader
@@ -36,6 +35,7 @@ from keff.sampling.store import Run
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
 from keff.task import Task, select
+from recorded_rig import Recorded
 
 PATHS = 14
 SPECS = (
@@ -120,7 +120,7 @@ class Paced(Recorded):
             texts = [completion(question, pace, index) for index in range(PATHS)]
             paths[stable_hash(list(task.messages(item, 0)))] = dict(zip(seeds, texts, strict=True))
             self.stumbles.update(seeds[index] for index in pace.stumbles)
-        super().__init__(paths, None, {}, pace.most)
+        super().__init__(paths, pace.most)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         drawn = await super().generate(messages, sampling, n)

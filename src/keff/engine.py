@@ -15,14 +15,11 @@ class Capabilities:
 
     ``max_n`` is the most paths one request may ask for (the sampler never asks for more); ``parallel``
     is how many requests are worth having in flight when the user does not say, each of ``max_n`` paths;
-    ``by_paths`` says that it is the paths that count, so that smaller requests may be more. ``logprobs`` and
-    ``hidden`` say whether completions carry log-probability summaries and whether hidden states can be kept.
+    ``by_paths`` says that it is the paths that count, so that smaller requests may be more.
     """
 
     max_n: int = 1
     parallel: int = 8
-    logprobs: bool = False
-    hidden: bool = False
     by_paths: bool = False
 
 

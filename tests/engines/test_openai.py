@@ -162,7 +162,6 @@ def test_without_logprobs_each_path_is_its_own_request(serve: Serve) -> None:
     made = engine(base_url=serve(script))
     ask(made)
     assert made.capabilities.max_n == 1
-    assert not made.capabilities.logprobs
 
 
 def test_shared_requests_without_logprobs_divide_the_usage(serve: Serve) -> None:

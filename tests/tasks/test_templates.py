@@ -10,7 +10,7 @@ import pytest
 from keff import plugins
 from keff.errors import TaskError
 from keff.records import Item
-from keff.tasks._templates import TEMPLATES, read_templates
+from keff.tasks._templates import family, read_templates
 
 FAMILIES = {
     "Math tasks": "math",
@@ -30,12 +30,12 @@ def test_all_72_templates_are_quoted_from_the_papers_appendix(shared: Path) -> N
     appendix = tex[tex.index(r"\label{app:templates}") :].partition(r"\section")[0]
     quoted: dict[str, tuple[str, ...]] = {}
     for block in appendix.split(r"\noindent\textbf{")[1:]:
-        family = next(name for title, name in FAMILIES.items() if block.startswith(title))
-        quoted[family] = tuple(
+        named = next(name for title, name in FAMILIES.items() if block.startswith(title))
+        quoted[named] = tuple(
             text.replace(r"vs.\ ", "vs. ") for text in re.findall(r"\\item [^`]*``(.*?)''", block)
         )
-    assert quoted == TEMPLATES
-    assert all(len(each) == 8 for each in TEMPLATES.values())
+    assert quoted == {name: family(name) for name in FAMILIES.values()}
+    assert all(len(each) == 8 for each in quoted.values())
 
 
 def test_templates_of_the_user(tmp_path: Path) -> None:

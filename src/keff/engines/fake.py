@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.special import betaincinv
@@ -62,24 +62,21 @@ def engine(
             raise UsageError(f"engine fake: {name} must lie in [0, 1], not {value}")
     if answers < 1 or tokens < 1 or latency < 0:
         raise UsageError("engine fake: answers and tokens must be at least 1, and latency at least 0")
-    model_options = {"p": p, "c": c, "answers": answers, "tokens": tokens, "refuse": refuse, "seed": seed}
-    settings = _Settings(float(p), float(c), answers, tokens, refuse, seed, latency, fail)
-    identity: dict[str, object] = {"engine": "fake", "model": model or "fake", **model_options}
-    return Fake(
-        settings, identity, Capabilities(max_n, parallel, logprobs=True), {} if oracle is None else oracle
-    )
+    law = AnswerLaw(p, c, answers, tokens, refuse, seed)
+    told: Oracle = {} if oracle is None else oracle
+    return Fake(model or "fake", law, told, Capabilities(max_n, parallel), latency, fail)
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class AnswerLaw:
+    """The options of ``engine`` that decide the texts."""
+
     p: float
     c: float
     answers: int
     tokens: int
     refuse: float
     seed: int
-    latency: float
-    fail: float
 
 
 def skill(p: float, c: float, u: float) -> float:
@@ -119,13 +116,16 @@ class Fake:
 
     def __init__(
         self,
-        settings: _Settings,
-        identity: dict[str, object],
-        capabilities: Capabilities,
+        model: str,
+        law: AnswerLaw,
         oracle: Oracle,
+        capabilities: Capabilities,
+        latency: float,
+        fail: float,
     ) -> None:
         self.capabilities = capabilities
-        self._settings, self._identity, self._oracle = settings, identity, oracle
+        self._model, self._law, self._oracle = model, law, oracle
+        self._latency, self._fail = latency, fail
         self._failures: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -133,14 +133,14 @@ class Fake:
 
     def identity(self) -> dict[str, object]:
         """Return the settings that decide the texts."""
-        return dict(self._identity)
+        return {"engine": self.name, "model": self._model, **asdict(self._law)}
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Draw n paths; see the module for their distribution."""
         prompt = stable_hash(list(messages))
         drawn = [self._draw(prompt, sampling, sampling.seed + i, messages) for i in range(n)]
-        await asyncio.sleep(self._settings.latency)
-        self._maybe_fail(stable_hash(prompt, sampling.seed, n, self._settings.seed))
+        await asyncio.sleep(self._latency)
+        self._maybe_fail(stable_hash(prompt, sampling.seed, n, self._law.seed))
         return drawn
 
     async def close(self) -> None:
@@ -149,24 +149,24 @@ class Fake:
     def _maybe_fail(self, request: str) -> None:
         """Fail a share of requests; a repeated request is a new draw."""
         tries = self._failures.get(request, 0)
-        if _uniform(request, tries) < self._settings.fail:
+        if _uniform(request, tries) < self._fail:
             self._failures[request] = tries + 1
             raise EngineError("engine fake: simulated failure (option fail)")
         self._failures.pop(request, None)
 
     def _draw(self, prompt: str, sampling: Sampling, seed: int, messages: Sequence[Message]) -> Completion:
-        settings = self._settings
-        theta = skill(settings.p, settings.c, _uniform("skill", prompt, settings.seed))
+        law = self._law
+        theta = skill(law.p, law.c, _uniform("skill", prompt, law.seed))
         path = seed if sampling.temperature > 0 else -1
-        rng = np.random.default_rng(int(stable_hash(prompt, path, settings.seed)[:16], 16))
+        rng = np.random.default_rng(int(stable_hash(prompt, path, law.seed)[:16], 16))
         right = bool(rng.random() < theta)
         truth, others = self._ends(prompt)
         end = truth if right else self._wrong(others, prompt, rng)
-        length = max(1, int(rng.poisson(settings.tokens)))
+        length = max(1, int(rng.poisson(law.tokens)))
         # Half of what parts right from wrong paths: their logprobs tell, and not too well.
         noise = float(rng.normal(0, 0.1))
         prompt_tokens = sum(len(str(message.get("content", "")).split()) for message in messages)
-        if rng.random() < settings.refuse:
+        if rng.random() < law.refuse:
             return Completion("", tokens=1, prompt_tokens=prompt_tokens, refusal="I cannot help with that.")
         words = [WORDS[int(i)] for i in rng.integers(len(WORDS), size=length)]
         cut = length > sampling.max_tokens
@@ -175,16 +175,16 @@ class Fake:
         mean = min(-0.01, (-0.2 if right else -0.4) + noise)
         logprobs = Logprobs(mean, 3 * mean, mean * kept)
         finish = "length" if cut else "stop"
-        return Completion(text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=settings.latency)
+        return Completion(text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=self._latency)
 
     def _ends(self, prompt: str) -> tuple[str, list[str]]:
         """Return how a right path of a prompt ends, and how wrong ones may end."""
         # Without an oracle a prompt has an answer of its own, the same in every process.
         told = self._oracle.get(prompt) or str(int(prompt[:6], 16) % 1000)
         if isinstance(told, str):
-            wrong = wrong_answers(told, self._settings.answers)
+            wrong = wrong_answers(told, self._law.answers)
             return f"The final answer is {told}", [f"The final answer is {answer}" for answer in wrong]
-        return str(told["right"]), list(told["wrong"])[: self._settings.answers]
+        return str(told["right"]), list(told["wrong"])[: self._law.answers]
 
     def _wrong(self, choices: Sequence[str], prompt: str, rng: np.random.Generator) -> str:
         """Draw a wrong end; which of them is the common one depends on the prompt."""

@@ -150,7 +150,7 @@ class LlamaCpp:
     needs_gpu = False
 
     def __init__(self, file: Path, settings: LlamaCppSettings, need: Need | None = None) -> None:
-        self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, settings.logprobs, by_paths=True)
+        self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, by_paths=True)
         self._file, self._settings, self._need = file, settings, need or Need()
         self._server: xllamacpp.Server | None = None
         self._running: set[_Answer] = set()

@@ -120,7 +120,7 @@ class OpenAI:
     @property
     def capabilities(self) -> Capabilities:
         """What the server is known to do by now."""
-        return Capabilities(self._sharing.most, self._parallel, logprobs=self._logprobs)
+        return Capabilities(self._sharing.most, self._parallel)
 
     async def start(self) -> None:
         """Reach the server and settle on the model; raises EngineError when that cannot work."""

@@ -279,9 +279,8 @@ class Transformers:
     needs_gpu = True
 
     def __init__(self, settings: TransformersSettings, max_n: int, batch: int) -> None:
-        hidden = settings.embedding != "none"
         most = min(max_n, batch)
-        self.capabilities = Capabilities(most, -(-batch // most), logprobs=True, hidden=hidden, by_paths=True)
+        self.capabilities = Capabilities(most, -(-batch // most), by_paths=True)
         self._settings = settings
         self._queue = Queue(batch)
         self._model: HfModel | None = None

@@ -64,9 +64,7 @@ def engine(
         "enable_prefix_caching": True,
         "trust_remote_code": False,
     }
-    return Vllm(
-        arguments | json_object(llm, "engine vllm: llm"), Capabilities(max_n, parallel, logprobs=True)
-    )
+    return Vllm(arguments | json_object(llm, "engine vllm: llm"), Capabilities(max_n, parallel))
 
 
 @dataclass(slots=True, eq=False)

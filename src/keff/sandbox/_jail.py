@@ -71,119 +71,13 @@ def _run(*command: str) -> str:
         return ""
 
 
-CALLS: dict[str, tuple[int, int | None]] = {
-    "read": (0, 63),
-    "write": (1, 64),
-    "open": (2, None),
-    "close": (3, 57),
-    "stat": (4, None),
-    "fstat": (5, 80),
-    "lstat": (6, None),
-    "poll": (7, None),
-    "lseek": (8, 62),
-    "mmap": (9, 222),
-    "mprotect": (10, 226),
-    "munmap": (11, 215),
-    "brk": (12, 214),
-    "rt_sigaction": (13, 134),
-    "rt_sigprocmask": (14, 135),
-    "rt_sigreturn": (15, 139),
-    "pread64": (17, 67),
-    "pwrite64": (18, 68),
-    "readv": (19, 65),
-    "writev": (20, 66),
-    "access": (21, None),
-    "pipe": (22, None),
-    "select": (23, None),
-    "sched_yield": (24, 124),
-    "mremap": (25, 216),
-    "madvise": (28, 233),
-    "dup": (32, 23),
-    "dup2": (33, None),
-    "pause": (34, None),
-    "nanosleep": (35, 101),
-    "getitimer": (36, 102),
-    "alarm": (37, None),
-    "setitimer": (38, 103),
-    "getpid": (39, 172),
-    "sendto": (44, 206),
-    "recvfrom": (45, 207),
-    "execve": (59, 221),
-    "exit": (60, 93),
-    "wait4": (61, 260),
-    "kill": (62, 129),
-    "uname": (63, 160),
-    "fsync": (74, 82),
-    "ftruncate": (77, 46),
-    "getcwd": (79, 17),
-    "chdir": (80, 49),
-    "fchdir": (81, 50),
-    "readlink": (89, None),
-    "umask": (95, 166),
-    "gettimeofday": (96, 169),
-    "getrlimit": (97, 163),
-    "getrusage": (98, 165),
-    "sysinfo": (99, 179),
-    "times": (100, 153),
-    "getuid": (102, 174),
-    "getgid": (104, 176),
-    "geteuid": (107, 175),
-    "getegid": (108, 177),
-    "getppid": (110, 173),
-    "getpgrp": (111, None),
-    "getgroups": (115, 158),
-    "setgroups": (116, 159),
-    "setresuid": (117, 147),
-    "getresuid": (118, 148),
-    "setresgid": (119, 149),
-    "getresgid": (120, 150),
-    "getpgid": (121, 155),
-    "getsid": (124, 156),
-    "rt_sigpending": (127, 136),
-    "rt_sigtimedwait": (128, 137),
-    "rt_sigsuspend": (130, 133),
-    "sigaltstack": (131, 132),
-    "statfs": (137, 43),
-    "fstatfs": (138, 44),
-    "getpriority": (140, 141),
-    "arch_prctl": (158, None),
-    "setrlimit": (160, 164),
-    "gettid": (186, 178),
-    "tkill": (200, 130),
-    "time": (201, None),
-    "futex": (202, 98),
-    "sched_getaffinity": (204, 123),
-    "getdents64": (217, 61),
-    "set_tid_address": (218, 96),
-    "restart_syscall": (219, 128),
-    "fadvise64": (221, 223),
-    "clock_gettime": (228, 113),
-    "clock_getres": (229, 114),
-    "clock_nanosleep": (230, 115),
-    "exit_group": (231, 94),
-    "epoll_wait": (232, None),
-    "epoll_ctl": (233, 21),
-    "tgkill": (234, 131),
-    "openat": (257, 56),
-    "newfstatat": (262, 79),
-    "readlinkat": (267, 78),
-    "faccessat": (269, 48),
-    "pselect6": (270, 72),
-    "ppoll": (271, 73),
-    "set_robust_list": (273, 99),
-    "get_robust_list": (274, 100),
-    "epoll_pwait": (281, 22),
-    "eventfd2": (290, 19),
-    "epoll_create1": (291, 20),
-    "dup3": (292, 24),
-    "pipe2": (293, 59),
-    "prlimit64": (302, 261),
-    "getcpu": (309, 168),
-    "getrandom": (318, 278),
-    "statx": (332, 291),
-    "rseq": (334, 293),
-    "faccessat2": (439, 439),
-}
+@functools.cache
+def allowed(column: int) -> tuple[int, ...]:
+    """Return the numbers of the system calls that ``_calls.txt`` allows, by column of the kind of machine."""
+    text = Path(__file__).with_name("_calls.txt").read_text("utf-8")
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return tuple(int(row[1 + column]) for row in rows if row[1 + column] != "-")
+
 
 # Calls allowed for some values of some of their arguments: by numbers, then values by argument.
 CONDITIONAL: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {
@@ -201,10 +95,9 @@ CONDITIONAL: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {
 NOBODY = 65534
 
 _Line = tuple[int, int, int, int]
-_HASH_SEED = ("--setenv", "PYTHONHASHSEED", "0")
 
 
-# The column of ``CALLS`` and the audit number of each kind of machine.
+# The column of numbers and the audit number of each kind of machine.
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 # Where ``struct seccomp_data`` holds them.
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
@@ -215,15 +108,15 @@ _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.ENOSYS, 0x80000000
 def seccomp() -> bytes:
     """Return the filter of system calls as a classic BPF program.
 
-    Calls that are not in ``CALLS`` or ``CONDITIONAL`` end as if the kernel did not have them (ENOSYS), which
-    every C library knows how to live with. A call by another machine's numbers kills. Raises SandboxError on
-    a kind of machine whose call numbers are not known here.
+    Calls that are neither ``allowed`` nor in ``CONDITIONAL`` end as if the kernel did not have them (ENOSYS),
+    which every C library knows how to live with. A call by another machine's numbers kills. Raises
+    SandboxError on a kind of machine whose call numbers are not known here.
     """
     if platform.machine() not in _MACHINES:
         known = " and ".join(_MACHINES)
         raise SandboxError(f"the sandbox filters system calls on {known}, not on {platform.machine()}")
     column, arch = _MACHINES[platform.machine()]
-    numbers = [call[column] for call in CALLS.values() if call[column] is not None]
+    numbers = allowed(column)
     program = [
         (_LOAD, 0, 0, _ARCH),
         (_JUMP_EQUAL, 1, 0, arch),
@@ -253,20 +146,10 @@ def command(bwrap: str, seccomp_fd: int) -> list[str]:
     look. Everyone else gets a user namespace. There is no /proc, and no folder can be written: files on a
     file system in memory take kernel memory that no limit of the process counts.
     """
+    session = ["--die-with-parent", "--new-session", "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
+    folders = ["--dir", "/tmp", "--chdir", "/tmp", "--dev", "/dev"]
+    sealed = [*folders, "--remount-ro", "/dev", "--remount-ro", "/"]
     filtered = ["--seccomp", str(seccomp_fd)]
-    sealed = [
-        "--dir",
-        "/tmp",
-        "--chdir",
-        "/tmp",
-        "--dev",
-        "/dev",
-        "--remount-ro",
-        "/dev",
-        "--remount-ro",
-        "/",
-    ]
-    session = ["--die-with-parent", "--new-session", "--clearenv", *_HASH_SEED]
     return [bwrap, *_namespaces(), *session, *_binds(), *sealed, *filtered, python(), *FLAGS]
 
 
@@ -282,7 +165,7 @@ def dropped_uid() -> int:
 def _namespaces() -> list[str]:
     spaces = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if dropped_uid():
-        return [*spaces, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        return [*spaces, *["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]]
     return [*spaces, "--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
 
 

@@ -21,7 +21,7 @@ from keff.narrow import fields, is_object
 from keff.plugins import missing_extra
 from keff.records import AnswerSpace, Completion, Item, Message, mended, stable_hash
 from keff.task import Located, Row, ScoredText, Task
-from keff.tasks._templates import TEMPLATES, read_templates
+from keff.tasks._templates import family, read_templates
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Benchmark(SpacedTask):
     ) -> None:
         self.split = check_split(self.name, self.data_set, split)
         self.data = data
-        self.templates: Sequence[str] = read_templates(template) if template else TEMPLATES[self.family]
+        self.templates: Sequence[str] = read_templates(template) if template else family(self.family)
 
     def rows(self) -> Iterator[Located]:
         """Read the rows of the local file or of the hub's split, in their order."""

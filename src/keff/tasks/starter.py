@@ -8,20 +8,9 @@ from pathlib import Path
 from keff.records import AnswerSpace, Item, Message
 from keff.task import Example, Located, Row
 from keff.tasks._base import SpacedTask, lettered, read_file
-from keff.tasks._templates import read_templates
+from keff.tasks._templates import family, read_templates
 
 FILE = Path(__file__).with_name("_starter.jsonl")
-
-TEMPLATES = (
-    "Answer briefly.",
-    "Give the answer in one sentence.",
-    "You are a careful teacher. Answer the question.",
-    "Read the question twice, then answer.",
-    "Answer like the examples.",
-    "Be precise.",
-    "Say only what the answer is.",
-    "You are good at riddles. Answer.",
-)
 
 # Two worked examples of each answer space, shown as earlier turns.
 #
@@ -62,7 +51,7 @@ class Starter(SpacedTask):
     )
 
     def __init__(self, template: str | None = None) -> None:
-        self.templates: Sequence[str] = read_templates(template) if template else TEMPLATES
+        self.templates: Sequence[str] = read_templates(template) if template else family("starter")
 
     def rows(self) -> Iterator[Located]:
         """Read the items that come with the package."""

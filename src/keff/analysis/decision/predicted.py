@@ -140,5 +140,5 @@ def _simulated(
     longest = max(policy.cap for policy in policies)
     weights = fit_weights(partition_log_law(vote_counts(votes)[0]), PSEUDO_QUESTIONS * GENERIC_WEIGHTS)
     repeats = max(FEWEST, SEQUENCES * 32 // (votes.n * max(longest, 32)))
-    draws = simulate(votes, weights, (repeats, longest), rng).draws
+    draws = simulate(votes, weights, (repeats, longest), rng)
     return played(votes, draws, policies, rates)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
@@ -40,18 +38,6 @@ STICKS = 40
 
 # Beta prior of a question's abstention rate.
 ABSTENTION_PRIOR = (0.05, 1.0)
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """New questions like the pilot's: orders of drawing, and the true share of every answer.
-
-    ``draws`` [n, R, cap] as for records; ``shares`` [n, R, A] the probability of each code among the
-    votes, 0 of any other. Question (i, r) is drawn from what pilot question i says about its distribution.
-    """
-
-    draws: Draws
-    shares: FloatArray
 
 
 def prior_shares(weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -149,8 +135,8 @@ def fit_weights(log_law: FloatArray, prior: FloatArray) -> FloatArray:
     return weights
 
 
-def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.random.Generator) -> Simulated:
-    """Simulate ``size`` = (R, cap) paths of R questions for every question of the pilot.
+def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.random.Generator) -> Draws:
+    """Return ``size`` = (R, cap) simulated paths of R new questions for every question of the pilot.
 
     Each has a distribution drawn from the posterior given the question's votes, and paths drawn from it
     afresh: not a continuation of the pilot's.
@@ -175,8 +161,7 @@ def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.r
     low, high = ABSTENTION_PRIOR
     rate = rng.beta(low + abstained[item], high + pilot.k - abstained[item])
     codes[rng.random(codes.shape) < rate[:, None]] = ABSTAINS
-    shape = (len(counts), repeats, -1)
-    return Simulated(Draws(codes.reshape(shape)), shares.reshape(shape))
+    return Draws(codes.reshape(len(counts), repeats, cap))
 
 
 def vote_counts(pilot: Votes) -> tuple[IntArray, IntArray]:
