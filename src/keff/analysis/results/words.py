@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +16,8 @@ from keff.policy.drawing import LEAST_VOTES
 from keff.policy.spec import PolicySpec
 from keff.records import Interval
 
-# Rules are put in words for leads against at most so many other votes: more would not be read.
-MOST_DISSENT = 2
+# Votes are told against at most so many for the next answer: more would not be read.
+MOST_DISSENT, MOST_FINER = 2, 5
 
 
 def in_words(spec: str) -> str:
@@ -51,12 +50,7 @@ def _told(spec: str, *, finer: bool) -> str:
     if name == "curtailed":
         return f"Stop when no other answer can catch up; at most {policy.cap} paths."
     if isinstance(policy, TablePolicy):
-        stops = Stops.of(policy)
-        by_lead = _by_lead(policy)
-        if by_lead:
-            return by_lead
-        if stops is not None:
-            return stops.sentence() if finer else stops.short()
+        return _by_lead(policy) or _by_votes(policy, finer=finer)
     return plugins.summaries("policy").get(name, "")
 
 
@@ -113,80 +107,34 @@ def _by_lead(policy: TablePolicy) -> str:
     return f"Stop when one answer leads {', or '.join(parts)}; at most {policy.cap} paths."
 
 
-@dataclass(frozen=True, slots=True)
-class Stops:
-    """Where a rule stops before its ``cap``, read off its whole table.
+def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
+    """Return the rule as the votes at which it stops whatever else was drawn, read off its whole table.
 
-    ``leads`` are the votes of the leader at which it stops against 0, 1 and 2 votes for the next answer (0
-    for never), whatever else was drawn; with two answers and no abstention it stops at no closer vote.
-    ``closer`` is the least number of paths after which a closer vote against at most two stops, which takes
-    third answers or abstentions (None for never), and ``ahead`` the least lead that ever stops against three
-    or more (None for never).
+    Told are votes against at most two for the next answer; ``finer``: against five, and whether other votes
+    stop too, after answers to others, abstentions or many paths.
     """
-
-    cap: int
-    leads: tuple[int, ...]
-    closer: int | None
-    ahead: int | None
-
-    @classmethod
-    def of(cls, policy: TablePolicy) -> Stops | None:
-        """Read a rule's table; None for a rule that these words cannot tell."""
-        cap, before = policy.cap, policy.stops[: policy.cap] & legal(policy.cap)[: policy.cap]
-        leads = tuple(_lead(before, against) for against in range(MOST_DISSENT + 1))
-        n, v1, v2 = np.nonzero(before)
-        near = v2 <= MOST_DISSENT
-        needed = np.array([lead or cap + 1 for lead in leads])[np.minimum(v2, MOST_DISSENT)]
-        early = n[near & (v1 < needed)]
-        far = (v1 - v2)[~near]
-        rule = cls(cap, leads, int(early.min()) if early.size else None, int(far.min()) if far.size else None)
-        return rule if rule._always(before) else None
-
-    def _always(self, before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
-        """Return whether a vote that is said to stop does so whatever else was drawn."""
-        n, v1 = np.indices(before.shape[:2])
-        for against, lead in enumerate(self.leads):
-            said = (v1 >= lead) & (v1 + against <= n) if lead else np.zeros(n.shape, np.bool_)
-            if not np.all(before[:, :, against][said]):
-                return False
-        return True
-
-    @property
-    def places(self) -> list[str]:
-        """The votes at which it stops, whatever else was drawn."""
-        return [f"{lead} to {against}" for against, lead in enumerate(self.leads) if lead]
-
-    def short(self) -> str:
-        """Return where it stops with few votes against the leader, and the most paths."""
-        if not self.places:
-            return self.sentence()
-        return f"Stop when the vote stands at {_any_of(self.places)}; at most {self.cap} paths."
-
-    def sentence(self) -> str:
-        """Return the rule in words."""
-        places = self.places
-        if not places and self.closer is None and self.ahead is None:
-            return f"Draw {self.cap} paths, then take the most frequent answer."
-        parts = [f"Stop when the vote stands at {_any_of(places)}"] if places else []
-        if self.closer is not None:
-            closer = f"closer votes stop from path {self.closer} on at the earliest"
-            parts.append(f"{closer}, where other answers or abstentions took paths" if places else closer)
-        if self.ahead == 1 and self.closer is not None:
-            parts.append("against 3 votes or more it asks for less the fewer paths are left")
-        elif self.ahead is not None:
-            parts.append(f"against 3 votes or more it takes a lead of at least {self.ahead}")
-        text = "; ".join([*parts, f"at most {self.cap} paths."])
-        return text[0].upper() + text[1:]
+    cap = policy.cap
+    before = policy.stops[:cap] & legal(cap)[:cap]
+    n, v1 = np.indices(before.shape[:2])
+    untold, places = before.copy(), list[str]()
+    for against in range(MOST_FINER + 1 if finer else MOST_DISSENT + 1):
+        ahead = range(against + 1, cap - against)
+        # The fewest votes that stop where two answers share all paths.
+        lead = next((votes for votes in ahead if before[votes + against, votes, against]), cap)
+        told = (v1 >= lead) & (v1 + against <= n)
+        if told.any() and before[:, :, against][told].all():
+            untold[:, :, against][told] = False
+            places.append(f"{lead} to {against}")
+    if not before.any():
+        return f"Draw {cap} paths, then take the most frequent answer."
+    if not places:
+        return f"Stop at a lead that depends on the paths that are left; at most {cap} paths."
+    later = "; other votes may be enough later on" if finer and untold.any() else ""
+    return f"Stop when the vote stands at {_any_of(places)}{later}; at most {cap} paths."
 
 
 def _sizes(policy: InWaves) -> str:
     return ", then ".join(map(str, policy.sizes))
-
-
-def _lead(before: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], against: int) -> int:
-    """Return the fewest votes that stop against so many when two answers share all paths; 0 for never."""
-    ahead = range(against + 1, len(before) - against)
-    return next((v1 for v1 in ahead if before[v1 + against, v1, against]), 0)
 
 
 def _any_of(places: list[str]) -> str:
