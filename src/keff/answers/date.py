@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Literal
 
 from keff.answers.parts.base import ByForm, Extracted, NotRead, fold, visible
-from keff.answers.parts.statements import plain, statements
+from keff.answers.parts.statements import Statement, plain, stated
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
@@ -69,13 +69,9 @@ class DateSpace(ByForm):
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement that holds a date; else, on whole text, the last full date."""
         text = visible(text)
-        for statement in statements(text):
-            if truncated and statement.open:
-                continue
-            if match := _leading(plain(statement.payload)) or _last(plain(statement.payload)):
-                return Extracted(match, statement.rule)
-        if truncated:
-            return None
+        found = stated(text, _of_statement, truncated=truncated)
+        if found or truncated:
+            return found
         if whole := _whole(plain(text[: MOST_CHARACTERS + 1])):
             return Extracted(whole, "whole text")
         match = _last(plain(text[-_TAIL:]))
@@ -105,7 +101,7 @@ class DateSpace(ByForm):
             day, month = self._ordered(int(match["first"]), int(match["second"]))
         else:
             month = int(match["month"]) if match["month"].isdigit() else _MONTH[match["month"].lower()]
-            day = int(match["day"]) if "day" in pattern_groups(match) else 0
+            day = int(match.groupdict().get("day") or 0)
         try:
             if not day:
                 return f"{date(year, month, 1):%Y-%m}".rjust(7, "0")
@@ -123,11 +119,6 @@ class DateSpace(ByForm):
         if first > 12:
             return first, second
         raise NotRead("day or month first? say order=dmy or order=mdy")
-
-
-def pattern_groups(match: re.Match[str]) -> set[str]:
-    """Return the names of the groups of a match's pattern."""
-    return set(match.re.groupindex)
 
 
 def _clock(text: str, at: int) -> tuple[tuple[int, int, int, str | None] | None, int]:
@@ -153,9 +144,13 @@ def _with_clock(day: date, clock: tuple[int, int, int, str | None] | None) -> st
     return f"{moment.date().isoformat()}T{shown}{'Z' if zone else ''}"
 
 
+def _of_statement(statement: Statement) -> str | None:
+    payload = plain(statement.payload)
+    return _leading(payload[:MOST_CHARACTERS]) or _last(payload)
+
+
 def _leading(payload: str) -> str | None:
     """Return the rest of a statement when it begins with a date."""
-    payload = payload[:MOST_CHARACTERS]
     lead = _LEAD.match(payload)
     start = lead.end() if lead else 0
     for pattern in _FORMS.values():

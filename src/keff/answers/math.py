@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from keff.answers.parts import notation, workers
-from keff.answers.parts.base import Extracted, fold, golds, last_match, settled, visible
+from keff.answers.parts.base import Extracted, depths, fold, golds, last_match, settled, visible
 from keff.answers.parts.notation import MEASURED, TAIL, is_words, normalise
-from keff.answers.parts.statements import Statement, plain, statements
+from keff.answers.parts.statements import Statement, plain, stated
 
 # Parts of parts that are taken apart, such as tuples in a set: a hostile text can nest more.
 DEEPEST = 4
@@ -52,12 +52,12 @@ def canonical_form(answer: str) -> str | None:
     """Return the canonical form of an answer; None if nothing is left of it.
 
     Of an answer that takes too long, the form that needs no worker; so too where the time is limited
-    (``symbolic.limited``) and over, but then it is not remembered.
+    (``workers.limited``) and over, but then it is not remembered.
     """
     try:
         return _remembered(answer)
     except workers.NoTimeError:
-        with workers.without_workers():
+        with workers.one_answer(0):
             return _sought(answer)
 
 
@@ -67,7 +67,7 @@ def _remembered(answer: str) -> str | None:
         with workers.one_answer():
             return _sought(answer)
     except workers.TooLongError:
-        with workers.without_workers():
+        with workers.one_answer(0):
             return _sought(answer)
 
 
@@ -203,12 +203,7 @@ def split(text: str, separator: str) -> list[str]:
 
 def _encloses(text: str) -> bool:
     """Return whether the first bracket closes with the last character."""
-    depth = 0
-    for i, character in enumerate(text):
-        depth += (character in "([{") - (character in ")]}")
-        if depth == 0:
-            return i == len(text) - 1
-    return False
+    return next((end for depth, end in depths(text) if depth == 0), 0) == len(text)
 
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
@@ -252,12 +247,8 @@ class MathSpace:
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, the last formula or number."""
         text = visible(text)
-        for statement in statements(text):
-            if truncated and statement.open:
-                continue
-            if expression := _expression(statement):
-                return Extracted(expression, statement.rule)
-        return None if truncated else _guess(text[-TAIL:])
+        found = stated(text, _expression, truncated=truncated)
+        return found if found or truncated else _guess(text[-TAIL:])
 
     def key(self, answer: str) -> str | None:
         """Return the canonical form; None if nothing is left of the answer."""

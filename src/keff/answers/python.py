@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from keff.answers.code import CodeSpace
 from keff.answers.literal import parse
-from keff.answers.parts.base import ByForm, Extracted, NotRead
+from keff.answers.parts.base import ByForm, Extracted, NotRead, nesting
 
 # Functions that find a name by its text: where one is called, no name can be changed safely.
 _LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
@@ -233,7 +233,6 @@ MOST_CHARACTERS = 50_000
 DEEPEST = 90
 
 _CODE = CodeSpace()
-_BRACKETS = re.compile(r"[()\[\]{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +274,8 @@ def _parsed(source: str) -> ast.Module:
     if len(source) > MOST_CHARACTERS:
         raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
     source = source.replace("\r\n", "\n")
-    if _nesting(source) > DEEPEST:
+    # What stands in strings counts too.
+    if nesting(source) > DEEPEST:
         raise NotRead(f"nested more than {DEEPEST} deep")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -288,15 +288,6 @@ def _parsed(source: str) -> ast.Module:
     if _depth(tree) > DEEPEST:
         raise NotRead(f"nested more than {DEEPEST} deep")
     return tree
-
-
-def _nesting(source: str) -> int:
-    """Return how many brackets are open at once at most; what stands in strings counts too."""
-    depth = deepest = 0
-    for bracket in _BRACKETS.finditer(source):
-        depth += 1 if bracket[0] in "([{" else -1
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _depth(tree: ast.AST) -> int:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import Any, TypeAlias
 
 import pint
 
 from keff.answers.parts import notation
 from keff.answers.parts.base import ByForm, Extracted, NotRead, fold, visible
-from keff.answers.parts.statements import plain, statements
+from keff.answers.parts.statements import Statement, plain, stated
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 300
@@ -88,20 +87,8 @@ _WORD = re.compile(
 )
 
 
-class _Quantity(Protocol):
-    """What this file uses of pint's quantities, whose own types are unknown."""
-
-    magnitude: Fraction
-    units: object
-
-    def unit_items(self) -> Iterable[tuple[str, Fraction]]: ...
-    def to_base_units(self) -> _Quantity: ...
-    def __neg__(self) -> _Quantity: ...
-    def __add__(self, other: _Quantity, /) -> _Quantity: ...
-
-
-class _Registry(Protocol):
-    def Quantity(self, amount: float | Fraction, unit: object, /) -> _Quantity: ...
+# Types of pint's quantities are unknown to type checkers.
+Quantity: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +107,20 @@ class QuantitySpace(ByForm):
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement that holds an amount; else the last amount with a unit."""
         text = visible(text)
-        for statement in statements(text):
-            if truncated and statement.open:
-                continue
-            payload = plain(statement.payload)[: 2 * MOST_CHARACTERS]
-            if amount := _amount(payload, notation.lead_in(payload)) or _last(payload):
-                return Extracted(amount, statement.rule)
-        amount = None if truncated else _last(plain(text[-_TAIL:]))
+        found = stated(text, _of_statement, truncated=truncated)
+        if found or truncated:
+            return found
+        amount = _last(plain(text[-_TAIL:]))
         return Extracted(amount, "last amount") if amount else None
 
     def form(self, answer: str) -> str:
         """Return the answer in its one form; raises NotRead."""
         return _read(answer)
+
+
+def _of_statement(statement: Statement) -> str | None:
+    payload = plain(statement.payload)[: 2 * MOST_CHARACTERS]
+    return _amount(payload, notation.lead_in(payload)) or _last(payload)
 
 
 def _amount(text: str, start: int) -> str | None:
@@ -189,7 +178,7 @@ def _read(answer: str) -> str:
         raise NotRead(f"longer than {MOST_CHARACTERS} characters")
     text = plain(fold(answer)).strip().rstrip(".")
     at = notation.lead_in(text)
-    total: _Quantity | None = None
+    total: Quantity | None = None
     while True:
         number = notation.UNSCALED.match(text, at)
         value = None if number is None else notation.value(number)
@@ -212,13 +201,13 @@ def _read(answer: str) -> str:
         at = more.end()
 
 
-def _written(total: _Quantity) -> str:
+def _written(total: Quantity) -> str:
     unit = _name(total)
     amount = notation.written(Fraction(total.magnitude))
     return f"{amount} {unit}" if unit else amount
 
 
-def _name(quantity: _Quantity) -> str:
+def _name(quantity: Quantity) -> str:
     """Return the units of a quantity as this space reads them: ``meter*second^-2``."""
     powers = dict(quantity.unit_items())
     if any(Fraction(power).denominator != 1 for power in powers.values()):
@@ -227,14 +216,14 @@ def _name(quantity: _Quantity) -> str:
     return "*".join(name if power == 1 else f"{name}^{power}" for name, power in named)
 
 
-def _base(value: Fraction, unit: str) -> _Quantity:
+def _base(value: Fraction, unit: str) -> Quantity:
     try:
         return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
     except _ERRORS as error:
         raise NotRead(f"{unit}: {type(error).__name__}") from None
 
 
-def _sum(total: _Quantity, part: _Quantity) -> _Quantity:
+def _sum(total: Quantity, part: Quantity) -> Quantity:
     if _name(total) != _name(part) or not part.magnitude >= 0:
         raise NotRead("parts of different kinds")
     return total + (part if total.magnitude >= 0 else -part)
@@ -268,10 +257,10 @@ def _pint(unit: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _registry() -> _Registry:
+def _registry() -> Any:
     # Fractions keep every conversion exact, so that equal amounts have equal keys.
-    made = cast("Callable[..., _Registry]", pint.UnitRegistry)
-    return made(non_int_type=Fraction, autoconvert_offset_to_baseunit=True)
+    registry: Any = pint.UnitRegistry
+    return registry(non_int_type=Fraction, autoconvert_offset_to_baseunit=True)
 
 
 space = QuantitySpace

@@ -12,7 +12,7 @@ from typing import Literal
 
 from keff.answers.parts import json_text, notation
 from keff.answers.parts.base import Extracted, fold, golds, settled, strip_thinking, visible
-from keff.answers.parts.statements import Statement, plain, statements
+from keff.answers.parts.statements import Statement, plain, stated
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
@@ -88,13 +88,9 @@ class TextSpace:
             document = None if truncated else _document(shown)
             return Extracted(document, "JSON") if document else None
         text = visible(text)
-        for statement in statements(text):
-            if truncated and statement.open:
-                continue
-            if span := _span(statement):
-                return Extracted(span, statement.rule)
-        if truncated:
-            return None
+        found = stated(text, _span, truncated=truncated)
+        if found or truncated:
+            return found
         line = text.rstrip()[-MOST_CHARACTERS:].rpartition("\n")[2]
         span = _trim(plain(line))
         if _ECHO.search(line):

@@ -38,7 +38,7 @@ class Space(Protocol):
     ``contract`` is the uniform final-answer instruction of the space, appended to a prompt. ``closed`` says
     whether the possible answers are known beforehand. ``key`` is idempotent, and equal keys are equal
     answers: an equivalence relation. ``gold`` is one reference answer or a list of acceptable ones. A space
-    may say ``by_key = True``: an answer is right when its key is that of an acceptable answer (``same_key``),
+    may say ``by_key = True``: an answer is right when its key is that of an acceptable answer (``ByKey``),
     so large records are scored by keys.
     """
 
@@ -79,24 +79,36 @@ class Explains(Protocol):
         ...
 
 
-class Keyed(Protocol):
-    """What has vote keys."""
+class ByKey:
+    """Base of spaces in which an answer is right when it has the key of an acceptable answer."""
+
+    __slots__ = ()
+    closed = False
 
     def key(self, answer: str) -> str | None:
         """Return the canonical vote key; None abstains."""
-        ...
+        raise NotImplementedError
+
+    def correct(self, answer: str, gold: object) -> bool:
+        """Return whether the answer has the key of an acceptable answer."""
+        key = self.key(answer)
+        return key is not None and any(key == self.key(each) for each in golds(gold))
 
 
-class SmallSpace(Keyed, Protocol):
+class SmallSpace(Protocol):
     """The least that a space of another package has."""
 
     def extract(self, text: str) -> Extracted | str | None:
         """Return the final answer as a string (or as ``Extracted``, with the rule); None abstains."""
         ...
 
+    def key(self, answer: str) -> str | None:
+        """Return the canonical vote key; None abstains."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(ByKey):
     """A small space with what it lacks: truncated text is not read, and equal keys are equal answers."""
 
     small: SmallSpace
@@ -113,10 +125,6 @@ class Completed:
         """Return the small space's key."""
         return self.small.key(answer)
 
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the keys are equal."""
-        return same_key(self, answer, gold)
-
 
 def complete(made: object, name: str) -> Space:
     """Return a whole ``Space``, from one that may have ``extract`` and ``key`` only.
@@ -129,21 +137,6 @@ def complete(made: object, name: str) -> Space:
         return cast("Space", made)
     closed, contract = bool(getattr(made, "closed", False)), str(getattr(made, "contract", ""))
     return Completed(cast("SmallSpace", made), name, closed, contract)
-
-
-class ByKey:
-    """Base of spaces in which an answer is right when it has the key of an acceptable answer."""
-
-    __slots__ = ()
-    closed = False
-
-    def key(self, answer: str) -> str | None:
-        """Return the canonical vote key; None abstains."""
-        raise NotImplementedError
-
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer has the key of an acceptable answer."""
-        return same_key(self, answer, gold)
 
 
 class NotRead(ValueError):
@@ -180,6 +173,22 @@ def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
 
 
+BRACKETS = re.compile(r"[()\[\]{}]")
+
+
+def depths(text: str, at: int = 0, tokens: re.Pattern[str] = BRACKETS) -> Iterator[tuple[int, int]]:
+    """Yield for each bracket how many are open behind it, and where it ends; no other token counts."""
+    depth = 0
+    for token in tokens.finditer(text, at):
+        depth += (token[0] in "([{") - (token[0] in ")]}")
+        yield depth, token.end()
+
+
+def nesting(text: str, tokens: re.Pattern[str] = BRACKETS) -> int:
+    """Return how many brackets are open at once at most."""
+    return max((depth for depth, _ in depths(text, 0, tokens)), default=0)
+
+
 def settled(form: Callable[[str], str], text: str) -> str:
     """Return the form of a text, taken until it no longer changes, so that the form of a form is itself.
 
@@ -197,12 +206,6 @@ def golds(gold: object) -> list[str]:
     if isinstance(gold, list | tuple | set | frozenset):
         return [str(each) for each in cast("Collection[object]", gold)]
     return [str(gold)]
-
-
-def same_key(space: Keyed, answer: str, gold: object) -> bool:
-    """Return whether the answer has the key of any acceptable answer."""
-    key = space.key(answer)
-    return key is not None and any(key == space.key(each) for each in golds(gold))
 
 
 def words(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -285,7 +288,7 @@ def strip_thinking(text: str) -> str:
     # Servers that strip the marks of harmony leave the names of its channels, glued to the text.
     if text.startswith("analysis") and (text[8:9].isupper() or "assistantfinal" in text):
         return text.partition("assistantfinal")[2]
-    if not _may_think(text):
+    if not any(word in text for word in ("think", "thought", "reasoning>", "THINK]")):
         return text
     kept: list[str] = []
     start, thinking = 0, False
@@ -300,10 +303,6 @@ def strip_thinking(text: str) -> str:
     if not thinking:
         kept.append(text[start:])
     return "".join(kept)
-
-
-def _may_think(text: str) -> bool:
-    return "think" in text or "thought" in text or "reasoning>" in text or "THINK]" in text
 
 
 def _final_channel(text: str) -> str:

@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DecimalException
 from functools import lru_cache
 from typing import Final, NoReturn, cast
 
-from keff.answers.parts.base import MARK, NotRead, fences
+from keff.answers.parts.base import MARK, NotRead, depths, fences, nesting
 from keff.errors import TaskError
 from keff.narrow import fields, is_array, is_object
 
@@ -24,6 +24,10 @@ DEEPEST = 100
 MOST_CHARACTERS = 1_000_000
 # Longer numbers would take quadratic time to convert.
 MOST_DIGITS = 400
+# Numbers are written out about as far as a float reaches, others as 12e400: 1e999999 would fill the memory.
+MOST_PLACES = 300
+# Decimals without rounding.
+_EXACT = Context(MOST_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 # Members of a JSON reply that hold the answer.
 ANSWER_MEMBERS = ("answer", "final_answer", "final answer")
@@ -140,16 +144,8 @@ def _without_fence(text: str) -> str:
 
 def _depth(text: str) -> int:
     """Return how deep brackets nest; an upper bound where they are few."""
-    depth = text.count("[") + text.count("{")
-    if depth <= DEEPEST:
-        return depth
-    depth = deepest = 0
-    for token in BRACKET.finditer(text):
-        first = token[0][0]
-        if first != '"':
-            depth += 1 if first in "{[" else -1
-            deepest = max(deepest, depth)
-    return deepest
+    most = text.count("[") + text.count("{")
+    return most if most <= DEEPEST else nesting(text, BRACKET)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -168,34 +164,16 @@ def _constant(name: str) -> NoReturn:
 def _number(text: str) -> Number:
     if len(text) > MOST_DIGITS:
         raise NotRead(f"a number of more than {MOST_DIGITS} characters")
-    if "e" in text or "E" in text:
-        text = _without_exponent(text)
-    elif "." in text:
-        text = text.rstrip("0").removesuffix(".")
-    return Number("0" if text == "-0" else text)
-
-
-def _without_exponent(text: str) -> str:
+    if text.isdigit() and len(text) < MOST_PLACES:
+        return Number(text)
     try:
-        sign, digits, exponent = Decimal(text).as_tuple()
-    except InvalidOperation:
+        number = _EXACT.create_decimal(text).normalize(_EXACT) or Decimal(0)
+    except DecimalException:
         raise NotRead("a number that is out of range") from None
-    written = "".join(map(str, digits)).lstrip("0")
-    if not written or not isinstance(exponent, int):
-        return "0"
-    stripped = written.rstrip("0")
-    return ("-" if sign else "") + _scaled(stripped, exponent + len(written) - len(stripped))
-
-
-def _scaled(digits: str, exponent: int) -> str:
-    """Write digits * 10^exponent: plainly while that is short, else as 12e400."""
-    # About the range of a float; 1e999999 written out would fill the memory.
-    if exponent >= 0 and len(digits) + exponent < 300:
-        return digits + "0" * exponent
-    if exponent < 0 and -exponent < 300:
-        whole, rest = digits[:exponent] or "0", digits[exponent:].rjust(-exponent, "0")
-        return f"{whole}.{rest}"
-    return f"{digits}e{exponent}"
+    exponent = int(number.as_tuple().exponent)
+    if exponent == 0 or max(number.adjusted() + 1, -exponent) < MOST_PLACES:
+        return Number(f"{number:f}")
+    return Number(f"{number.scaleb(-exponent, _EXACT):f}e{exponent}")
 
 
 def _string(text: str) -> str:
@@ -385,12 +363,4 @@ def _fence_after(text: str, at: int) -> int:
 
 def _partner(text: str, begin: int) -> int:
     """Return the end of the bracket that opens at ``begin``; 0 when it does not close."""
-    depth = 0
-    for token in BRACKET.finditer(text, begin):
-        first = token[0][0]
-        if first == '"':
-            continue
-        depth += 1 if first in "{[" else -1
-        if depth == 0:
-            return token.end()
-    return 0
+    return next((end for depth, end in depths(text, begin, BRACKET) if depth == 0), 0)

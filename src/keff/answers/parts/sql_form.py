@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from keff.answers.parts.base import MOST_ROUNDS, NotRead
+from keff.answers.parts.base import MOST_ROUNDS, NotRead, nesting
 
 # The base class of sqlglot's nodes is named otherwise from version to version.
 Tree: TypeAlias = Any
@@ -107,7 +107,7 @@ def _once(text: str, dialect: str) -> tuple[str, int]:
 def _parsed(text: str, dialect: str) -> list[Tree]:
     if len(text) > MOST_CHARACTERS:
         raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
-    if _nesting(text) > DEEPEST:
+    if nesting(text, _QUOTED) > DEEPEST:
         raise NotRead(f"nested more than {DEEPEST} deep")
     try:
         trees = [tree for tree in sqlglot.parse(text, read=dialect or None) if tree is not None]
@@ -122,14 +122,6 @@ def _parsed(text: str, dialect: str) -> list[Tree]:
     if any(_height(tree) > HIGHEST for tree in trees):
         raise NotRead("too long a chain of operators")
     return trees
-
-
-def _nesting(text: str) -> int:
-    depth = deepest = 0
-    for token in _QUOTED.finditer(text):
-        depth += (token[0] == "(") - (token[0] == ")")
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _height(tree: Tree) -> int:

@@ -8,8 +8,10 @@ and read in a bounded window, so the time is linear in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
+
+from keff.answers.parts.base import Extracted
 
 # 60 characters a side: a fraction that is an answer is short, and the search for a brace is bounded.
 _FRACTION = re.compile(
@@ -138,6 +140,17 @@ def statements(text: str) -> Iterator[Statement]:
             yield statement
         if (before := lower.rfind(word, 0, at)) >= 0:
             places[word] = before
+
+
+def stated(text: str, read: Callable[[Statement], str | None], *, truncated: bool) -> Extracted | None:
+    """Return what ``read`` finds in the last statement that holds an answer; None where none does.
+
+    Of truncated text a statement that runs up to its end may have lost a part, and is not read.
+    """
+    for statement in statements(text):
+        if not (truncated and statement.open) and (answer := read(statement)):
+            return Extracted(answer, statement.rule)
+    return None
 
 
 def _line(text: str, at: int) -> tuple[str, bool]:

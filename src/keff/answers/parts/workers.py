@@ -178,8 +178,8 @@ class Limit:
 
 
 _limit: ContextVar[Limit | None] = ContextVar("limit", default=None)
-_alone: ContextVar[bool] = ContextVar("alone", default=False)
-_spent: ContextVar[list[float] | None] = ContextVar("spent", default=None)
+# Processor seconds that are left to one answer, counted down in place; set by ``one_answer``.
+_left: ContextVar[list[float]] = ContextVar("left")
 
 
 @contextmanager
@@ -197,16 +197,6 @@ def limited(seconds: float) -> Generator[Limit]:
         _limit.reset(token)
 
 
-@contextmanager
-def without_workers() -> Generator[None]:
-    """Find no form by a worker."""
-    token = _alone.set(True)
-    try:
-        yield
-    finally:
-        _alone.reset(token)
-
-
 class NoTimeError(Exception):
     """There is no time to look for a form, which says nothing about the string: not remembered."""
 
@@ -216,13 +206,13 @@ class TooLongError(Exception):
 
 
 @contextmanager
-def one_answer() -> Generator[None]:
-    """Count the processor time that workers take for the parts of one answer."""
-    token = _spent.set([0.0])
+def one_answer(seconds: float = ANSWER_SECONDS) -> Generator[None]:
+    """Give workers so much processor time for the parts of one answer; at 0 none is asked."""
+    token = _left.set([seconds])
     try:
         yield
     finally:
-        _spent.reset(token)
+        _left.reset(token)
 
 
 def warm(workers: int) -> None:
@@ -237,14 +227,13 @@ def canonical(text: str) -> str | None:
     None without the extra, or unparsable. Raises NoTimeError where the time is limited and over, and
     TooLongError where the worker overran, or the parts of the answer took too long together.
     """
-    if _alone.get() or not available() or len(text) > MOST_CHARACTERS:
+    left = _left.get()
+    if left[0] <= 0 or not available() or len(text) > MOST_CHARACTERS:
         return None
     form, seconds = sought(text)
-    spent = _spent.get()
-    if spent is not None:
-        spent[0] += seconds
-        if spent[0] > ANSWER_SECONDS:
-            raise TooLongError
+    left[0] -= seconds
+    if left[0] < 0:
+        raise TooLongError
     return form
 
 
@@ -288,7 +277,7 @@ def caller(stamp: Stamp) -> FunctionCaller:
         raise TaskError("answer space key: name your function with --answer-key FILE.py:function")
     code = _TRUSTED.get(stamp.sha256)
     if code is not None and code.function == stamp.name.rpartition(":")[2]:
-        return _caller(code)
+        return _caller_of(code)
     if _TRUSTED:
         given = ", ".join(f"{each.stamp.name} ({each.stamp.sha256[:12]})" for each in _TRUSTED.values())
         raise TaskError(
@@ -313,11 +302,6 @@ def settle(given: str | None, recorded: str | None) -> str | None:
     mine, theirs = (json.loads(spec.removeprefix(_KEY)) for spec in (given, recorded))
     caller(Stamp(str(theirs.get("code", "")), str(theirs.get("sha256", ""))))
     return given if mine.get("inner", theirs.get("inner")) != theirs.get("inner") else None
-
-
-@lru_cache(maxsize=16)
-def _caller(code: UserCode) -> FunctionCaller:
-    return FunctionCaller(code)
 
 
 class FunctionCaller:
@@ -346,3 +330,7 @@ class FunctionCaller:
         self._overruns = 0
         reply = narrow.fields(said)
         return narrow.text(reply.get("key")), narrow.text(reply.get("error"))
+
+
+# One process for one function, however often its space is made.
+_caller_of = lru_cache(maxsize=16)(FunctionCaller)
