@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
@@ -93,52 +94,68 @@ class Policy(Protocol):
         ...
 
 
-@runtime_checkable
-class Fittable(Protocol):
+class Capability(metaclass=ABCMeta):  # noqa: B024
+    """What some policies can do besides, known by what their class has: none needs to inherit it.
+
+    ``isinstance`` of a runtime protocol would look up every attribute at every call (Python 3.11), which
+    took a twentieth of an analysis; of an abstract class it is remembered by class.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        """Return whether a class has all that a capability names."""
+        if Capability not in cls.__bases__:
+            return NotImplemented
+        return all(hasattr(other, name) for name in vars(cls) if not name.startswith("_"))
+
+
+class Fittable(Capability):
     """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide (``fitted``)."""
 
     @property
+    @abstractmethod
     def fitted(self) -> bool:
         """Whether it is fitted, or needs no fit."""
         ...
 
+    @abstractmethod
     def fit(self, pilot: Votes) -> Policy:
         """Return the fitted policy, whose spec carries all that was fitted."""
         ...
 
 
-@runtime_checkable
-class Branching(Protocol):
+class Branching(Capability):
     """A policy that draws from several branches: each ``Sample`` names the branch of every path."""
 
     @property
+    @abstractmethod
     def branches(self) -> tuple[str, ...]:
         """The branches that it may ask, in the order of their first use."""
         ...
 
 
-@runtime_checkable
-class Vectorised(Protocol):
+class Vectorised(Capability):
     """A policy that decides on many orders of drawing at once; replay calls ``decide`` on the others."""
 
+    @abstractmethod
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop."""
         ...
 
 
-@runtime_checkable
-class Weighting(Protocol):
+class Weighting(Capability):
     """A policy whose vote is not one path, one vote."""
 
+    @abstractmethod
     def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
         """Return the weight of each path [n, R, cap] when the draws stop after ``stop`` [n, R] paths."""
         ...
 
 
-@runtime_checkable
-class Everywhere(Protocol):
+class Everywhere(Capability):
     """A vectorised policy whose ``ahead`` holds only up to the first stop of each order."""
 
+    @abstractmethod
     def everywhere(self, draws: Draws) -> NDArray[Any]:
         """Return what ``decide`` says after each prefix, past earlier stops too [n, R, cap + 1]."""
         ...

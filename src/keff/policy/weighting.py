@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.spec import PolicySpec
-from keff.policy.view import Fittable, Need, Policy, Sample, Stop, Vectorised, View, Weighting
+from keff.policy.view import Capability, Fittable, Need, Policy, Sample, Stop, Vectorised, View, Weighting
 from keff.records import Logprobs, stable_hash
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
@@ -123,10 +124,10 @@ class ConfidenceVote(Over):
         return raw * (np.arange(draws.cap) < stop[..., None])
 
 
-@runtime_checkable
-class Answering(Protocol):
+class Answering(Capability):
     """A policy whose answer on many orders of drawing is not that of one path, one vote."""
 
+    @abstractmethod
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
         """Return the answer [n, R] after ``stop`` [n, R] paths, and its credit where labels are known."""
         ...
@@ -181,14 +182,15 @@ class Calibrated:
         return draws.weighed(self.confidence, known)
 
 
-@runtime_checkable
-class Bounded(Protocol):
+class Bounded(Capability):
     """A rule of the number of paths and the two largest sums of votes, which need not be whole."""
 
+    @abstractmethod
     def bound(self, n: Any, v1: Any, v2: Any, most: float) -> Any:
         """Return where the rule is satisfied; ``most`` is the largest weight of one vote."""
         ...
 
+    @abstractmethod
     def certainty(self, v1: float, v2: float) -> float | None:
         """Return how sure the rule is of its leader; None where it only counts."""
         ...
