@@ -26,6 +26,9 @@ LEAST_QUESTIONS = 5
 # Questions shown as examples, and characters of a key: what a terminal can show.
 EXAMPLES, LONGEST_KEY = 5, 200
 
+# Questions whose answers say whether a record is one of JSON: others are not read again for its fields.
+FIRST_QUESTIONS = 20
+
 # Questions that are looked at for fields of JSON, and fields that are named with the reason.
 MOST_QUESTIONS, MOST_NAMED = 200, 5
 
@@ -81,16 +84,9 @@ def notes(matching: Matching | None) -> Iterator[Note]:
 
 def field_notes(ballot: Ballot) -> Iterator[Note]:
     """Yield which members of JSON answers can vote, where some are written anew in every answer."""
-    questions = [
-        [answer for answer in question.answers if answer] for question in ballot.questions[:MOST_QUESTIONS]
-    ]
-    given = Counter(answer for question in questions for answer in question)
-    json = sum(
-        times for answer, times in given.items() if is_document(answer) or only_object(answer) is not None
-    )
-    if "fields" in ballot.reading.space or 2 * json <= given.total():
+    if "fields" in ballot.reading.space or not _mostly_json(_answers(ballot, FIRST_QUESTIONS)):
         return
-    voting = proposed_fields(questions)
+    voting = proposed_fields(_answers(ballot, MOST_QUESTIONS))
     left_out = "; ".join(
         f"{name} ({why})" for name, why in list(voting.left_out.items())[:MOST_NAMED] if name
     )
@@ -103,6 +99,18 @@ def field_notes(ballot: Ballot) -> Iterator[Note]:
         text = f"the answers are JSON: of their fields {kept} can be voted on, others cannot: {left_out}"
         text = f"{text}; read them so with --answer-space {quote(voting.space)}"
     yield Note("json_fields", text)
+
+
+def _answers(ballot: Ballot, most: int) -> list[list[str]]:
+    return [[answer for answer in question.answers if answer] for question in ballot.questions[:most]]
+
+
+def _mostly_json(questions: list[list[str]]) -> bool:
+    given = Counter(answer for question in questions for answer in question)
+    json = (
+        times for answer, times in given.items() if is_document(answer) or only_object(answer) is not None
+    )
+    return 2 * sum(json) > given.total()
 
 
 def told(matching: Matching | None) -> Iterator[str]:

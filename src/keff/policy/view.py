@@ -110,13 +110,12 @@ class Capability(metaclass=ABCMeta):  # noqa: B024
 
 
 class Fittable(Capability):
-    """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide (``fitted``)."""
+    """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide.
 
-    @property
-    @abstractmethod
-    def fitted(self) -> bool:
-        """Whether it is fitted, or needs no fit."""
-        ...
+    ``fitted`` says whether it is fitted, or needs no fit.
+    """
+
+    fitted: bool
 
     @abstractmethod
     def fit(self, pilot: Votes) -> Policy:
