@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError, PluginError
 from keff.records import AnswerSpace, Note
-from keff.sampling.integrity import Integrity
-from keff.usercode import Stamp
+
+if TYPE_CHECKING:
+    from keff.sampling.integrity import Integrity
+    from keff.usercode import Stamp
 
 Form = Literal["answers", "completions", "scores"]
 
@@ -85,7 +87,7 @@ class LogInfo:
     model: str | None = None
     config: Mapping[str, object] | None = None
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    code: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp])
+    code: Mapping[str, Stamp] = field(default_factory=dict[str, "Stamp"])
     integrity: Integrity | None = None
     stopped: bool = False
     scored: bool = False

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
-from html import escape
 from pathlib import PurePath
 from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias, cast
@@ -83,6 +82,8 @@ class Finding(Result):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows; text that came from a record is escaped."""
+        from html import escape
+
         head, *body = self.rows()
         titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
         lines = ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body]

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from keff.cli import COMMANDS, module_of, overview, summary
-from keff.cli._start import UNUSED, as_given, only_compiled, postpone
+from keff.cli._start import UNUSED, as_given, only_compiled, postpone, without_docstrings
 from keff.errors import UsageError
 
 # click, whose UsageError this is, comes with typer: in newer versions as a part of it.
@@ -102,6 +102,7 @@ def build(arguments: list[str]) -> typer.Typer:
     for command in shown:
         function: Callable[..., None] = _stub
         if command == named:
+            without_docstrings()
             postpone(UNUSED)
             if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
                 only_compiled()

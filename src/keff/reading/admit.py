@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -112,6 +111,8 @@ def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
     the same ones. Half of what is free at the start is left for the votes. It is said at once, by the logger
     ``keff``, and with the size of the sample in a note.
     """
+    import logging
+
     held: list[Question] = []
     number, share, most, free = 0, 1.0, 0, memory_left()
     for number, question in enumerate(questions, 1):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError
@@ -20,7 +21,9 @@ from keff.reading.branches import branch_names, names_in, numbered, split, with_
 from keff.reading.bulk import ballot_of_parts, bulk_ballot
 from keff.records import Note
 from keff.stats.voting.alike import LARGE
-from keff.task import Task
+
+if TYPE_CHECKING:
+    from keff.task import Task
 
 LABELS = tuple("ABCDEFGHIJ")
 
