@@ -24,10 +24,10 @@ export UV_SYSTEM_CERTS := 1
 install = $(BIN)/uv pip install -q --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install -q $(2)
 
 # Tests run side by side already: threads of BLAS and torch would wait for each other.
-quick suite coverage integration: export OMP_NUM_THREADS = 1
+quick-tests suite coverage integration: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test suite check coverage test-integration integration real-logs bench new docs clean
+.PHONY: help demo quick quick-tests types-of-changes test suite lint check coverage test-integration integration real-logs bench new docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,13 +38,14 @@ demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths a
 # Types are checked only where this change touches src: the whole tree takes half a minute, and `make test` has it.
 # Property tests draw a quarter of their examples; `make test` draws all.
 quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed files, layers, the quick tests
-	@$(BIN)/python scripts/house.py
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory -j 2 quick-tests lint types-of-changes
+
+quick-tests: $(VENV)/ready-light
+	@KEFF_EXAMPLES=.25 $(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
+
+types-of-changes: $(VENV)/ready-light
 	@{ git diff --name-only --diff-filter=d HEAD -- 'src/*.py'; git ls-files -o --exclude-standard -- 'src/*.py'; } \
 		| xargs -r $(BIN)/pyright
-	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
-	@KEFF_EXAMPLES=.25 $(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
 
 # Types take half a minute of one core, beside the tests.
 test: $(VENV)/ready-light  ## lint, types, layers and the test suite
@@ -53,12 +54,14 @@ test: $(VENV)/ready-light  ## lint, types, layers and the test suite
 suite: $(VENV)/ready-light
 	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" $(ARGS)
 
-check: $(VENV)/ready-light
+lint: $(VENV)/ready-light
 	@$(BIN)/python scripts/house.py
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
+
+check: lint
 	@$(BIN)/pyright
-	@$(BIN)/lint-imports --no-cache
 
 test-integration: $(VENV)/ready-all $(CLIENTS)/ready $(TOOLS)/ready  ## torch, Ray, foreign clients and the tools that write logs (installs them)
 	@$(MAKE) --no-print-directory -j 2 integration real-logs

@@ -130,6 +130,7 @@ def test_drawing_ahead_stops_where_one_path_at_a_time_does(spec: str, votes: lis
     assert stop_of(spec, votes)[0] == one_by_one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
     rng = np.random.default_rng(11)

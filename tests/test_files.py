@@ -29,6 +29,7 @@ def full(_: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -90,6 +91,7 @@ def test_links_rights_and_what_is_no_plain_file_stay(tmp_path: Path) -> None:
     assert missing.value.filename == str(tmp_path / "nowhere" / "plan.json")
 
 
+@pytest.mark.slow
 def test_nothing_in_keff_writes_a_file_in_place() -> None:
     """Only drafts are opened for writing; what grows line by line is appended to."""
     writes = re.compile(r"(\w+)\.(?:write_text|write_bytes)\(|(\w+)\.open\(\"w")

@@ -133,6 +133,7 @@ def test_arms_within_one_run_are_chosen_by_slot(tmp_path: Path) -> None:
         open_arm(f"{file}#9")
 
 
+@pytest.mark.slow
 def test_the_audit_names_failing_slots_and_unequal_difficulty(tmp_path: Path) -> None:
     sc = open_record(arm(tmp_path, "sc", 0.7, n=400))
     failing = compare(sc, open_record(arm(tmp_path, "pt", 0.7, n=400, k=8, slots=True, silent=0.3)), QUICK)

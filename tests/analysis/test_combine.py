@@ -63,6 +63,7 @@ def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() 
     assert even.weights == pytest.approx([0.25] * 4)
 
 
+@pytest.mark.slow
 def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) -> None:
     """Three slots: sure paths are right, and the hidden states of the first slot have the least noise."""
     rng = np.random.default_rng(2)

@@ -101,6 +101,7 @@ def test_reliability_points_lie_near_the_diagonal() -> None:
     assert max(abs(point.chance - point.right) for point in found.reliability) < 0.12
 
 
+@pytest.mark.slow
 def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
     (few,) = decide(scored(8, n=12, lift=0.0), Aim()).confidences
     (many,) = decide(scored(8, n=600, lift=0.0), Aim()).confidences
@@ -108,6 +109,7 @@ def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
     assert many.pays is False and "carry nothing here" in many.sentence(several=False)
 
 
+@pytest.mark.slow
 def test_beyond_the_record_only_the_auc_is_said() -> None:
     (found,) = decide(scored(9), Aim(), now="16").confidences
     assert found.gain_at_equal_cost is None and found.reliability

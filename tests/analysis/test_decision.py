@@ -171,6 +171,7 @@ def test_many_decisions_from_recorded_pilots_never_contradict_themselves() -> No
     many(20, examples(300), real_pilot)
 
 
+@pytest.mark.slow
 def test_rules_are_replayed_as_all_orders_of_the_paths_say() -> None:
     answers = np.array([[0, 1, 0, 2, 0], [0, 0, 0, 1, -1], [2, 1, 0, 1, 1]])
     votes = Votes(answers, (answers == 0).astype(int))
@@ -238,6 +239,7 @@ def test_the_limits_of_the_gain_hold_what_the_pilot_alone_shows() -> None:
     assert np.mean(held) >= 0.85  # 40 pilots: 95% are 38, and 34 or fewer come in 2% of runs
 
 
+@pytest.mark.slow
 def test_the_posterior_joins_what_was_measured_with_what_is_usual() -> None:
     """With many questions the measured loss rules; with few, B lies between it and the price of the flips."""
     rng = np.random.default_rng(5)
@@ -303,6 +305,7 @@ def test_where_there_is_nothing_to_decide_one_line_says_what_to_do() -> None:
         assert decision.policy in ("curtailed:cap=8", "fixed:1")
 
 
+@pytest.mark.slow
 def test_pilots_without_any_difference_claim_nothing() -> None:
     equal = decide(same(60, [[0] * 8]), Aim()).decision
     assert equal.verdict == "ask once" and equal.policy == "fixed:1"
@@ -314,6 +317,7 @@ def test_pilots_without_any_difference_claim_nothing() -> None:
     assert points is not None and points.value <= 1e-9
 
 
+@pytest.mark.slow
 def test_a_vote_that_hurts_is_not_recommended_and_one_that_helps_is() -> None:
     hurts = same(80, [[0, 0, 0, 1, 1, 1, 1, 1]])
     decision = decide(hurts, Aim()).decision
@@ -328,6 +332,7 @@ def test_a_vote_that_hurts_is_not_recommended_and_one_that_helps_is() -> None:
     assert split.verdict == "vote"
 
 
+@pytest.mark.slow
 def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> None:
     """Coins must speak for a vote by 1.5 standard errors; where paths seldom differ, by less."""
     rng = np.random.default_rng(4)
@@ -360,6 +365,7 @@ def test_budgets_hold_for_new_questions_and_dollars_of_paths_are_counted() -> No
         assert np.quantile(drawn, 0.9) <= budget + 1e-9
 
 
+@pytest.mark.slow
 def test_what_lies_beyond_the_record_is_predicted_and_wider() -> None:
     rng = np.random.default_rng(11)
     answers = np.where(rng.random((60, 8)) < rng.beta(2, 1, (60, 1)), 0, rng.integers(1, 4, (60, 8)))

@@ -45,6 +45,7 @@ def record(folder: Path, rows: int = 12, paths: int = 4, form: str = "{}") -> Pa
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["{}", "Here you are:\n```json\n{}\n```\nDone."])
 def test_analyze_proposes_the_fields_and_their_space_is_one_vote_per_answer(
     tmp_path: Path, form: str
@@ -133,6 +134,7 @@ async def said(text: str, spec: str) -> str | None:
     return (await self_consistency(client, "?", "fixed:1", space=spec, model="m")).keys[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPACES)
 def test_one_text_has_one_key_in_pilot_replay_library_and_gateway(spec: str, tmp_path: Path) -> None:
     """Whatever the reply is, JSON too: the gateway reads it as the space does, however it was asked for."""

@@ -124,6 +124,7 @@ GOLDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name", "gold_of"), GOLDS, ids=[file for file, *_ in GOLDS])
 def test_every_benchmark_gold_passes_its_own_scorer(shared: Path, file: str, name: Any, gold_of: Any) -> None:
     for row in rows(shared / "data" / "benchmarks" / f"{file}.jsonl", 1000):

@@ -83,6 +83,7 @@ def test_what_says_something_else_has_another_key(spec: str, forms: list[str]) -
         assert each.key(one) != each.key(other), (one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "forms"), cases(TOGETHER))
 def test_what_says_the_same_has_one_key(spec: str, forms: list[str]) -> None:
     if spec == "math":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def outcomes(source: str) -> list[str]:
     return ["object" if "<" in each else each for each in found]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_a_program_and_its_keys_do_the_same(rng: random.Random) -> None:

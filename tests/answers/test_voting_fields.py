@@ -196,6 +196,7 @@ NODES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
 @given(schema=NODES, answers=st.lists(NODES.map(json.dumps) | st.text(max_size=8), max_size=5))
 def test_any_schema_and_any_answers_are_survived(schema: object, answers: list[str]) -> None:

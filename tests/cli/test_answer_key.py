@@ -65,6 +65,7 @@ def test_the_function_keys_answers_and_never_ends_a_reading(file: Path) -> None:
     assert space.correct("x one", ["two", "y ONE"])
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_abstains_and_then_ends_in_one_line(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

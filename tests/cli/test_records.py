@@ -108,6 +108,7 @@ def test_reproduce_does_what_it_can_and_says_what_is_missing(tmp_path: Path) -> 
     assert (tmp_path / "out" / "table4.tex").read_text().count(r"\label{tab:table4}") == 1
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
     series = records.SERIES[0]
     rows = series_rows(series, Truth(0.79, 0.59, trace=5), np.random.default_rng(0))

@@ -107,6 +107,7 @@ def test_wrong_answers_have_a_favourite() -> None:
     assert texts.most_common(1)[0][1] / 2000 == pytest.approx(12 / 25, abs=0.05)
 
 
+@pytest.mark.slow
 def test_failures_come_at_the_chosen_rate_and_pass_when_tried_again() -> None:
     made = engine(fail=0.3)
     failed = [item for item in range(400) if not _works(made, item)]

@@ -55,6 +55,7 @@ ODD_ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_odd_answers_of_the_upstream_become_valid_json_and_no_absurd_count() -> None:
     now: list[dict[str, Any]] = [{}]
     price = Price(prompt=1, output=1)
@@ -100,6 +101,7 @@ UNUSABLE: dict[str, Callable[[], Iterable[bytes]]] = {
 }
 
 
+@pytest.mark.slow
 def test_unusable_answers_are_a_502() -> None:
     now: list[Callable[[], Iterable[bytes]]] = [given]
     with raw_server(lambda *_: now[0]()) as url, gateway(url, options=Options(replacements=0)) as rig:

@@ -53,6 +53,7 @@ def alarmed(truth: tuple[float, float], seed: int, requests: int) -> bool:
     return any(monitor.alarms.values())
 
 
+@pytest.mark.slow
 def test_big_drifts_are_found_in_three_times_the_median_delay() -> None:
     assert sum(alarmed(BIG, seed, 3 * MEDIAN_DELAY) for seed in range(20)) >= 16
 

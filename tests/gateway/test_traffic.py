@@ -55,6 +55,7 @@ def get(rig: Rig, path: str, **options: Any) -> httpx2.Response:
 JSON = {"accept": "application/json"}
 
 
+@pytest.mark.slow
 def test_the_first_voted_requests_are_the_profile_and_survive_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_a_certificate_of_the_operator_s_own_is_trusted(tmp_path: Path) -> None:
             assert rig.post().status_code == 502
 
 
+@pytest.mark.slow
 def test_a_certificate_that_cannot_be_trusted_is_never_talked_to(tmp_path: Path) -> None:
     with secure(tmp_path) as url, gateway(url, planless=True, key="secret") as rig:
         for more in ({}, {"stream": True, "keff": {"k": 1}}):
@@ -116,6 +117,7 @@ def test_a_certificate_that_cannot_be_trusted_is_never_talked_to(tmp_path: Path)
         assert "secret" not in passed.text
 
 
+@pytest.mark.slow
 def test_http_where_tls_is_spoken_and_the_other_way_round_are_502(tmp_path: Path) -> None:
     once = Options(replacements=1)
     with secure(tmp_path) as url, gateway(url.replace("https", "http"), planless=True, options=once) as rig:

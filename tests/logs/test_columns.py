@@ -50,6 +50,7 @@ def check(record: Record) -> None:
     assert record.ballot.votes.tokens.tolist() == [[5, 6, 7]] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_obvious_names_are_found_and_said(tmp_path: Path, kind: str) -> None:
     record = open_record(written(tmp_path, kind))
@@ -198,6 +199,7 @@ def test_frames_of_pandas_with_missing_answers(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_frames_of_polars(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(ROWS)

@@ -14,6 +14,7 @@ SLOW = {"lm_eval": 16, "run": 36}
 """Formats of which one file takes long: a task is loaded, or a folder is written."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", log_bases.FORMATS)
 def test_mutated_logs_are_refused_or_read_as_they_were(name: str, tmp_path: Path) -> None:
     if name in log_bases.NEEDS_ARROW:

@@ -77,6 +77,7 @@ def test_examples_drawn_anew_are_prompts_of_their_own(tmp_path: Path) -> None:
     assert record.ballot.questions[0].slots == (0, 0, 1, 1)
 
 
+@pytest.mark.slow
 def test_the_task_of_the_folder_reads_the_completions(tmp_path: Path) -> None:
     file = log(tmp_path, [state(i, ["#### 2", "#### 4"]) for i in (1, 2)], "gsm:model=toy_m")
     (record,) = open_records(file)

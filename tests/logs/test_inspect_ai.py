@@ -189,6 +189,7 @@ def test_epochs_of_one_question_are_bounded_together(monkeypatch: pytest.MonkeyP
         open_record(EVAL)
 
 
+@pytest.mark.slow
 def test_a_member_of_a_suspicious_ratio_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     bomb = b'{"eval": {"task": "' + b"0" * (64 * 2**20) + b'"}}'
     file = pack(tmp_path / "log.eval", {"header.json": bomb})

@@ -123,6 +123,7 @@ def test_a_run_that_a_policy_stopped_is_read_question_by_question(tmp_path: Path
     assert RunLog().bulk(sampled(tmp_path, order)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column"),
     [("items", "meta"), ("items", "gold"), ("items", "cluster"), ("paths", "tokens"), ("paths", "item")],

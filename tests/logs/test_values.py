@@ -36,6 +36,7 @@ def outcome(convert: Callable[[object], object], values: Sequence[object]) -> st
         return str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(USUAL | VALUES, st.sampled_from([optional_text, count, truth]))
 @example([MOST_COUNT, MOST_COUNT + 1], count)

@@ -122,6 +122,7 @@ def test_adaptive_k_is_eq_12_on_the_first_four_paths() -> None:
     assert row["gap_lo"] < gap < row["gap_hi"]
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_vote_gap_is_the_cluster_bootstrap() -> None:
     lo, hi = vote_gap(SAMPLE.votes, 6, 20_000, np.random.default_rng(1))
     y, own = SAMPLE.votes.scored(), SAMPLE.votes.cluster_ids
@@ -159,6 +160,7 @@ def test_the_held_out_test_is_the_published_protocol() -> None:
     assert rows[-1]["mv"] == pytest.approx(vote(y, 32).mean(), abs=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_pilot_draws_keep_all_seeds_of_an_instance_together() -> None:
     draws = pilot_draws(SAMPLE.votes, 25, 4000, np.random.default_rng(4))
     y, own = SAMPLE.votes.scored()[:, :4], SAMPLE.votes.cluster_ids

@@ -93,6 +93,7 @@ def cells() -> list[MatrixCell]:
     ]
 
 
+@pytest.mark.slow
 def test_tables_average_valid_cells(cells: list[MatrixCell]) -> None:
     row = next(row for row in table3(cells) if row["benchmark"] == "GSM8K")
     own = [one.numbers for one in cells if one.numbers.benchmark == "GSM8K"]

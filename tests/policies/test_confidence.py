@@ -112,6 +112,7 @@ def scored(seed: int = 0, n: int = 300, k: int = 8) -> tuple[Votes, np.ndarray]:
     return Votes(answers=answers, correct=right), right + 0.7 * rng.normal(size=(n, k))
 
 
+@pytest.mark.slow
 def test_a_replay_calibrates_on_other_questions_and_reads_named_confidences() -> None:
     votes, score = scored()
     votes = Votes(votes.answers, votes.correct, confidences=np.zeros_like(score), named={"judge": score})

@@ -172,6 +172,7 @@ def test_a_table_of_paths_gives_by_columns_what_its_questions_give(
         as_expected(path, opening, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_plain_table_is_read_by_columns(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"log.{kind}"

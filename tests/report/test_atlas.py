@@ -81,6 +81,7 @@ def test_a_line_says_what_the_analysis_says(tmp_path: Path) -> None:
     assert entry.tokens_saved.lo < entry.tokens_saved.value < entry.tokens_saved.hi
 
 
+@pytest.mark.slow
 def test_fewer_than_eight_paths_are_their_own_reference(tmp_path: Path) -> None:
     entry = line(write_log(tmp_path / "log.jsonl", 60, 5))
     assert entry.vote is not None
@@ -111,6 +112,7 @@ def test_files_are_the_same_bytes_in_any_order_and_are_read_back(tmp_path: Path)
     assert len(again.added({}, [one]).entries) == 2
 
 
+@pytest.mark.slow
 def test_names_are_neither_formulas_nor_markup(tmp_path: Path) -> None:
     atlas = EMPTY.added({}, [line(write_log(tmp_path / "log.jsonl", 40, 8), NAME)])
     entry = replace(atlas.entries[0], model=NAME)

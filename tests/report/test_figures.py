@@ -86,6 +86,7 @@ def test_a_figure_fits_its_column_unscaled_with_type_of_seven_points(
     assert b"LiberationSans" in pdf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_specification_is_valid_vega_lite(name: str) -> None:
     alt = pytest.importorskip("altair")

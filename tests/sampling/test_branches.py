@@ -20,6 +20,7 @@ from keff.sampling.store import Run
 from keff.task import select
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 @given(
     small=st.lists(votes, min_size=3, max_size=3),

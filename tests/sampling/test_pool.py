@@ -85,6 +85,7 @@ def test_one_start_draws_every_cell_as_its_own_run_would(tmp_path: Path) -> None
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_stops_no_other_and_a_dead_engine_stops_at_the_third(tmp_path: Path) -> None:
     stub = Stub(refuses="cell 1:")
     outcomes = asyncio.run(draw_all(stub, jobs(tmp_path, 4, stub)))

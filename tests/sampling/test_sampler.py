@@ -185,6 +185,7 @@ class Uneven:
             self.running[item] -= 1
 
 
+@pytest.mark.slow
 def test_paths_in_flight_stop_where_one_path_at_a_time_does(tmp_path: Path) -> None:
     policy = parse_policy("lead_k:2,cap=9,in_flight=3,order=launch")
     kinds = {"p": 0.7, "c": 0.2}

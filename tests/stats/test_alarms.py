@@ -54,6 +54,7 @@ def test_statistics_are_the_recursions_of_the_p_values(scores, seed):
         assert two.statistic == pytest.approx(r.mean(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_false_alarms_stay_below_alpha_and_drift_is_found():
     rng = np.random.default_rng(2)
     false, found = 0, []

@@ -148,6 +148,7 @@ def test_the_search_reaches_98_percent_of_enumeration_in_each_of_1000_cases(part
     assert worst >= 0.98
 
 
+@pytest.mark.slow
 def test_a_large_problem_is_searched() -> None:
     known = random_law(9, np.random.default_rng(2))
     cost, most = np.linspace(1, 3, 9), np.full(9, 8)

@@ -15,6 +15,7 @@ from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws, permuted, random_orders
 
 
+@pytest.mark.slow
 @given(
     codes=drawn.lists(range(-1, 4), 9),
     right=drawn.lists([False, True], 9),

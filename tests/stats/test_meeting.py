@@ -25,6 +25,7 @@ def test_pairs_by_hand() -> None:
     assert pairs.tolist() == [3, 3]
 
 
+@pytest.mark.slow
 def test_interval_covers_a_known_r() -> None:
     """r = E q^2, for two right paths meet when both hold the shared key."""
     rng, law = np.random.default_rng(2), (2.0, 1.0)

@@ -63,6 +63,7 @@ def test_folds_keep_clusters_together():
         cluster_folds(votes, 24, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_patterns_in_folds_follow_the_multivariate_hypergeometric_law():
     votes = Votes.from_correct([[0, 0]] * 3 + [[0, 1]] * 2 + [[1, 1]] * 2)
     rng, draws = np.random.default_rng(5), 20_000
@@ -87,6 +88,7 @@ def test_clustered_se():
     assert np.isnan(clustered_se(values, np.zeros(100, int)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["few", "kinds", "many", "rare"])
 def test_totals_of_many_rows_have_the_law_of_resampled_rows(kind: str) -> None:
     """Counts of equal rows, and the normal limit, have the mean and the variance of resampling."""

@@ -28,6 +28,7 @@ def test_useless_slots_are_pruned():
     assert choice.accuracy - choice.full == pytest.approx(choice.gain)
 
 
+@pytest.mark.slow
 def test_equal_slots_mostly_keep_all_and_the_report_is_not_optimistic():
     """With nothing to gain, the favourite looks better on its own items; the nested number does not."""
     adopted, nested, own = 0, [], []

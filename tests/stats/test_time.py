@@ -30,6 +30,7 @@ def test_limits_of_a_quantile_are_those_of_resampled_questions() -> None:
     assert interval.lo == pytest.approx(lo, abs=2 * step) and interval.hi == pytest.approx(hi, abs=2 * step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.95])
 def test_the_limits_of_many_questions_are_those_of_resamples(
     monkeypatch: pytest.MonkeyPatch, share: float

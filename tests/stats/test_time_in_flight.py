@@ -79,6 +79,7 @@ class Queue:
 LENGTHS = drawn.lists([quarters / 4 for quarters in range(13)], 1, 9)
 
 
+@pytest.mark.slow
 @given(
     work=LENGTHS,
     in_flight=st.integers(1, 10),

@@ -142,6 +142,7 @@ def test_unequal_slots_gain_and_the_best_slot_stands_beside():
     assert report.cross_fitted == pytest.approx(honest, abs=0.05)
 
 
+@pytest.mark.slow
 def test_cross_fitting_never_uses_the_items_own_fold():
     """Coin flips: the best slot looks better than 1/2 on the items that chose it, and not on the others."""
     rng = np.random.default_rng(2)

@@ -57,6 +57,7 @@ def test_values_survive_the_report(value: Any) -> None:
     assert decode(json.loads(text)) == value
 
 
+@pytest.mark.slow
 @given(plain, plain)
 @settings(max_examples=examples(300))
 def test_canonical_texts_agree_with_python_equality(first: Any, second: Any) -> None:
