@@ -110,9 +110,10 @@ def gateway(
         books = books_of(deployment, policy_of(deployment))
         service = service_of(deployment, np.random.default_rng(0), books)
         made.append(service)
+        views = views_of(service, books)
         guard = Guard(options.token, options.admin_token, options.accounts, options.cors)
         return uvicorn.Config(
-            application(service, guard, views_of(service, books)),
+            application(service, guard, views.show, views.beside),
             port=0,
             http=TimedProtocol,
             ws="none",

@@ -159,7 +159,7 @@ async def test_cors_is_given_to_named_origins_only(serve: Serve) -> None:
     from keff.gateway.http.security import Guard
 
     rig = serve(planless=True)
-    front = with_cors(application(rig.service, Guard("token"), rig.views), ("https://app.example",))
+    front = with_cors(application(rig.service, Guard("token"), rig.views.show), ("https://app.example",))
     transport = httpx2.ASGITransport(app=front)  # type: ignore[arg-type]
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         asks = {"access-control-request-method": "POST", "origin": "https://app.example"}

@@ -219,6 +219,6 @@ def test_free_text_is_nothing_to_compare_a_learned_profile_with() -> None:
     for learned, seen in ((True, 1), (False, 2)):
         monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
         books = OwnBooks(policy=policy, monitor=monitor, learned=learned)
-        books.voted(Voted((None,), None, "free_text", 0, regular=True))
-        books.voted(Voted(("a", "a", "a"), "text", "policy", 0, regular=True))
+        books.take(Voted((None,), None, "free_text", 0, regular=True))
+        books.take(Voted(("a", "a", "a"), "text", "policy", 0, regular=True))
         assert monitor.seen == seen

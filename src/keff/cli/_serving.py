@@ -26,7 +26,7 @@ from keff.gateway.options import Options
 from keff.gateway.server import log_to_stderr, serve
 from keff.gateway.upstream.answer import Address
 from keff.gateway.vote.request_policy import terms_of
-from keff.gateway.workers.crew import serve_with_workers
+from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.server import base_url, checked_key

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from types import FrameType
@@ -26,7 +26,7 @@ from keff.gateway.http.app import Front, application, with_cors
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard, check_exposure
 from keff.gateway.service import Service
-from keff.gateway.traffic.live import Viewer
+from keff.gateway.traffic.live import Show, Work
 from keff.narrow import items
 
 # As many as the usual net.core.somaxconn allows.
@@ -150,7 +150,8 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
     warn(deployment)
     with listeners(deployment.host, deployment.port) as (listener,):
         log.info(json.dumps({"event": "listening", "url": shown_url(listener), **summary(service)}))
-        run(deployment, service, views_of(service, books), listener)
+        views = views_of(service, books)
+        run(deployment, service, listener, views.show, views.beside)
 
 
 def warn(deployment: Deployment) -> None:
@@ -164,14 +165,18 @@ def warn(deployment: Deployment) -> None:
 def run(
     deployment: Deployment,
     service: Service,
-    viewer: Viewer,
     listener: socket.socket,
-    beside: Callable[[uvicorn.Server], AbstractAsyncContextManager[None]] | None = None,
+    show: Show,
+    beside: Sequence[Work] = (),
+    around: Callable[[uvicorn.Server], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Serve one process's share of the connections until told to stop; ``beside`` runs on the same loop."""
+    """Serve one process's share of the connections until told to stop, within ``around``.
+
+    ``show`` gives the operator's pages, ``beside`` runs as long as requests are served.
+    """
     options = deployment.options
     guard = Guard(options.token, options.admin_token, options.accounts, options.cors)
-    front = application(service, guard, viewer)
+    front = application(service, guard, show, beside)
     config = uvicorn.Config(
         with_cors(front, options.cors),
         http=TimedProtocol,
@@ -193,7 +198,7 @@ def run(
     gc.set_threshold(COLLECT_EVERY)
 
     async def all_of_it() -> None:
-        async with beside(server) if beside is not None else contextlib.nullcontext():
+        async with around(server):
             await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

@@ -25,7 +25,7 @@ from keff.gateway.http.reply import (
 )
 from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import Shadows, Voted, VoteLedger, VoteLog
+from keff.gateway.traffic.ledger import DrawnOn, Shadows, Voted, VoteLedger, VoteLog
 from keff.gateway.traffic.live import States
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
@@ -346,7 +346,7 @@ class Service:
             self._write(job, keys)
         if self._regular(job):
             self.shadows.count(len(keys))
-        self.books.voted(Voted(tuple(keys), job.kind, job.stop, outcome.failed, self._regular(job)))
+        self.books.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, self._regular(job)))
 
     def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -368,7 +368,7 @@ class Service:
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
         if self._regular(job) and len(keys) == wanted:
-            self.books.drawn_on(keys)
+            self.books.take(DrawnOn(tuple(keys)))
 
     async def close(self) -> None:
         """Cancel what is drawn for nobody, save what must outlive the process, and close."""

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,7 +20,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Viewer
+from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Show, Work
 from keff.gateway.upstream.answer import UpstreamError
 from keff.gateway.upstream.pass_through import passes
 from keff.gateway.vote.chat import RESPONSES, Chat
@@ -33,8 +33,8 @@ READY_SECONDS = 2.0
 class Pages:
     """The small routes."""
 
-    def __init__(self, service: Service, guard: Guard, viewer: Viewer) -> None:
-        self.service, self.guard, self.viewer = service, guard, viewer
+    def __init__(self, service: Service, guard: Guard, show: Show) -> None:
+        self.service, self.guard, self._show = service, guard, show
         self._ready: tuple[float, bool] = (-READY_SECONDS, False)
 
     async def models(self, request: Request) -> Response:
@@ -84,7 +84,7 @@ class Pages:
     async def view(self, request: Request) -> Response:
         """Show metrics, the live page or the plan from traffic."""
         try:
-            shown = await self.viewer.show(request.url.path, request.headers.get("accept", ""))
+            shown = await self._show(request.url.path, request.headers.get("accept", ""))
         except OSError:
             return _told(Problem(503, "the process that keeps the books does not answer: ask again"))
         return Response(
@@ -108,8 +108,6 @@ MODELS = "/v1/models"
 TOLD = tuple(
     f"x-keff-{name}" for name in ("paths", "share", "change", "stale-plan", "not-voted", "branch-down")
 )
-
-HOUR = 3600.0
 
 
 class Front:
@@ -178,28 +176,23 @@ def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
     )
 
 
-async def told_hourly(viewer: Viewer) -> None:
-    """Log what the live page says once an hour; a worker has nothing to say of its own."""
-    while True:
-        await asyncio.sleep(HOUR)
-        if told := await viewer.state():
-            log.info(json.dumps({"event": "summary", **told}))
+def application(service: Service, guard: Guard, show: Show, beside: Sequence[Work] = ()) -> Front:
+    """Return the ASGI application of one process.
 
-
-def application(service: Service, guard: Guard, viewer: Viewer) -> Front:
-    """Return the ASGI application of one process; ``viewer`` shows the operator's pages."""
-    pages, chat = Pages(service, guard, viewer), Chat(service, guard)
+    ``show`` gives the operator's pages; ``beside`` runs as long as requests are served.
+    """
+    pages, chat = Pages(service, guard, show), Chat(service, guard)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         for server in service.servers:
             await server.start()
         service.pool.warm(service.reader)
-        beside = [asyncio.create_task(work) for work in (told_hourly(viewer), viewer.turns())]
+        tasks = [asyncio.create_task(work()) for work in beside]
         try:
             yield
         finally:
-            for task in beside:
+            for task in tasks:
                 task.cancel()
             await service.close()
 

@@ -1,7 +1,7 @@
 """What a gateway learns from the votes of its requests: traffic, the drift profile and the drift alarm.
 
 A gateway of one process writes its own books. With ``--workers`` one process keeps them for all, and the
-workers send it what they saw (``workers.worker``). The vote log is beside them, for who wants it.
+workers send it what they saw (``gateway.workers``). The vote log is beside them, for who wants it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -65,10 +65,10 @@ log = logging.getLogger("keff.gateway")
 
 @dataclass(frozen=True, slots=True)
 class Voted:
-    """One answered request: its votes in launch order, and how it ended.
+    """One request that was answered by a vote: its votes in launch order, and how it ended.
 
     ``regular`` says that it is one of those that the plan, or the operator's policy, describes. ``at`` is
-    when, in seconds since 1970: the books of several processes are put into this order.
+    when, in seconds since 1970, as in all notes: those of several processes are put into this order.
     """
 
     keys: tuple[str | None, ...]
@@ -79,6 +79,26 @@ class Voted:
     at: float = field(default_factory=time.time)
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Why a reply's vote stopped, how long it took and what it cost."""
+
+    stop: str
+    spent: Spent
+    at: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnOn:
+    """All votes of a regular request that was drawn on after its reply."""
+
+    keys: tuple[str | None, ...]
+    at: float = field(default_factory=time.time)
+
+
+Note: TypeAlias = Voted | Answered | DrawnOn
+
+
 class VoteLedger(Protocol):
     """Where votes are written down."""
 
@@ -87,16 +107,8 @@ class VoteLedger(Protocol):
         """Whether requests drawn on are wanted for the profile only, so that few paths of them do."""
         ...
 
-    def voted(self, note: Voted) -> None:
-        """Take one request that was answered by a vote."""
-        ...
-
-    def answered(self, stop: str, spent: Spent) -> None:
-        """Take how long a reply took and what it cost."""
-        ...
-
-    def drawn_on(self, keys: Sequence[str | None]) -> None:
-        """Take all votes of a regular request that was drawn on after its reply."""
+    def take(self, note: Note) -> None:
+        """Write down what became of a request."""
         ...
 
     async def close(self) -> None:
@@ -125,8 +137,16 @@ class OwnBooks:
         """Whether requests drawn on are wanted for the profile only."""
         return self.learner is not None and self.learner.shadow_only
 
-    def voted(self, note: Voted) -> None:
-        """Take one request that was answered by a vote."""
+    def take(self, note: Note) -> None:
+        """Write down what became of a request."""
+        if isinstance(note, Voted):
+            self._voted(note)
+        elif isinstance(note, Answered):
+            self.traffic.answered(note.stop, note.spent)
+        else:
+            self._drawn_on(note.keys)
+
+    def _voted(self, note: Voted) -> None:
         self.traffic.note(note.keys, note.kind, note.cause, note.failed)
         compared = note.cause == "policy" or (note.cause == "free_text" and not self.learned)
         compared = compared or gave_up(self.policy, note.keys)
@@ -138,17 +158,12 @@ class OwnBooks:
         elif self.learner is not None and not self.learner.shadow_only:
             self.learn(self.learner, note.keys)
 
-    def answered(self, stop: str, spent: Spent) -> None:
-        """Take how long a reply took and what it cost."""
-        self.traffic.answered(stop, spent)
-
-    def drawn_on(self, keys: Sequence[str | None]) -> None:
-        """Take all votes of a regular request that was drawn on after its reply."""
+    def _drawn_on(self, keys: tuple[str | None, ...]) -> None:
         if self.few_shadows and self.learner is not None:
             if len(keys) >= self.learner.m:
                 self.learn(self.learner, keys)
             return
-        self.traffic.drawn.append(tuple(keys))
+        self.traffic.drawn.append(keys)
         if self.monitor is not None and self.monitor.shadow_only and len(keys) >= self.monitor.m:
             self.observe(keys)
 

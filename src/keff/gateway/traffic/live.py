@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import html
 import json
+import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
@@ -16,6 +17,8 @@ from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.metrics import Labels, Metrics, exposed, series
 from keff.narrow import entries, fields
 from keff.protocol.values import Object
+
+log = logging.getLogger("keff.gateway")
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -288,20 +291,11 @@ class TrafficTerms(NamedTuple):
     cap: int
 
 
-class Viewer(Protocol):
-    """Who can show the pages."""
+# Shows the page of a path in the form that is accepted; raises OSError where it cannot be had.
+Show: TypeAlias = Callable[[str, str], Awaitable[PageView]]
+Work: TypeAlias = Callable[[], Coroutine[object, object, None]]
 
-    async def show(self, path: str, accept: str) -> PageView:
-        """Return one page in the form that is accepted."""
-        ...
-
-    async def state(self) -> Object:
-        """Return what the hourly line says."""
-        ...
-
-    async def turns(self) -> None:
-        """Share what was seen with other hosts, again and again."""
-        ...
+HOUR = 3600.0
 
 
 class Views:
@@ -332,13 +326,19 @@ class Views:
             return PageView(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
         return await (self._plan() if path == PLAN else self._page(accept))
 
-    async def turns(self) -> None:
-        """Share what was seen with other hosts, again and again."""
-        await self.books.turns()
+    @property
+    def beside(self) -> tuple[Work, ...]:
+        """What runs beside the requests: the hourly line, and turns at what several hosts share."""
+        return self._hourly, self.books.turns
+
+    async def _hourly(self) -> None:
+        while True:
+            await asyncio.sleep(HOUR)
+            log.info(json.dumps({"event": "summary", **self.state()}))
 
     async def _page(self, accept: str) -> PageView:
         """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
-        told = await self.state()
+        told = self.state()
         history = self.books.traffic.history.told()
         others = await asyncio.to_thread(self.books.traffic.others)
         if "html" not in accept and "json" in accept:
@@ -357,7 +357,7 @@ class Views:
             return PageView(problem.status, JSON, problem.body())
         return PageView(200, JSON, made.model_dump_json(indent=2).encode())
 
-    async def state(self) -> Object:
+    def state(self) -> Object:
         """Return what the page and the hourly line say."""
         from keff.gateway.traffic.traffic_plan import reading_warning
 

@@ -24,9 +24,6 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from keff.narrow import fields, items
-from keff.protocol.values import Object
-
 # Buckets from a cached short answer to a long chain of thought.
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 # Buckets at the caps in use.
@@ -107,26 +104,13 @@ class Metrics:
         self._buckets[name][bisect_left(HISTOGRAMS[name][0], value)] += 1
         self._sums[name] += value
 
-    def snapshot(self) -> Object:
-        """Return everything as JSON holds it."""
-        values = [[name, list(map(list, labels)), value] for (name, labels), value in self._values.items()]
-        return {"values": values, "buckets": self._buckets, "sums": self._sums}
-
-    def add(self, snapshot: Mapping[str, object]) -> None:
+    def add(self, other: Metrics) -> None:
         """Add the numbers of another process of this gateway."""
-        for row in items(snapshot.get("values")):
-            name, labels, value = items(row)
-            pairs = (items(pair) for pair in items(labels))
-            self._put(str(name), tuple((str(label), str(of)) for label, of in pairs), float(str(value)))
-        for name, counts in fields(snapshot.get("buckets")).items():
-            mine = self._buckets[name]
-            for place, count in enumerate(items(counts)):
-                mine[place] += int(str(count))
-        for name, total in fields(snapshot.get("sums")).items():
-            self._sums[name] += float(str(total))
-
-    def _put(self, name: str, labels: Labels, by: float) -> None:
-        self._values[name, labels] = self._values.get((name, labels), 0) + by
+        for key, value in other._values.items():
+            self._values[key] = self._values.get(key, 0) + value
+        for name, counts in other._buckets.items():
+            self._buckets[name] = [sum(pair) for pair in zip(self._buckets[name], counts, strict=True)]
+            self._sums[name] += other._sums[name]
 
     def families(self, now: Mapping[tuple[str, Labels], float]) -> Iterator[Metric]:
         """Yield everything as the client library tells it; ``now`` is what is read when it is asked for."""

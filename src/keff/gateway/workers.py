@@ -1,0 +1,399 @@
+"""``keff serve --workers N``: N processes on one port, and this one, which keeps their books.
+
+A worker sends batches of what it saw, and asks for the pages that this process shows. Notes of all workers
+are entered in order of time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import logging
+import multiprocessing
+import pickle
+import signal
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing.context import SpawnProcess
+from typing import Any, NamedTuple
+
+import numpy as np
+import uvicorn
+
+from keff.errors import RunError
+from keff.gateway.deployment import Deployment, books_of, kept_of, policy_of, service_of, summary
+from keff.gateway.http.security import check_exposure
+from keff.gateway.server import listeners, log_to_stderr, moved, run, shown_url, steady_heap, warn
+from keff.gateway.service import Service
+from keff.gateway.traffic.ledger import Answered, Note, OwnBooks, redacted
+from keff.gateway.traffic.live import Numbers, PageView, States, TrafficTerms, Views
+from keff.gateway.traffic.metrics import Metrics, series
+from keff.gateway.upstream.answer import Address
+
+log = logging.getLogger("keff.gateway")
+
+# Between two batches; so old at most is what another process shows of this one.
+SEND_SECONDS = 0.2
+# Notes are held so long, for those of other workers that came before them.
+ORDER_SECONDS = 0.5
+# Seconds that a page may wait for the process that keeps the counts.
+SHOW_SECONDS = 60.0
+
+# A worker that ends within so many seconds of its start, so often in a row, will do so again: all stop.
+SHORT_LIFE, MOST_SHORT_LIVES = 10.0, 3
+# Requests in flight may end; orchestrators kill after 30 s.
+LAST_SECONDS = 10
+
+
+class Batch(NamedTuple):
+    """What a worker saw since its last batch, and all that it counted."""
+
+    notes: list[Note]
+    metrics: Metrics
+    in_flight: int
+    states: States
+
+
+class Ready(NamedTuple):
+    """A worker serves."""
+
+
+class ShowPage(NamedTuple):
+    """A worker asks for a page, under a number of its own."""
+
+    number: int
+    path: str
+    accept: str
+
+
+class ShownPage(NamedTuple):
+    """The page of that number."""
+
+    number: int
+    view: PageView
+
+
+class FewShadows(NamedTuple):
+    """Whether requests drawn on are wanted for the profile only."""
+
+    few: bool
+
+
+class Link:
+    """One end of the line between two processes of a gateway."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def of(cls, end: socket.socket) -> Link:
+        """Return the link over one end of a socket pair."""
+        return cls(*await asyncio.open_unix_connection(sock=end))
+
+    def send(self, message: object) -> None:
+        """Send one message; what the other end no longer takes is lost."""
+        if not self._writer.is_closing():
+            raw = pickle.dumps(message)
+            self._writer.write(len(raw).to_bytes(8) + raw)
+
+    async def messages(self) -> AsyncIterator[Any]:
+        """Yield what comes until the other end closes."""
+        while True:
+            try:
+                size = int.from_bytes(await self._reader.readexactly(8))
+                raw = await self._reader.readexactly(size)
+            except (OSError, EOFError):
+                return
+            yield pickle.loads(raw)
+
+    async def close(self) -> None:
+        """Send what is left, and close."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+class RemoteBooks:
+    """Books that are kept by another process: notes are gathered, without answers, and sent in batches."""
+
+    def __init__(self) -> None:
+        self.few_shadows = False
+        self.notes: list[Note] = []
+
+    def take(self, note: Note) -> None:
+        """Write down what became of a request."""
+        if not isinstance(note, Answered):
+            note = replace(note, keys=tuple(redacted(note.keys)))
+        self.notes.append(note)
+
+    async def close(self) -> None:
+        """Leave the saving to the process that keeps the books."""
+
+
+class WorkerEnd:
+    """The worker's end of the line: sends batches, and asks for the pages that the other process shows."""
+
+    # Opened by ``at_work``, which belongs to the loop that serves.
+    _link: Link
+
+    def __init__(self, end: socket.socket, service: Service, books: RemoteBooks) -> None:
+        self._end, self._service, self._books = end, service, books
+        self._numbers = itertools.count()
+        self._asked: dict[int, asyncio.Future[PageView]] = {}
+
+    @contextlib.asynccontextmanager
+    async def at_work(self, server: uvicorn.Server) -> AsyncGenerator[None]:
+        """Talk to the process that keeps the books while ``server`` serves; without it, it stops."""
+        self._link = await Link.of(self._end)
+        tasks = [asyncio.create_task(work) for work in (self._sending(server), self._listening(server))]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._send()
+            await self._link.close()
+
+    async def show(self, path: str, accept: str) -> PageView:
+        """Return a page of the process that keeps the books; raises OSError when it is gone."""
+        self._send()
+        number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            self._link.send(ShowPage(number, path, accept))
+            async with asyncio.timeout(SHOW_SECONDS):
+                return await answer
+        finally:
+            del self._asked[number]
+
+    def _send(self) -> None:
+        notes, self._books.notes = self._books.notes, []
+        service = self._service
+        self._link.send(Batch(notes, service.metrics, service.in_flight, service.states()))
+
+    async def _sending(self, server: uvicorn.Server) -> None:
+        while not server.started:  # noqa: ASYNC110 (uvicorn has no event for it)
+            await asyncio.sleep(0.01)
+        self._link.send(Ready())
+        while True:
+            await asyncio.sleep(SEND_SECONDS)
+            self._send()
+
+    async def _listening(self, server: uvicorn.Server) -> None:
+        async for message in self._link.messages():
+            if isinstance(message, FewShadows):
+                self._books.few_shadows = message.few
+            elif (answer := self._asked.get(message.number)) is not None and not answer.done():
+                answer.set_result(message.view)
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError("the process that keeps the books is gone"))
+        server.should_exit = True
+
+
+def work(deployment: Deployment, listener: socket.socket, end: socket.socket, quiet: bool) -> None:
+    """Serve one worker's share, in a process of its own, until told to stop or left alone."""
+    steady_heap()
+    # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log_to_stderr(quiet)
+    books = RemoteBooks()
+    service = service_of(deployment, np.random.default_rng(), books)
+    worker = WorkerEnd(end, service, books)
+    run(deployment, service, listener, worker.show, around=worker.at_work)
+
+
+class WorkerBooks:
+    """The books, the latest batch of each worker, and the lines to the workers."""
+
+    def __init__(self, books: OwnBooks, kept: TrafficTerms, workers: int) -> None:
+        self.books = books
+        self.views = Views(books, kept, self._counted, self._joined)
+        self.all_ready = asyncio.Event()
+        self._missing = workers
+        self._waiting: list[Note] = []
+        self._links: dict[int, Link] = {}
+        self._latest: dict[int, Batch] = {}
+        self._shown: set[asyncio.Task[None]] = set()
+
+    async def serve(self, worker: int, link: Link) -> None:
+        """Take what a worker says until it hangs up; ``worker`` is a number that no other ever has."""
+        self._links[worker] = link
+        link.send(FewShadows(self.books.few_shadows))
+        async for message in link.messages():
+            if isinstance(message, Batch):
+                self._waiting += message.notes
+                self._latest[worker] = message
+            elif isinstance(message, Ready):
+                self._missing -= 1
+                if self._missing <= 0:
+                    self.all_ready.set()
+            else:
+                task = asyncio.create_task(self._show(link, message))
+                self._shown.add(task)
+                task.add_done_callback(self._shown.discard)
+        del self._links[worker]
+        if worker in self._latest:
+            # What it counted stays counted.
+            self._latest[worker] = self._latest[worker]._replace(in_flight=0, states={})
+        await link.close()
+
+    async def _show(self, link: Link, asked: ShowPage) -> None:
+        self.enter(float("inf"))
+        link.send(ShownPage(asked.number, await self.views.show(asked.path, asked.accept)))
+
+    def enter(self, before: float) -> None:
+        """Write the notes of before that time into the books, in order of time."""
+        due = sorted((note for note in self._waiting if note.at < before), key=lambda note: note.at)
+        self._waiting = [note for note in self._waiting if note.at >= before]
+        few = self.books.few_shadows
+        for note in due:
+            self.books.take(note)
+        if self.books.few_shadows != few:
+            for link in self._links.values():
+                link.send(FewShadows(self.books.few_shadows))
+
+    async def entering(self) -> None:
+        """Write down what comes, as soon as its order is known."""
+        while True:
+            await asyncio.sleep(ORDER_SECONDS)
+            self.enter(time.time() - ORDER_SECONDS)
+
+    def _joined(self) -> States:
+        """Return the state of each branch and server; one that a worker finds down is said to be down."""
+        told: dict[str, dict[str, str]] = {}
+        for batch in self._latest.values():
+            for kind, states in batch.states.items():
+                known = told.setdefault(kind, {})
+                known |= {name: state for name, state in states.items() if known.get(name, "up") == "up"}
+        return told
+
+    def _counted(self) -> Numbers:
+        total = Metrics()
+        for batch in self._latest.values():
+            total.add(batch.metrics)
+        flying = sum(batch.in_flight for batch in self._latest.values())
+        return total, {
+            series("keff_requests_in_flight"): float(flying),
+            series("keff_workers"): float(len(self._links)),
+        }
+
+
+@dataclass(slots=True)
+class _Place:
+    """One worker's place: its socket, and the process that has it now."""
+
+    number: int
+    listener: socket.socket
+    process: SpawnProcess | None = None
+    born: float = 0.0
+    short_lives: int = 0
+
+
+def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> None:
+    """Serve until SIGTERM or SIGINT, then let requests in flight end in all workers.
+
+    Raises RunError when the port is taken, or when workers cannot start.
+    """
+    check_exposure(deployment.host, deployment.options)
+    steady_heap()
+    books = books_of(deployment, policy_of(deployment))
+    # Made once here, so that whatever is wrong is said once, and before any worker starts.
+    checked = replace(deployment, vote_log=None, otlp=None)
+    service = service_of(checked, np.random.default_rng(), books)
+    warn(deployment)
+    with listeners(deployment.host, deployment.port, workers) as listening:
+        told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
+        places = [_Place(number, listener) for number, listener in enumerate(listening)]
+        joint = WorkerBooks(books, kept_of(service), workers)
+        supervisor = WorkerSupervisor(_share(deployment, workers), joint, places, quiet)
+        asyncio.run(supervisor.run({**told, **summary(service)}))
+
+
+def _share(given: Deployment, workers: int) -> Deployment:
+    """Return what one worker serves: its share of the upstream connections, and no state of its own."""
+
+    def part(address: Address | None) -> Address | None:
+        return address and replace(address, connections=-(-address.connections // workers))
+
+    return replace(given, state=None, address=part(given.address), fallback=part(given.fallback))
+
+
+@dataclass
+class WorkerSupervisor:
+    """The workers, started, watched and stopped; ``share`` is what each of them serves."""
+
+    share: Deployment
+    joint: WorkerBooks
+    places: list[_Place]
+    quiet: bool
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: str | None = None
+    _started: int = 0
+
+    async def run(self, told: dict[str, object]) -> None:
+        """Serve until told to stop, and log ``told`` once all do; raises RunError where they cannot."""
+        loop, joint = asyncio.get_running_loop(), self.joint
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            beside = (joint.entering, *joint.views.beside, partial(self._tell, told))
+            tasks = [asyncio.create_task(work()) for work in beside]
+            await asyncio.gather(*map(self._keep, self.places))
+            for task in tasks:
+                task.cancel()
+        finally:
+            joint.enter(float("inf"))
+            await joint.books.close()
+        if self._failed is not None:
+            raise RunError(self._failed)
+
+    async def _tell(self, told: dict[str, object]) -> None:
+        await self.joint.all_ready.wait()
+        log.info(json.dumps(told))
+
+    def _stop(self) -> None:
+        """Tell all workers to drain; a second signal makes them answer what is left with 503."""
+        self._stopping.set()
+        for place in self.places:
+            if place.process is not None and place.process.is_alive():
+                place.process.terminate()
+                # Each worker closes its own: nothing comes any more that nobody would take.
+                place.listener.close()
+
+    async def _keep(self, place: _Place) -> None:
+        """Keep one place filled until the gateway stops."""
+        while not self._stopping.is_set():
+            code = await self._one_life(place)
+            if self._stopping.is_set():
+                return
+            place.short_lives = place.short_lives + 1 if time.monotonic() - place.born < SHORT_LIFE else 0
+            log.warning(json.dumps({"event": "worker ended", "worker": place.number, "code": code}))
+            if place.short_lives >= MOST_SHORT_LIVES:
+                self._failed = "a worker ended again and again right after its start: see its lines above"
+                self._stop()
+
+    async def _one_life(self, place: _Place) -> int | None:
+        mine, theirs = socket.socketpair()
+        self._started += 1
+        number, given = self._started, (self.share, place.listener, theirs, self.quiet)
+        process = place.process = multiprocessing.get_context("spawn").Process(target=work, args=given)
+        place.born = time.monotonic()
+        await asyncio.to_thread(process.start)
+        theirs.close()
+        if self._stopping.is_set():
+            process.terminate()
+        await self.joint.serve(number, await Link.of(mine))
+        # It hung up, or died: its last batch is in. What does not end now is ended.
+        if not self._stopping.is_set():
+            place.listener = moved(place.listener)
+        await asyncio.to_thread(process.join, LAST_SECONDS)
+        if process.is_alive():
+            process.kill()
+            await asyncio.to_thread(process.join)
+        return process.exitcode

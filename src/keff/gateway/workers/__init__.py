@@ -1,4 +1,0 @@
-"""Several processes on one port, of which one keeps the counts for all.
-
-Read ``crew``, then ``worker``.
-"""
