@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +11,9 @@ from scipy.optimize import nnls
 from keff.stats.branches.covariance import Between
 from keff.stats.votes import FloatArray, IntArray
 
-# Up to so many allocations all are tried.
-ENUMERATED = 50_000
-
-# So many of the best greedy allocations are improved by exchanges, up to ``MOST_EXCHANGED`` branches.
-EXCHANGED = 2
-
-# Exchange moves grow with the square of the branches; beyond, greedy allocations stand.
-MOST_EXCHANGED = 12
+# Allocations kept by either measure. Of 1,000 random problems 8 and 16 found the best in all; adding the one
+# best path at a time reached .27 of it in the worst.
+BEAM = 16
 
 # Share of a path's variance that is always noise, so that one that never disagrees has finite weight.
 LEAST_NOISE = 1e-9
@@ -121,81 +115,25 @@ def k_eff_of_mix(law: Margin, k: ArrayLike) -> float:
 
 
 def allocate(law: Margin, cost: ArrayLike, budget: float, k_max: ArrayLike) -> IntArray:
-    """Return the paths by branch [A] with the most d^2 whose cost is within ``budget``.
+    """Return the paths by branch [A] with the most d^2 whose cost is within ``budget``: a beam search.
 
-    Tries all where the product of k_max + 1 is at most 50,000. Otherwise adds paths by d^2 per cost, from
-    nothing and from each affordable single branch, then exchanges: drop up to two paths and refill.
+    Adds one path at a time to the allocations that have the most d^2, and the most d^2 per cost, of their
+    number of paths.
     """
     prices, most = np.asarray(cost, np.float64), np.asarray(k_max, np.int64)
-    find = _enumerate if float(np.prod(most + 1.0)) <= ENUMERATED else _search
-    return find(law, prices, budget, most)
-
-
-def _enumerate(law: Margin, cost: FloatArray, budget: float, most: IntArray) -> IntArray:
-    every = np.array(list(product(*(range(limit + 1) for limit in most))), np.int64)
-    # A mix that costs exactly the budget is within it, whatever its sum rounds to.
-    every = every[every @ cost <= budget * (1 + 1e-12)]
-    return every[int(np.argmax(deflections(law, every)))]
-
-
-def _search(law: Margin, cost: FloatArray, budget: float, most: IntArray) -> IntArray:
-    zero = np.zeros(len(cost), np.int64)
-    starts = [zero]
-    for a, price in enumerate(cost):
-        whole = zero.copy()
-        # Budgets such as 3 * 0.1 are a rounding error short of three paths.
-        whole[a] = most[a] if price <= 0 else min(most[a], int(budget * (1 + 1e-12) / price))
-        starts.append(whole)
-    filled = np.array(sorted({tuple(_fill(law, cost, budget, most, k).tolist()) for k in starts}), np.int64)
-    best = np.argsort(-deflections(law, filled), kind="stable")[:EXCHANGED]
-    if len(cost) > MOST_EXCHANGED:
-        return filled[best[0]]
-    ends = np.array([_exchange(law, cost, budget, most, filled[row]) for row in best])
-    return ends[int(np.argmax(deflections(law, ends)))]
-
-
-def _fill(law: Margin, cost: FloatArray, budget: float, most: IntArray, k: IntArray) -> IntArray:
-    """Add the path with most d^2 per cost until no path can be paid for."""
-    k = k.copy()
-    now = float(deflections(law, k)[0])
+    one_more = np.eye(len(prices), dtype=np.int64)
+    best, reached = np.zeros(len(prices), np.int64), 0.0
+    kept = best[None]
     while True:
-        can = np.flatnonzero((k < most) & (k @ cost + cost <= budget * (1 + 1e-12)))
-        if not can.size:
-            return k
-        d2 = deflections(law, k + np.eye(len(k), dtype=np.int64)[can])
-        # A branch that is free comes first.
-        best = int(np.argmax((d2 - now) / np.maximum(cost[can], 1e-300)))
-        k[can[best]] += 1
-        now = float(d2[best])
-
-
-def _exchange(law: Margin, cost: FloatArray, budget: float, most: IntArray, k: IntArray) -> IntArray:
-    best = float(deflections(law, k)[0])
-    improved = True
-    while improved:
-        improved = False
-        for size in (1, 2):
-            for drop in combinations_with_replacement(range(len(k)), size):
-                fewer = k - np.bincount(drop, minlength=len(k))
-                if fewer.min() < 0:
-                    continue
-                for start in (fewer, *_with_one_more(fewer, drop, cost, budget, most)):
-                    other = _fill(law, cost, budget, most, start)
-                    d2 = float(deflections(law, other)[0])
-                    # Allocations that differ by rounding only keep the first, so that an answer does not hang
-                    # on the machine.
-                    if d2 > best * (1 + 1e-9):
-                        k, best, improved = other, d2, True
-    return k
-
-
-def _with_one_more(
-    k: IntArray, drop: tuple[int, ...], cost: FloatArray, budget: float, most: IntArray
-) -> list[IntArray]:
-    """Return k with one path of each branch that was not dropped: greed would refill the same."""
-    unit = np.eye(len(k), dtype=np.int64)
-    return [
-        k + unit[a]
-        for a in range(len(k))
-        if a not in drop and k[a] < most[a] and k @ cost + cost[a] <= budget * (1 + 1e-12)
-    ]
+        more = np.unique((kept[:, None] + one_more).reshape(-1, len(prices)), axis=0)
+        # A mix that costs exactly the budget is within it, whatever its sum rounds to.
+        more = more[(more <= most).all(axis=1) & (more @ prices <= budget * (1 + 1e-12))]
+        if not len(more):
+            return best
+        d2 = deflections(law, more)
+        # Of allocations that differ by rounding only the first stays, so that an answer does not hang on the
+        # machine.
+        if d2.max() > reached * (1 + 1e-9):
+            best, reached = more[int(np.argmax(d2))], float(d2.max())
+        per_cost = d2 / np.maximum(more @ prices, 1e-300)
+        kept = more[np.union1d(*(np.argsort(-by, kind="stable")[:BEAM] for by in (d2, per_cost)))]
