@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from keff.stats.branches.compare import ArmPlan, arm_c, arm_draws, compare_arms
+from keff.stats.branches.compare import C_OF, ArmPlan, arm_draws, c_from_totals, compare_arms, row_sums
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
-from keff.stats.voting.correlation import anova_c, pearson_c, pooled_c
+from keff.stats.voting.correlation import anova_c, pearson_c
 
 
 def make(rng, theta, k, effect=0.0, clusters=None):
@@ -24,28 +24,25 @@ def arms(seed, items=50, seeds=5):
     return make(rng, theta, 8, 0, ids), make(rng, 0.5 * theta + 0.3, 8, 0.1, ids)
 
 
-@pytest.mark.parametrize(("name", "function"), [("pooled", pooled_c), ("anova", anova_c)])
-def test_point_estimates_are_the_estimators(name, function):
-    for arm in arms(0):
-        assert arm_c(arm, name) == pytest.approx(function(arm), rel=1e-12)
-        assert arm_c(arm, "pearson") == pytest.approx(pearson_c(arm)[0], rel=1e-12)
-
-
-def test_constant_slots_are_dropped_as_in_pearson_c():
-    votes = Votes.from_correct([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 0]])
-    assert arm_c(votes, "pearson") == pytest.approx(pearson_c(votes)[0])
-    assert math.isnan(arm_c(Votes.from_correct([[1, 1], [1, 1]]), "pearson"))
+@pytest.mark.parametrize("estimator", ["pearson", "anova"])
+def test_the_sums_of_all_rows_give_the_estimator(estimator):
+    uneven = Votes.from_correct([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 0]])  # one slot is constant
+    for arm in (*arms(0), uneven):
+        total = row_sums(arm, estimator).sum(axis=0)[:, None]
+        assert c_from_totals(total, arm.k, estimator)[0] == pytest.approx(C_OF[estimator](arm), rel=1e-12)
+    constant = row_sums(Votes.from_correct([[1, 1], [1, 1]]), estimator).sum(axis=0)[:, None]
+    assert math.isnan(c_from_totals(constant, 2, estimator)[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["pearson", "pooled"])
+@pytest.mark.parametrize("estimator", ["pearson", "anova"])
 def test_draws_follow_a_loop_over_replicates(estimator):
     first, second = arms(1, items=30, seeds=2)
-    draws = arm_draws(first, second, np.random.default_rng(0), ArmPlan(estimator, replicates=4000))
+    (draws,) = arm_draws(first, second, np.random.default_rng(0), ArmPlan((estimator,), replicates=4000))
     rng, loop = np.random.default_rng(1), []
     for _ in range(500):
         rows = np.concatenate([[2 * i, 2 * i + 1] for i in rng.integers(0, 30, 30)])
-        loop.append([arm_c(first.take(rows), estimator), arm_c(second.take(rows), estimator)])
+        loop.append([C_OF[estimator](arm.take(rows)) for arm in (first, second)])
     loop = np.array(loop)
     got = np.stack([draws.first, draws.second])
     np.testing.assert_allclose(got.mean(axis=1), loop.mean(axis=0), atol=0.01)
@@ -54,7 +51,7 @@ def test_draws_follow_a_loop_over_replicates(estimator):
 
 def test_comparison_is_made_of_its_parts():
     first, second = arms(2)
-    result = compare_arms(first, second, np.random.default_rng(0))
+    (result,) = compare_arms(first, second, np.random.default_rng(0))
     a, b = pearson_c(first)[0], pearson_c(second)[0]
     assert result.c == pytest.approx((a, b))
     assert result.delta.value == pytest.approx(b - a)
@@ -69,9 +66,9 @@ def test_comparison_is_made_of_its_parts():
 
 def test_an_arm_against_itself_differs_by_nothing():
     first, _ = arms(3)
-    paired = compare_arms(first, first, np.random.default_rng(0), ArmPlan(replicates=500))
+    (paired,) = compare_arms(first, first, np.random.default_rng(0), ArmPlan(replicates=500))
     assert (paired.delta.lo, paired.delta.value, paired.delta.hi) == (0, 0, 0)
-    rows = compare_arms(first, first, np.random.default_rng(0), ArmPlan(design="rows", replicates=500))
+    (rows,) = compare_arms(first, first, np.random.default_rng(0), ArmPlan(design="rows", replicates=500))
     assert rows.delta.lo < -0.02
     assert rows.delta.hi > 0.02
 
@@ -81,7 +78,7 @@ def test_the_paired_interval_covers():
     """Five runs of 60 items: rows are not independent, so the row bootstrap is narrower than it should be."""
     large = np.random.default_rng(99)
     theta = large.beta(0.6, 0.4, 200_000)
-    truth = pooled_c(make(large, 0.5 * theta + 0.3, 4)) - pooled_c(make(large, theta, 4))
+    truth = anova_c(make(large, 0.5 * theta + 0.3, 4)) - anova_c(make(large, theta, 4))
     covered, widths = 0, {"paired": 0.0, "rows": 0.0}
     for seed in range(80):
         rng = np.random.default_rng(seed)
@@ -89,7 +86,8 @@ def test_the_paired_interval_covers():
         ids = np.repeat(np.arange(60), 5)
         pair = make(rng, theta, 4, 0, ids), make(rng, 0.5 * theta + 0.3, 4, 0, ids)
         for design in widths:
-            interval = compare_arms(*pair, rng, ArmPlan("pooled", design, replicates=300)).delta
+            (found,) = compare_arms(*pair, rng, ArmPlan(("anova",), design, replicates=300))
+            interval = found.delta
             widths[design] += interval.hi - interval.lo
             covered += design == "paired" and interval.lo <= truth <= interval.hi
     assert covered >= 0.88 * 80
@@ -99,7 +97,7 @@ def test_the_paired_interval_covers():
 def test_partial_arms_pair_what_they_share():
     first, second = arms(4)
     part = second.take(second.clusters < 30)
-    result = compare_arms(first, part, np.random.default_rng(0), ArmPlan(replicates=500))
+    (result,) = compare_arms(first, part, np.random.default_rng(0), ArmPlan(replicates=500))
     assert result.c[1] == pytest.approx(pearson_c(part)[0])
     assert result.delta.lo < result.delta.value < result.delta.hi
 
@@ -108,17 +106,17 @@ def test_few_right_answers_withhold_the_paired_interval():
     rng = np.random.default_rng(5)
     rare = Votes.from_correct((rng.random((200, 4)) < 0.008).astype(int))
     plain = Votes.from_correct((rng.random((200, 4)) < 0.5).astype(int))
-    result = compare_arms(plain, rare, rng, ArmPlan(replicates=200))
+    (result,) = compare_arms(plain, rare, rng, ArmPlan(replicates=200))
     assert result.delta.lo is None
     assert {note.code for note in result.delta.warnings} >= {"accuracy_floor", "too_few_right_or_wrong"}
-    parity = compare_arms(plain, rare, rng, ArmPlan(design="rows", replicates=200))
+    (parity,) = compare_arms(plain, rare, rng, ArmPlan(design="rows", replicates=200))
     assert "too_few_right_or_wrong" not in {note.code for note in parity.delta.warnings}
 
 
 def test_a_degenerate_arm_is_undefined_and_says_so():
     good, _ = arms(6)
     bad = Votes(None, np.ones_like(good.correct), clusters=good.clusters)
-    result = compare_arms(good, bad, np.random.default_rng(0), ArmPlan(replicates=100))
+    (result,) = compare_arms(good, bad, np.random.default_rng(0), ArmPlan(replicates=100))
     assert math.isnan(result.delta.value)
     assert result.delta.lo is None
     assert "degenerate" in {note.code for note in result.delta.warnings}
@@ -139,10 +137,11 @@ def test_arms_that_cannot_be_paired():
 
 def test_many_columns_go_by_sums_instead_of_pairs(monkeypatch):
     first, second = arms(8, items=80, seeds=1)
-    pairs = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
+    (pairs,) = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
     monkeypatch.setattr("keff.stats.branches.compare.PAIRED_CELLS", 0)
-    assert arm_c(first, "pearson") == pytest.approx(pearson_c(first)[0], rel=1e-9)
-    sums = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
+    total = row_sums(first, "pearson").sum(axis=0)[:, None]
+    assert c_from_totals(total, first.k, "pearson")[0] == pytest.approx(pearson_c(first)[0], rel=1e-9)
+    (sums,) = arm_draws(first, second, np.random.default_rng(0), ArmPlan(replicates=2000))
     for one, other in ((pairs.first, sums.first), (pairs.second, sums.second)):
         assert np.std(one - other) < 0.1 * np.std(one)
         np.testing.assert_allclose(

@@ -29,7 +29,7 @@ from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_l
 from keff.reading.several import one_model, open_records
 from keff.records import Interval, Note
 from keff.stats.branches import slots as audit
-from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_by
+from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_arms
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.models.betabinomial import majority_at_k_items
@@ -142,8 +142,8 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     if arms[0].votes.k < 2 or arms[0].votes.n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)
-    plan = ArmPlan(design=how.design, replicates=how.replicates, level=how.level)
-    paper, ours = compare_by(ESTIMATORS, arms[0].votes, arms[1].votes, rng, plan)
+    plan = ArmPlan(ESTIMATORS, how.design, how.replicates, how.level)
+    paper, ours = compare_arms(arms[0].votes, arms[1].votes, rng, plan)
     described = describe(arms[0], how), describe(arms[1], how)
     notes += [*paper.relative.warnings, *_audit(*described, paper)]
     changes = _accuracy(arms, how.level)

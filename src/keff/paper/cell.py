@@ -130,22 +130,22 @@ def measure(
     slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
         return MatrixCell(place, numbers, slots)
-    draws = arm_draws(sc, pt, rng, ArmPlan("pearson", design, replicates)).relative
-    rows = _limits(draws) if design == "rows" else (None, None)
-    ours = compare_arms(sc, pt, rng, ArmPlan("anova", "paired", replicates)).relative
+    (drawn,) = arm_draws(sc, pt, rng, ArmPlan(("pearson",), design, replicates))
+    rows = _limits(drawn.relative) if design == "rows" else (None, None)
+    (ours,) = compare_arms(sc, pt, rng, ArmPlan(("anova",), "paired", replicates))
     # With the paper's estimator, too: else nobody sees what the resampling does and what the estimator.
-    same = compare_arms(sc, pt, rng, ArmPlan("pearson", "paired", min(replicates, FOR_WIDTHS))).relative
+    (same,) = compare_arms(sc, pt, rng, ArmPlan(("pearson",), "paired", min(replicates, FOR_WIDTHS)))
     numbers = replace(
         numbers,
         rows_lo=rows[0],
         rows_hi=rows[1],
-        corrected=ours.value,
-        paired_lo=ours.lo,
-        paired_hi=ours.hi,
-        paired_rho_lo=same.lo,
-        paired_rho_hi=same.hi,
+        corrected=ours.relative.value,
+        paired_lo=ours.relative.lo,
+        paired_hi=ours.relative.hi,
+        paired_rho_lo=same.relative.lo,
+        paired_rho_hi=same.relative.hi,
     )
-    return MatrixCell(place, numbers, slots, draws)
+    return MatrixCell(place, numbers, slots, drawn.relative)
 
 
 def _numbers(place: CellPlace, sc: Votes, pt: Votes, rng: np.random.Generator) -> CellNumbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.records import Estimate, Note
-from keff.stats.resampling import group_sums, grouped, resampled_totals
+from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.choose import k_eff
-from keff.stats.voting.correlation import pooled_from_sums, unbias
+from keff.stats.voting.correlation import anova_c, pearson_c, pooled_from_sums, unbias
 
-Estimator = Literal["pearson", "pooled", "anova"]
+Estimator = Literal["pearson", "anova"]
 
 # Up to so many products of two columns each of them is resampled; beyond, their mean goes by three sums per
 # question: the products of K columns would take K^2 / 2 numbers per question.
@@ -30,6 +30,11 @@ FEWEST_MINORITY = 10
 # More undefined resamples than this, and what is left is a selected sample.
 MOST_UNDEFINED = 0.1
 TOO_EXTREME = "too_few_right_or_wrong"
+# The estimators of c in one arm.
+C_OF: dict[Estimator, Callable[[Votes], float]] = {
+    "pearson": lambda votes: pearson_c(votes)[0],
+    "anova": anova_c,
+}
 METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
 
 
@@ -37,13 +42,13 @@ METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
 class ArmPlan:
     """How two arms are compared.
 
-    ``estimator`` of c: "pearson" (mean over slot pairs, constant slots dropped, as in the paper's tables),
-    "pooled" (Eq. 3) or "anova" (bias-corrected). ``design``: "paired" resamples the clusters of both arms
-    together; "rows" resamples the rows of each arm on its own, as the paper does, which ignores repeated
+    ``estimators`` of c, all from the same resamples: "pearson" (mean over slot pairs, constant slots dropped,
+    as in the paper's tables) or "anova" (bias-corrected). ``design``: "paired" resamples the clusters of both
+    arms together; "rows" resamples the rows of each arm on its own, as the paper does, which ignores repeated
     items and pairing. ``replicates`` bootstrap draws give percentile intervals of this ``level``.
     """
 
-    estimator: Estimator = "pearson"
+    estimators: tuple[Estimator, ...] = ("pearson",)
     design: Literal["paired", "rows"] = "paired"
     replicates: int = 10_000
     level: float = 0.95
@@ -80,8 +85,8 @@ class ArmComparison:
 
 def compare_arms(
     first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None
-) -> ArmComparison:
-    """Compare the correctness correlation of two arms, such as one prompt and K templates.
+) -> list[ArmComparison]:
+    """Compare the correctness correlation of two arms, such as one prompt and K templates, by each estimator.
 
     Clusters that share an id are the same item in both arms; one that is in a single arm still counts
     there. Percentile intervals from ``arm_draws``. No interval is given (lo and hi None, with a warning)
@@ -90,18 +95,11 @@ def compare_arms(
     warned of. Raises ValueError for one path, unlabelled votes, or arms that cannot be paired.
     """
     plan = plan or ArmPlan()
-    return compare_by((plan.estimator,), first, second, rng, plan)[0]
-
-
-def compare_by(
-    estimators: Sequence[Estimator], first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan
-) -> list[ArmComparison]:
-    """Return ``compare_arms`` for each of some estimators of c, all from the same resamples."""
-    n = min(_units(first, plan), _units(second, plan))
+    n = min(arm.n if plan.design == "rows" else arm.n_clusters for arm in (first, second))
     base = Estimate(math.nan, None, None, METHODS[plan.design], n, second.k, _notes(first, second, plan))
     found: list[ArmComparison] = []
-    for estimator, draws in zip(estimators, draws_by(estimators, first, second, rng, plan), strict=True):
-        a, b = arm_c(first, estimator), arm_c(second, estimator)
+    for estimator, draws in zip(plan.estimators, arm_draws(first, second, rng, plan), strict=True):
+        a, b = C_OF[estimator](first), C_OF[estimator](second)
         with np.errstate(invalid="ignore"):  # where both are infinite the change is unknown
             change = k_eff(second.k, b) - k_eff(first.k, a)
             changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
@@ -118,17 +116,12 @@ def compare_by(
     return found
 
 
-def arm_draws(first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None) -> ArmDraws:
-    """Return bootstrap draws of c in both arms, by weights on units; see ``ArmPlan`` and ``compare_arms``."""
-    plan = plan or ArmPlan()
-    return draws_by((plan.estimator,), first, second, rng, plan)[0]
-
-
-def draws_by(
-    estimators: Sequence[Estimator], first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan
+def arm_draws(
+    first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None
 ) -> list[ArmDraws]:
-    """Return ``arm_draws`` for each of some estimators of c, all from the same resamples."""
-    parts = [[row_sums(arm, estimator) for estimator in estimators] for arm in (first, second)]
+    """Return bootstrap draws of c in both arms, by weights on units, for each estimator of the plan."""
+    plan = plan or ArmPlan()
+    parts = [[row_sums(arm, estimator) for estimator in plan.estimators] for arm in (first, second)]
     sums, others = (np.concatenate(part, axis=1) for part in parts)
     if plan.design == "rows" and len(sums) == len(others):
         # The next resample of as many rows is independent of this one, and drawing takes longest.
@@ -143,16 +136,11 @@ def draws_by(
         joint = resampled_totals(np.concatenate(arms, axis=1), plan.replicates, rng)
         totals = [joint[: sums.shape[1]], joint[sums.shape[1] :]]
     drawn = [
-        [c_from_totals(own, arm.k, estimator) for own, estimator in zip(split, estimators, strict=True)]
+        [c_from_totals(own, arm.k, estimator) for own, estimator in zip(split, plan.estimators, strict=True)]
         for arm, whole, part in zip((first, second), totals, parts, strict=True)
         for split in [np.split(whole, np.cumsum([each.shape[1] for each in part])[:-1])]
     ]
     return [ArmDraws(one, other) for one, other in zip(*drawn, strict=True)]
-
-
-def arm_c(votes: Votes, estimator: Estimator) -> float:
-    """Return c of one arm by "pearson", "pooled" or "anova"; NaN when degenerate."""
-    return float(c_from_totals(row_sums(votes, estimator).sum(axis=0)[:, None], votes.k, estimator)[0])
 
 
 def row_sums(votes: Votes, estimator: Estimator) -> NDArray[Any]:
@@ -178,8 +166,7 @@ def c_from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatAr
     """Return c [B] from weighted totals [m, B] of ``row_sums``; NaN where degenerate."""
     if estimator == "pearson":
         return _mean_standardised(totals) if len(totals) == 4 and k > 2 else _mean_pearson(totals, k)
-    pooled = pooled_from_sums(totals[0], totals[1], totals[2], k)
-    return pooled if estimator == "pooled" else unbias(pooled, totals[0], k)
+    return unbias(pooled_from_sums(totals[0], totals[1], totals[2], k), totals[0], k)
 
 
 def _mean_pearson(totals: NDArray[Any], k: int) -> FloatArray:
@@ -233,17 +220,10 @@ def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
         raise ValueError(f"arms of {first.n} and {second.n} rows need clusters to be paired")
     ids = np.arange(first.n) if first.clusters is None else first.clusters
     others = np.arange(second.n) if second.clusters is None else second.clusters
-    if np.array_equal(ids, others):
-        numbers = grouped(ids)[0]
-        return numbers, numbers
     if np.intersect1d(ids, others).size == 0:
         raise ValueError('the arms share no cluster: use design="rows"')
     numbers = np.unique(np.concatenate([ids, others]), return_inverse=True)[1].astype(np.int64)
     return numbers[: first.n], numbers[first.n :]
-
-
-def _units(votes: Votes, plan: ArmPlan) -> int:
-    return votes.n if plan.design == "rows" else votes.n_clusters
 
 
 def _notes(first: Votes, second: Votes, plan: ArmPlan) -> tuple[Note, ...]:
