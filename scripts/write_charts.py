@@ -108,6 +108,8 @@ LOOKS = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
     },
+    # A browser's type may be wider than what the drawing was measured with.
+    "axisY": {"titlePadding": 14},
 }
 
 
@@ -141,14 +143,30 @@ def specs() -> dict[str, dict[str, Any]]:
 
 
 def _finished(chart: Any) -> dict[str, Any]:
-    """Return a chart as the page embeds it.
+    """Return a chart as the page draws it: what its tooltips say becomes the description of its marks.
 
     Dressing the dictionary spares altair its copies of the whole chart; that charts are valid is tested.
     """
     spec = chart.to_dict(validate=False)
     del spec["$schema"]
+    for layer in spec["layer"]:
+        layer["mark"] |= _described(layer["encoding"].pop("tooltip", None))
     view = spec["config"].get("view", {}) | {"strokeWidth": 0}
-    return spec | {"width": "container", "config": spec["config"] | LOOKS | {"view": view}}
+    return spec | {"config": spec["config"] | LOOKS | {"view": view}}
+
+
+def _described(shown: Any) -> dict[str, Any]:
+    """Return what a tooltip is as the description of marks: a text, or an expression of fields."""
+    if not isinstance(shown, list):
+        text = (shown or {}).get("value")
+        return {"description": text} if text else {"aria": False}
+    parts = list[str]()
+    for line in shown:
+        value, title = f"datum[{line['field']!r}]", line.get("title", line["field"])
+        form = line.get("format", "" if line["type"] == "quantitative" else None)
+        told = value if form is None else f"isValid({value}) ? format({value}, {form!r}) : '–'"
+        parts.append(f"{title + ': ' if title else ''!r} + ({told})")
+    return {"description": {"expr": " + '; ' + ".join(parts)}}
 
 
 def _worth() -> Any:
@@ -284,11 +302,7 @@ def _changes() -> Any:
         tip("lo", "95% from", "+.1%"),
         tip("hi", "to", "+.1%"),
     ]
-    zero = (
-        alt.Chart(alt.InlineData(values=[{"zero": 0}]))
-        .mark_rule(color=GREY)
-        .encode(x="zero:Q", tooltip=alt.value("no change"))
-    )
+    zero = rows.mark_rule(color=GREY).encode(x=alt.datum(0), tooltip=alt.value("no change"))
     return alt.layer(
         zero,
         rows.mark_rule(color=BLUE, strokeWidth=2).encode(

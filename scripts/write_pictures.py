@@ -125,7 +125,7 @@ def shots(record: Path, themes: tuple[str, ...] = ("light", "dark")) -> dict[str
             size = {"width": WIDTH, "height": 900}
             page = browser.new_context(viewport=size, color_scheme=theme).new_page()  # type: ignore[arg-type]
             page.goto(page_file.as_uri())
-            page.wait_for_selector("html[data-drawn=yes]")
+            page.wait_for_selector("html[data-ready=yes]")
             page.eval_on_selector(".about", f"e => e.textContent = {TITLE!r}")
             end = page.locator("[data-chart=gain]").bounding_box()
             assert end is not None

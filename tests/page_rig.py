@@ -58,7 +58,7 @@ def exhibit(file: Path) -> tuple[Record, Analysis]:
 
 
 def load(browser: Any, file: Path, anchor: str = "", **context: Any) -> Loaded:
-    """Open the page and wait for its last chart; return it with everything that went wrong."""
+    """Open the page and wait until its table is there; return it with everything that went wrong."""
     page = browser.new_context(**context).new_page()
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
@@ -68,5 +68,5 @@ def load(browser: Any, file: Path, anchor: str = "", **context: Any) -> Loaded:
         lambda request: wrong.append(f"request: {request.url}") if "file:" not in request.url else None,
     )
     page.goto(file.as_uri() + anchor)
-    page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+    page.wait_for_selector("html[data-ready=yes]")
     return page, wrong

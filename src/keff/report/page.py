@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 import base64
-import gzip
 import hashlib
 import json
-
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-import subprocess
-import sys
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
+from xml.etree import ElementTree as Xml
 
-import vl_convert
 from markupsafe import Markup
 
 from keff import files
@@ -30,52 +26,29 @@ from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
 from keff.reading.open import Record
 from keff.records import Interval
-from keff.report import advice_series, series
+from keff.report import advice_series, series, vega
 from keff.report.headline import Headline, alternatives, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
-from keff.report.series import fixed, pair, percent, within
+from keff.report.series import Datasets, fixed, pair, percent, within
 from keff.report.template import TEMPLATES, filled
-
-# All that the page calls of the libraries; the bundle keeps nothing else of them.
-SNIPPET = "window.vegaEmbed=vegaEmbed;"
-
-_bundles: list[str] = []  # The bundle, once it was made: it is the same for every page.
-
-
-def make_bundle() -> str:
-    """Return the chart libraries as one script."""
-    if not _bundles:
-        _bundles.append(vl_convert.javascript_bundle(SNIPPET))
-    return _bundles[0]
-
-
-@contextmanager
-def bundle_beside() -> Generator[Callable[[], str]]:
-    """Make the bundle in a process beside this one, and give a function that waits for it.
-
-    It takes two seconds of one processor and holds the interpreter's lock, so a thread would gain nothing.
-    """
-    if _bundles:
-        yield make_bundle
-        return
-    code = (
-        f"import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle({SNIPPET!r}).encode())"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-
-        def wait() -> str:
-            text = process.communicate()[0].decode("utf-8")
-            _bundles.extend([text] if process.returncode == 0 else [])
-            return make_bundle()
-
-        try:
-            yield wait
-        finally:
-            process.kill()
-
 
 # Bytes of vote splits and of raw texts in the whole page.
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
+
+
+# Units of a drawing, of which its type has 12: for a whole column, for a telephone, and for half a column.
+WIDTHS = {"wide": 880, "narrow": 400, "half": 400}
+# Charts that stand side by side, so that they never have a whole column.
+HALVES = ("worth", "difficulty", "changes")
+
+# Attributes of a drawing that a page has no use for, and those that a group hands down to its marks.
+UNUSED = re.compile("aria-|role|class|pointer-events|font-family|stroke-miterlimit")
+LOOKS = re.compile("fill|stroke|font|text-anchor")
+# Coordinates finer than a tenth of a unit, which nobody can see.
+LONG = re.compile(r"\d+\.\d\d+")
+
+Specs = Mapping[str, Mapping[str, Any]]
+Draw = Callable[[Specs], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,60 +60,145 @@ class Exhibit:
     replayed: Replay | None = None
 
 
+def draw_here(specs: Specs) -> dict[str, str]:
+    """Return specifications by name as SVG."""
+    return {name: vega.svg_of(spec) for name, spec in specs.items()}
+
+
+@contextmanager
+def draw_beside() -> Generator[Draw]:
+    """Start a process that draws, while others compute, and give what has it draw, once."""
+    with TemporaryDirectory() as folder, vega.converter(("svg",)) as save_all:
+
+        def draw(specs: Specs) -> dict[str, str]:
+            files = save_all({Path(folder) / name: spec for name, spec in specs.items()})
+            return {file.stem: file.read_text("utf-8") for file in files}
+
+        yield draw
+
+
 def write_page(
     runs: Sequence[tuple[Record, Analysis]],
     file: Path,
     *,
     replays: Sequence[Replay | None] = (),
     comparison: Comparison | None = None,
-    bundle: Callable[[], str] | None = None,
+    draw: Draw = draw_here,
 ) -> None:
     """Write the report page of some runs: one HTML file that works offline.
 
     ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their analyses;
-    ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``bundle`` gives
-    the script of ``make_bundle``. Vote splits and texts are embedded up to a size limit, beyond it a stable
-    sample. Raises ValueError without runs, OSError when the file cannot be written.
+    ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``draw`` draws
+    the charts. Vote splits and texts are embedded up to a size limit, beyond it a stable sample. Raises
+    ValueError without runs, OSError when the file cannot be written.
     """
     if not runs:
         raise ValueError("a report needs at least one run")
     matched = [*replays, *[None] * (len(runs) - len(replays))]
     exhibits = [Exhibit(*run, replayed) for run, replayed in zip(runs, matched, strict=True)]
-    files.write_text(file, render(exhibits, comparison, bundle or make_bundle))
+    files.write_text(file, render(exhibits, comparison, draw))
 
 
-def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, bundled: Callable[[], str]) -> str:
+def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: Draw) -> str:
     """Return the page as text."""
     limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
-    data: dict[str, object] = {view.id: view.data for view in views}
-    compared = (
-        None if comparison is None else {"comparison": comparison, "sentence": arms_sentence(comparison)}
-    )
+    charts = {view.id: view.charts for view in views}
+    compared = None
     if comparison is not None:
-        data["arms"] = {"charts": dict.fromkeys(("changes", "slots"), series.arms(comparison))}
-    charts = Markup(_charts_as_json())
-    bundle, script = bundled(), (TEMPLATES / "page.js").read_text("utf-8")
+        compared = {"comparison": comparison, "sentence": arms_sentence(comparison)}
+        charts["arms"] = {"changes": series.arms(comparison)}
+    script = (TEMPLATES / "page.js").read_text("utf-8")
     return filled(
         "page.html.j2",
         {"percent": percent, "fixed": fixed, "within": within, "pair": pair, "points": points},
         runs=views,
         grid=_grid(views),
         compared=compared,
-        data=Markup(embed(data)),
-        specs=charts,
-        # The policy admits the script by the hash of its text, also once the page has unpacked it.
-        packed=base64.b64encode(gzip.compress(bundle.encode("utf-8"), mtime=0)).decode("ascii"),
+        drawings=drawings(charts, draw),
+        data=Markup(embed({view.id: view.items for view in views})),
         script=Markup(script),
-        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script)),
+        # The policy admits the script by the hash of its text.
+        hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         series=_legend(),
     )
 
 
+def drawings(charts: Mapping[str, Mapping[str, Datasets]], draw: Draw) -> dict[tuple[str, str], Markup]:
+    """Return the drawings of charts by the run that they belong to and their name.
+
+    A chart that may have a whole column is drawn in two widths, of which the style shows the one that fits.
+    """
+    wanted = {
+        (run, name): {
+            kind: f"{run}-{name}-{kind}" for kind in (("half",) if name in HALVES else ("wide", "narrow"))
+        }
+        for run, named in charts.items()
+        for name in named
+    }
+    specs = {
+        key: _specs()[name] | {"width": WIDTHS[kind], "datasets": charts[run][name]}
+        for (run, name), keys in wanted.items()
+        for kind, key in keys.items()
+    }
+    drawn = draw(specs)
+    return {
+        place: Markup("").join(_slim(drawn[key], key, kind) for kind, key in keys.items())
+        for place, keys in wanted.items()
+    }
+
+
 @cache
-def _charts_as_json() -> str:
-    """Return the charts without data, the same for every page: scripts/write_charts.py makes them."""
-    return embed(json.loads((TEMPLATES / "charts.json").read_text("utf-8")))
+def _specs() -> dict[str, dict[str, Any]]:
+    return json.loads((TEMPLATES / "charts.json").read_text("utf-8"))
+
+
+def _slim(svg: str, name: str, kind: str) -> Markup:
+    """Return a drawing without what a page has no use for, which is half of it, as a part of a page.
+
+    Marks keep their description as ``data-tip``; ids begin with ``name``, for a page has many drawings. The
+    drawing is hidden from screen readers: the sentence on its element says what is to be seen.
+    """
+    root = Xml.fromstring(svg.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1))
+    _prune(root)
+    box = root.attrib["viewBox"]
+    root.attrib.clear()
+    root.attrib |= {"class": kind, "viewBox": box, "aria-hidden": "true"}
+    text = re.sub(r'( id="|url\(#)', rf"\g<1>{name}-", Xml.tostring(root, "unicode"))
+    return Markup(text.replace(" />", "/>"))
+
+
+def _prune(element: Xml.Element) -> None:
+    """Keep how marks look and where they stand."""
+    for child in list(element):
+        if child.get("class") not in ("background", "foreground"):
+            _prune(child)
+            if child.tag != "g" or len(child):
+                continue
+        element.remove(child)
+    said, kind = element.get("aria-label"), element.get("class", "")
+    for name, value in list(element.items()):
+        del element.attrib[name]
+        if UNUSED.match(name) is None:
+            element.set(name, LONG.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), value))
+    if element.tag != "g":
+        element.attrib |= {"data-tip": said} if said else {}
+        return
+    if "role-mark" in kind:
+        element.set("class", kind.split()[0])
+    _share(element)
+    for place, child in reversed(list(enumerate(element))):
+        if child.tag == "g" and not child.attrib:
+            element[place : place + 1] = list(child)
+
+
+def _share(group: Xml.Element) -> None:
+    """Let a group have the looks that all its children share, which it hands down to them."""
+    for name, value in list(group[0].items()) if len(group) else ():
+        if LOOKS.match(name) and all(child.get(name) == value for child in group):
+            group.set(name, value)
+            for child in group:
+                del child.attrib[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +216,9 @@ class RunView:
     headline: Headline
     replayed: Replay | None
     rows: Sequence[NumberRow]
-    charts: Mapping[str, series.Datasets]
+    charts: Mapping[str, Datasets]
     provenance: Sequence[tuple[str, str]]
     items: QuestionTable
-
-    @property
-    def data(self) -> dict[str, object]:
-        """What the script of the page draws."""
-        return {"charts": self.charts, "items": self.items}
 
 
 def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
@@ -188,7 +241,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
     )
 
 
-def _charts(exhibit: Exhibit, cap: int) -> dict[str, series.Datasets]:
+def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
     """Return the datasets of every chart that this run has something to draw in."""
     analysis, votes = exhibit.analysis, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
@@ -285,7 +338,3 @@ def _leaves(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]
 def _legend() -> list[dict[str, str]]:
     looks = ("solid blue", "dashed blue", "solid orange", "dashed orange", "dotted grey")
     return [{"label": label, "look": look} for label, look in zip(series.SERIES, looks, strict=True)]
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

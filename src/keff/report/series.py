@@ -220,7 +220,7 @@ def _sum(law: FloatArray, start: int, stop: int) -> float:
 
 
 def arms(compared: Comparison) -> Datasets:
-    """Return the forest of changes between two arms, and the template slots of the second."""
+    """Return the forest of changes between two arms."""
     changes = {
         "correlation (relative)": compared.delta_rho,
         "one path": compared.delta_p,
@@ -228,7 +228,7 @@ def arms(compared: Comparison) -> Datasets:
         "plurality": compared.delta_plurality,
     }
     rows = [{"change": label, **limits(change)} for label, change in changes.items() if change is not None]
-    return rounded({"changes": rows}) | slots(compared.arms[1].slots)
+    return rounded({"changes": rows})
 
 
 def slots(table: Sequence[Slot] | None) -> Datasets:

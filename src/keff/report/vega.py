@@ -1,6 +1,7 @@
 """Vega-Lite specifications as vector PDF and SVG: the same bytes on every run.
 
-As a program (``python -m keff.report.vega``) it reads ``{"stem": specification}`` in JSON and writes all.
+As a program (``python -m keff.report.vega KIND...``) it reads ``{"stem": specification}`` in JSON and writes
+files of these kinds.
 """
 # pyright: reportMissingTypeStubs=false
 
@@ -25,13 +26,13 @@ SaveAll = Callable[[Mapping[Path, Mapping[str, Any]]], list[Path]]
 
 
 @contextmanager
-def converter() -> Generator[SaveAll]:
+def converter(kinds: Sequence[str] = KINDS) -> Generator[SaveAll]:
     """Start the process that draws, and give what writes figures by their stems there, once.
 
     The converter's engine takes a second to start, in which others compute; it keeps some 80 MB, which would
     come on top of what the caller holds.
     """
-    line, kind = [sys.executable, "-m", __name__], subprocess.PIPE
+    line, kind = [sys.executable, "-m", __name__, *kinds], subprocess.PIPE
     # In a session of its own: who interrupts the caller sees one end, for without figures it ends in silence.
     with subprocess.Popen(line, stdin=kind, text=True, encoding="utf-8", start_new_session=True) as process:
 
@@ -40,7 +41,7 @@ def converter() -> Generator[SaveAll]:
             process.communicate(told)
             if process.returncode:
                 raise subprocess.CalledProcessError(process.returncode, line)
-            return [file for stem in specs for file in files_of(stem)]
+            return [file for stem in specs for file in files_of(stem, kinds)]
 
         yield save_all
 
@@ -53,13 +54,18 @@ def files_of(stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
 def save(spec: Mapping[str, Any], stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
     """Write ``stem.pdf`` and ``stem.svg``, or one of them; returns the files."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    svg = _renumbered(vl_convert.vegalite_to_svg(dict(spec)))
+    svg = svg_of(spec)
     written = {"pdf": lambda: _in_order(vl_convert.svg_to_pdf(svg)), "svg": lambda: svg.encode("utf-8")}
     files = files_of(stem, kinds)
     for file, kind in zip(files, kinds, strict=True):
         with whole(file) as draft:
             draft.write_bytes(written[kind]())
     return files
+
+
+def svg_of(spec: Mapping[str, Any]) -> str:
+    """Return a figure as SVG."""
+    return _renumbered(vl_convert.vegalite_to_svg(dict(spec)))
 
 
 def _renumbered(svg: str) -> str:
@@ -86,4 +92,4 @@ if __name__ == "__main__":
     # The engine starts with the first figure that it is asked for.
     vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
     for name, drawn in json.loads(sys.stdin.read() or "{}").items():
-        save(drawn, Path(name))
+        save(drawn, Path(name), sys.argv[1:])

@@ -63,16 +63,16 @@ def write_runs(
 ) -> None:
     """Write the page of analysed records; raises PluginError where the ``report`` extra is missing.
 
-    Charts' libraries are made ready while ``runs`` are, where these are made as they are asked for.
+    What draws charts is made ready while ``runs`` are, where these are made as they are asked for.
     """
     try:
         page: Any = importlib.import_module("keff.report.page")
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
-    with page.bundle_beside() as bundle:
+    with page.draw_beside() as draw:
         runs = list(runs)
         replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
-        page.write_page(runs, file, replays=replays, comparison=comparison, bundle=bundle)
+        page.write_page(runs, file, replays=replays, comparison=comparison, draw=draw)
 
 
 def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:

@@ -1,5 +1,5 @@
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
-const specs = read("specs"), data = read("data"), single = Object.keys(data).filter((id) => id !== "arms").length === 1;
+const data = read("data"), single = Object.keys(data).length === 1;
 const BATCH = 50;
 
 /** Make an element; children are elements or plain text, so nothing that a model wrote is ever parsed. */
@@ -16,50 +16,17 @@ const visible = (text) =>
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/g, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
-/** The chart library, unpacked: it is two thirds of a page, and half as long when packed. */
-async function unpack() {
-  const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (one) => one.charCodeAt(0));
-  const whole = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  document.head.append(Object.assign(make("script"), { textContent: await new Response(whole).text() }));
-}
-const library = unpack();
-
-async function draw(element) {
-  await library;
-  const { run, chart } = element.dataset, said = element.getAttribute("aria-label");
-  const spec = { ...specs[chart], datasets: { ...specs[chart].datasets, ...data[run].charts[chart] } };
-  await window.vegaEmbed(element, spec, { renderer: "svg", actions: false, ast: true, logLevel: 1, tooltip: { theme: "custom" } });
-  // Drawing writes a label of its own ("visualization") over the sentence that says what is to be seen.
-  for (const [name, value] of Object.entries({ role: "img", "aria-label": said })) element.setAttribute(name, value);
-  element.removeAttribute("aria-roledescription");
-  // The chart has one label, on its element; its hundreds of marks are not images of their own.
-  element.querySelector("svg").setAttribute("aria-hidden", "true");
-  for (const mark of element.querySelectorAll("svg, svg [role]")) mark.removeAttribute("role");
-  element.dataset.drawn = "yes";
-}
-
-/** Draw what is seen first, then the rest one by one, so that the page answers meanwhile. */
-const shut = (element) => element.closest("details:not([open])") !== null;
-const inView = (element) => { const box = element.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight; };
-async function drawAll() {
-  // A chart in a closed part has no width yet: it is drawn when its part is opened.
-  const visibleNow = [...document.querySelectorAll(".chart")].filter((element) => !shut(element));
-  for (const part of document.querySelectorAll("details.view")) {
-    part.addEventListener("toggle", () => part.querySelectorAll(".chart:not([data-drawn])").forEach(draw), { once: true });
-  }
-  const waiting = new Set(visibleNow);
-  const take = (element) => waiting.delete(element) && draw(element);
-  const watcher = new IntersectionObserver((seen) => seen.forEach((one) => one.isIntersecting && take(one.target)), { rootMargin: "400px" });
-  for (const element of waiting) watcher.observe(element);
-  for (const element of visibleNow.filter(inView)) await take(element);
-  document.documentElement.dataset.seen = "yes";
-  for (const element of visibleNow) {
-    await take(element);
-    await new Promise((resolve) => setTimeout(resolve));
-  }
-  watcher.disconnect();
-  document.documentElement.dataset.drawn = "yes";
-}
+/** What the mark under the pointer stands for, beside it. */
+const tip = make("div", { class: "tip", hidden: "" });
+document.body.append(tip);
+document.addEventListener("pointerover", ({ target, clientX, clientY }) => {
+  const mark = target.closest?.("[data-tip]");
+  tip.hidden = !mark;
+  if (!mark) return;
+  tip.textContent = mark.dataset.tip.replaceAll("; ", "\n");
+  tip.style.left = `${Math.min(clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+  tip.style.top = `${Math.min(clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+});
 
 const anchor = (run, row) => (single ? `item-${row.id}` : `item-${run.slice(4)}-${row.id}`);
 const abstained = (row) => row.v.filter((code) => code < 0).length;
@@ -96,7 +63,7 @@ function placeOf(wanted, text, rule) {
 class Questions {
   constructor(section) {
     this.run = section.dataset.run;
-    this.data = data[this.run].items;
+    this.data = data[this.run];
     this.section = section;
     this.body = section.querySelector("tbody");
     this.form = section.querySelector("form");
@@ -260,4 +227,3 @@ window.addEventListener("hashchange", follow);
 follow();
 window.addEventListener("load", () => setTimeout(follow)); // the browser looks for the anchor itself, and takes the focus
 document.documentElement.dataset.ready = "yes";
-await drawAll();
