@@ -126,7 +126,8 @@ def _judged(
 ) -> ConfidenceWorth:
     if found.pays is False or found.name not in rules or known.level is None:
         return found
-    gains = {place: _gain(known, place, rules[None]) for place in rules[found.name]}
+    means = known.population.loss.mean(axis=0)
+    gains = {place: _gain(known, place, rules[None], means) for place in rules[found.name]}
     best = max(gains, key=lambda place: float(gains[place].mean()))
     gain = gains[best]
     lo, hi = np.quantile(gain, [0.025, 0.975]).tolist()
@@ -135,22 +136,24 @@ def _judged(
     return replace(found, pays=pays, gain_at_equal_cost=interval, policy=known.specs[best])
 
 
-def _gain(known: JointPosterior, rule: int, plain: Sequence[int]) -> FloatArray:
-    """Return the accuracy of a rule minus that of plain ones at its mean paths [S]."""
+def _gain(known: JointPosterior, rule: int, plain: Sequence[int], means: FloatArray) -> FloatArray:
+    """Return the accuracy of a rule minus that of plain ones at its mean paths [S].
+
+    ``means`` [C] are those of the losses: a mixture's is that of the means, so only the best one is made.
+    """
     loss, paths = known.population.loss, known.paths
     at = float(paths[rule])
     order = sorted(plain, key=lambda place: float(paths[place]))
     below = [place for place in order if paths[place] <= at] or order[:1]
     above = [place for place in order if paths[place] > at]
-    best = loss[:, min(below, key=lambda place: float(known.loss[place]))]
-    least = float(best.mean())
+    alone = min(below, key=lambda place: float(known.loss[place]))
+    mixtures = [(float(means[alone]), alone, alone, 0.0)]
     for low in below:
         for high in above:
-            share = (at - paths[low]) / (paths[high] - paths[low])
-            mixed = (1 - share) * loss[:, low] + share * loss[:, high]
-            if float(mixed.mean()) < least:
-                best, least = mixed, float(mixed.mean())
-    return np.asarray(best - loss[:, rule], np.float64)
+            share = float((at - paths[low]) / (paths[high] - paths[low]))
+            mixtures.append((float((1 - share) * means[low] + share * means[high]), low, high, share))
+    _, low, high, share = min(mixtures)
+    return np.asarray((1 - share) * loss[:, low] + share * loss[:, high] - loss[:, rule], np.float64)
 
 
 def reliability(votes: Votes, name: str) -> tuple[ReliabilityPoint, ...]:

@@ -157,18 +157,21 @@ def timed(
     """
     everything = (*chain, *flights, reference)
     given, votes = votes, rated(votes, everything)
-    clocked = votes if votes.seconds is not None else replace(votes, seconds=votes.tokens)
     longest = max(policy.cap for policy in everything)
-    draws = permuted(clocked, longest, max(TIMED_PATHS // (longest * votes.n), 1), rng)
+    draws = permuted(_clocked(votes), longest, max(TIMED_PATHS // (longest * votes.n), 1), rng)
     whole = rates is not None and rates.price.cancelled == "whole"
     walks = [run(rule, draws, whole=whole) for rule in everything]
     exact = None if votes.correct is None else plurality_at_k_patterns(votes)[alike(votes).back]
     seen = played(votes, draws, everything[len(chain) :], rates, exact, walks=walks[len(chain) :])
-    timed_too = given if given.seconds is not None else replace(given, seconds=given.tokens)
-    error = _calibration_error(timed_too, everything[len(chain) :], longest, draws.codes.shape[1])
+    error = _calibration_error(given, everything[len(chain) :], longest, draws.codes.shape[1], clocked=True)
     seen = replace(seen, calibration_error=error)
     waits = tuple(np.asarray(walk.wait, np.float64) for walk in walks if walk.wait is not None)
     return seen, Timing(waits, votes.cluster_ids, votes.seconds is not None)
+
+
+def _clocked(votes: Votes) -> Votes:
+    """Return votes whose paths end in the order of their tokens where no seconds are recorded."""
+    return votes if votes.seconds is not None else replace(votes, seconds=votes.tokens)
 
 
 def played(
@@ -227,7 +230,9 @@ def played(
     )
 
 
-def _calibration_error(votes: Votes, rules: Sequence[Policy], cap: int, orders: int) -> FloatArray:
+def _calibration_error(
+    votes: Votes, rules: Sequence[Policy], cap: int, orders: int, *, clocked: bool = False
+) -> FloatArray:
     """Return the standard errors [2, C] of mean loss and paths from calibrating on these questions.
 
     Rules are replayed on the same orders, each time calibrated on another resample of the clusters. Of many
@@ -237,11 +242,13 @@ def _calibration_error(votes: Votes, rules: Sequence[Policy], cap: int, orders: 
     found = np.zeros((RESAMPLES, 2, len(rules)))
     for resample in range(RESAMPLES if reading and votes.n <= BY_PATTERN else 0):
         fitted = rated(votes, [rules[place] for place in reading], resample + 1)
+        # Only now: calibrations are kept for the votes that they were made of.
+        fitted = _clocked(fitted) if clocked else fitted
         draws = permuted(fitted, cap, max(orders // RESAMPLES, 1), np.random.default_rng(0))
         for place in reading:
-            outcome = expectations(run(rules[place], draws), draws, draws.cap)
-            assert outcome.accuracy is not None
-            found[resample, :, place] = outcome.accuracy.mean(), outcome.paths.mean()
+            walk = run(rules[place], draws)
+            assert walk.credit is not None
+            found[resample, :, place] = walk.credit.mean(dtype=np.float64), walk.paths.mean()
     return found.std(axis=0, ddof=1)
 
 

@@ -167,6 +167,11 @@ class Walks:
     ran: FloatArray | None = None
     rated: bool = False
 
+    @property
+    def paths(self) -> IntArray:
+        """The paths that each order begins [n, R]."""
+        return self.stop if self.launched is None else self.launched
+
 
 def at_once(policy: Policy) -> bool:
     """Return whether a policy follows many orders of drawing at once, itself or by its rule."""
@@ -284,9 +289,8 @@ def answers_of(policy: Policy, draws: Draws) -> NDArray[np.int16] | None:
 
 def expectations(walks: Walks, draws: Draws, cap: int, now: NDArray[np.int16] | None = None) -> PolicyOutcome:
     """Average over orders of drawing; plurality at ``cap`` and today's answers ``now`` are compared with."""
-    paths = walks.stop if walks.launched is None else walks.launched
     return PolicyOutcome(
-        paths=paths.mean(axis=1),
+        paths=walks.paths.mean(axis=1),
         rounds=walks.rounds.mean(axis=1),
         agrees=(walks.answer == draws.tallies.leader[:, :, cap]).mean(axis=1),
         accuracy=None if walks.credit is None else walks.credit.mean(axis=1, dtype=np.float64),
