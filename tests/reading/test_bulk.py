@@ -223,7 +223,7 @@ def test_rows_that_are_not_plain_are_read_one_by_one(tmp_path: Path, line: dict[
     path = tmp_path / "log.jsonl"
     first = {"id": "q0", "gold_answer": "1", "all_answers": ["1", "2"]}
     path.write_text(json.dumps(first) + "\n" + json.dumps(line) + "\n", "utf-8")
-    assert keff_jsonl.log().bulk(path) is None
+    assert bulk.only_part(keff_jsonl.log().parts(path)) is None
     assert by_columns(path, Opening()) is None
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import LogInfo, Tell
 from keff.logs.parquet import columns_of, is_parquet, rows_of
-from keff.logs.parts.foreign import Canonical, Graded, questions_of
+from keff.logs.parts.foreign import Graded, PathReader, UsableRows
 from keff.logs.parts.inspect_log import Scores
 from keff.logs.parts.values import is_missing, known_task, optional_text
-from keff.records import Note
 
 # Columns that every data frame of samples has: by these the format is known.
 FIELDS = ("sample_id", "id", "epoch", "target")
@@ -19,7 +17,7 @@ FIELDS = ("sample_id", "id", "epoch", "target")
 SCORE = re.compile(r"score_(?!.*_(?:explanation|metadata|answer)$)(.+)")
 
 
-class InspectSamples(Graded):
+class InspectSamples(Graded, PathReader):
     """Reader of a data frame of samples, as ``samples_df(...).to_parquet(...)`` writes it.
 
     It keeps no answers, so estimates are those of correctness alone; the log itself has them. A column
@@ -46,50 +44,33 @@ class InspectSamples(Graded):
         task = optional_text(row.get("task_name") or row.get("task"))
         return LogInfo(known_task(task) if task else None, model=optional_text(row.get("model")))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the samples that have a score."""
+        del tell
         names = columns_of(path)
         scores = Scores(self.scorer, self.threshold)
         scores.names.update({match[1]: None for name in names if (match := SCORE.fullmatch(name))})
         column = f"score_{scores.name}"
-        left_out: dict[str, set[str]] = {"ended in an error": set(), "has no score": set()}
-
-        def rows(_: Tell) -> Iterator[tuple[str, Canonical]]:
-            wanted = [
-                *FIELDS,
-                column,
-                *(name for name in ("error", "model", "input", "output_tokens") if name in names),
-            ]
-            for where, row in rows_of(path, wanted):
-                reason = (
-                    "ended in an error"
-                    if row.get("error")
-                    else "has no score"
-                    if is_missing(row[column])
-                    else None
-                )
-                if reason:
-                    left_out[reason].add(where)
-                    continue
-                yield where, self._canonical(where, row, scores, column)
-
-        yield from questions_of(rows, tell, texts=texts)
-        for reason, places in left_out.items():
-            if places:
-                tell(Note("left_out", f"{len(places)} samples are left out: each {reason}"))
-
-    def _canonical(self, where: str, row: Mapping[str, object], scores: Scores, column: str) -> Canonical:
-        right, score = scores.judged(where, row[column])
-        return {
-            "id": row["id"],
-            "path": row["epoch"],
-            "model": row.get("model"),
-            "correct": right,
-            "score": score,
-            "gold_answer": row["target"],
-            "question": row.get("input"),
-            "tokens": row.get("output_tokens"),
-        }
+        further = [name for name in ("error", "model", "input", "output_tokens") if name in names]
+        for where, row in rows_of(path, [*FIELDS, column, *further]):
+            if row.get("error"):
+                kept.left_out["ended in an error"] += 1
+                continue
+            if is_missing(row[column]):
+                kept.left_out["has no score"] += 1
+                continue
+            right, score = scores.judged(where, row[column])
+            sample = {
+                "id": row["id"],
+                "path": row["epoch"],
+                "model": row.get("model"),
+                "correct": right,
+                "score": score,
+                "gold_answer": row["target"],
+                "question": row.get("input"),
+                "tokens": row.get("output_tokens"),
+            }
+            kept.add(where, sample, where)
 
 
 log = InspectSamples

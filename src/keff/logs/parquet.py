@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, only_part, parts_of_questions
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Columned, Layout, lay_out
 from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, tabled, unpacked
@@ -137,19 +136,13 @@ class ParquetLog(Columned):
         needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
         return tabled(lambda: _rows(path, texts=needed, layout=layout), layout, texts=texts)
 
-    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
-        """Return the columns of a file with lists; None where it must be read question by question.
-
-        So too where texts are wanted: single rows are slow to read again.
-        """
-        if texts or self._layout(path) is not None:
-            return None
-        return only_part(parts_of(path, sys.maxsize))
-
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
     ) -> Iterator[Bulk]:
-        """Yield the columns of a file part by part; see ``PartsLog``."""
+        """Yield the columns of a file part by part; see ``PartsLog``.
+
+        Not where texts are wanted: single rows are slow to read again.
+        """
         layout = self._layout(path)
         if texts or isinstance(layout, str):
             raise NotPlainError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
-from keff.logs.parts.bulk import Bulk, BulkLog, PartsLog, only_part
+from keff.logs.parts.bulk import Bulk, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission, within_memory
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
@@ -107,13 +108,13 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
     """
     log = find_log(path, opening.format, opening.options)
     asked = opening.part is not None or opening.branches is not None
-    if asked or not isinstance(log, BulkLog):
+    if asked or not isinstance(log, PartsLog):
         return None
     notes: list[Note] = []
     info = told(log, path, opening, notes.append)
     with naming(path):
         how = reading(info, opening)
-        parts = _parts(log, path, opening, notes.append)
+        parts = log.parts(path, texts=opening.texts, tell=notes.append)
         if (bulk := only_part(parts)) is None:
             return None
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
@@ -129,7 +130,9 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             else:
                 votes = _on_nodes(path, opening, bulk, how, trim)
         except NotPlainError:  # questions are too unlike to be turned into votes part by part
-            whole = None if opening.on else log.bulk(path, texts=opening.texts)
+            if opening.on:
+                return None
+            whole = only_part(log.parts(path, texts=opening.texts, most=sys.maxsize))
             if whole is None:
                 return None
             votes = bulk_ballot(whole, how, trim=trim)
@@ -146,16 +149,6 @@ def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int
     if trim is not None:
         raise NotPlainError
     return nodes.count_on_nodes(path, opening, first, how)
-
-
-def _parts(log: BulkLog, path: Path, opening: Opening, tell: Tell) -> Iterator[Bulk]:
-    """Yield the columns of a log, in parts where it can give them so."""
-    if isinstance(log, PartsLog):
-        yield from log.parts(path, texts=opening.texts, tell=tell)
-    elif (bulk := log.bulk(path, texts=opening.texts)) is not None:
-        yield bulk
-    else:
-        raise NotPlainError
 
 
 def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInfo:
@@ -236,7 +229,7 @@ def gathered(path: Path, opening: Opening) -> Gathered:
         if opening.branches is not None:
             names = branch_names(opening.branches)
             questions = [with_branches(question, names) for question in questions]
-    if isinstance(log, BulkLog) and len(questions) >= LARGE:
+    if isinstance(log, PartsLog) and len(questions) >= LARGE:
         notes.append(Note("read_one_by_one", _ONE_BY_ONE))
     # Only some formats take a threshold, and their name is for its advice.
     format = log.name if hasattr(log, "threshold") else ""

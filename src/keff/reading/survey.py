@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.logs.parts.bulk import Bulk, BulkLog
+from keff.logs.parts.bulk import Bulk, PartsLog, only_part
 from keff.reading.ballot import Reading
 from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.records import Result
@@ -66,7 +67,8 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
     log, rng = find_log(path, opening.format), np.random.default_rng(seed)
     with naming(path):
         how = reading(told(log, path, opening), opening)
-        bulk = log.bulk(path) if isinstance(log, BulkLog) and opening.part is None else None
+        by_columns = isinstance(log, PartsLog) and opening.part is None
+        bulk = only_part(log.parts(path, most=sys.maxsize)) if by_columns else None
         if bulk is not None and not bulk.has_texts:
             return _by_columns(bulk, how, size, rng)
         questions = one_part(log.questions(path, texts=True), opening.part)

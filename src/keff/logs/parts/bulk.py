@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,18 +73,6 @@ class Bulk:
     model: object = None
 
 
-@runtime_checkable
-class BulkLog(Protocol):
-    """A reader that can give all columns at once."""
-
-    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
-        """Return the columns of a file; None where it must be read question by question.
-
-        With ``texts`` the questions that are read again have them.
-        """
-        ...
-
-
 # So many paths are held by columns before they are turned into votes: a large record is read in such parts.
 PATHS_OF_A_PART = 2**21
 
@@ -94,19 +81,16 @@ SMALL_K = 127
 
 
 @runtime_checkable
-class PartsLog(BulkLog, Protocol):
+class PartsLog(Protocol):
     """A reader that can give all columns part by part, in bounded memory."""
-
-    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
-        """Return the columns of a file; None where it must be read question by question."""
-        return only_part(self.parts(path, texts=texts, most=sys.maxsize))
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
     ) -> Iterator[Bulk]:
         """Yield the columns of ``most`` paths or little more at a time, in the order of the file.
 
-        Names of answers and gold answers are numbered alike in all parts. Raises NotPlainError, or what is
+        Names of answers and gold answers are numbered alike in all parts; with ``texts`` the questions that
+        are read again have them. Raises NotPlainError, or what is
         wrong with the file, where it must be read question by question.
         """
         ...

@@ -12,7 +12,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
-from keff.logs.parts.values import inner, optional_text, real
+from keff.logs.parts.values import as_truth, inner, optional_text, real
 from keff.narrow import fields, is_array
 from keff.records import Note, stable_hash
 
@@ -90,7 +90,7 @@ class UsableRows:
     _paths: Counter[tuple[object, object]] = field(default_factory=Counter[tuple[object, object]])
 
     def add(self, where: str, row: Canonical, own: object) -> None:
-        """Keep a row as the next path of its question and model.
+        """Keep a row, where it has no number as the next path of its question and model.
 
         ``own`` is what only this path has: its name in the file, or all that the file says of it.
         """
@@ -100,7 +100,7 @@ class UsableRows:
             return
         self._seen.add(name)
         mark = row["id"], row.get("model")
-        self.rows.append((where, {**row, "path": self._paths[mark]}))
+        self.rows.append((where, {"path": self._paths[mark], **row}))
         self._paths[mark] += 1
 
     def questions(self, tell: Tell, *, texts: bool) -> Iterator[Question]:
@@ -150,7 +150,7 @@ def verdict(value: object, threshold: float | None = None) -> Canonical:
     """
     if value is None or value == "":
         return {}
-    number = real(SAID.get(value.strip().lower(), value) if isinstance(value, str) else value)
+    number = real(as_truth(value))
     if threshold is not None:
         return {"correct": int(number >= threshold)}
     return {"correct": int(number) if number in (0, 1) else None, "score": number}
@@ -158,15 +158,11 @@ def verdict(value: object, threshold: float | None = None) -> Canonical:
 
 def says_yes_or_no(value: object) -> bool:
     """Return whether a verdict is one by its words, whatever other paths got."""
-    return isinstance(value, bool) or (isinstance(value, str) and value.strip().lower() in SAID)
+    return isinstance(value, bool) or as_truth(value) is not value
 
 
 def _scored(row: Canonical) -> bool:
     return row.get("correct") is not None or row.get("score") is not None
-
-
-# Verdicts in words, as judges and graders of other tools write them.
-SAID = {"yes": 1, "true": 1, "pass": 1, "correct": 1, "no": 0, "false": 0, "fail": 0, "incorrect": 0}
 
 
 def spoken(value: object) -> str | None:

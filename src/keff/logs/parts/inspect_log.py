@@ -9,15 +9,13 @@ from pathlib import Path
 from zipfile import ZipInfo
 
 from keff.errors import LogError
-from keff.logs.parts.lines import loads, members, unpack
-from keff.logs.parts.values import inner, real
+from keff.logs.parts.foreign import MOST_WORDS
+from keff.logs.parts.lines import MOST_JSON, members, parse, unpack
+from keff.logs.parts.values import as_truth, inner, real
 from keff.narrow import entries, fields, is_array, is_object, items
 
 # The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
-
-# The JSON form is read whole into memory, which .eval is not.
-MOST_JSON = 2**30
 
 Sample = Mapping[str, object]
 
@@ -45,7 +43,7 @@ def header(path: Path) -> Mapping[str, object]:
     name = next((name for name in HEADERS if name in known), None)
     if name is None:
         raise LogError(f"{path}: it has no header.json")
-    return _object(f"{path}: {name}", unpack(path, known[name]))
+    return parse(f"{path}: {name}", unpack(path, known[name]), first=True)
 
 
 def by_question(path: Path) -> Iterator[tuple[str, list[Sample]]]:
@@ -96,7 +94,7 @@ def _unpacked(path: Path) -> Iterator[tuple[str, list[Sample]]]:
         where = f"{path}: {name}"
         if sum(info.file_size for info in infos) > MOST_JSON:
             raise LogError(f"{where}: its epochs claim more than 1 GiB unpacked: not read")
-        yield where, [_object(f"{path}: {info.filename}", unpack(path, info)) for info in infos]
+        yield where, [parse(f"{path}: {info.filename}", unpack(path, info), first=True) for info in infos]
 
 
 def _is_zip(path: Path) -> bool:
@@ -107,17 +105,7 @@ def _is_zip(path: Path) -> bool:
 def _whole(path: Path) -> Mapping[str, object]:
     if path.stat().st_size > MOST_JSON:
         raise LogError(f"{path}: a .json log above 1 GiB: turn it into .eval (inspect log convert)")
-    return _object(str(path), path.read_bytes())
-
-
-def _object(where: str, data: bytes) -> Mapping[str, object]:
-    try:
-        content = loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise LogError(f"{where}: not JSON ({error})") from None
-    if not is_object(content):
-        raise LogError(f"{where}: a JSON object is wanted")
-    return content
+    return parse(str(path), path.read_bytes(), first=True)
 
 
 def completion(sample: Sample) -> str:
@@ -215,8 +203,6 @@ def expected(spec: Mapping[str, object]) -> int:
 # Letters of inspect's own scorers, with the values that its ``value_to_float`` gives them: correct,
 # incorrect, partial, no answer.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-# Words that scorers of others write instead of a letter.
-WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "correct": 1.0, "incorrect": 0.0}
 
 
 @dataclass(slots=True)
@@ -224,9 +210,8 @@ class Scores:
     """The chosen score of every sample.
 
     ``wanted`` is ``NAME`` or ``NAME.KEY`` as given (None: the log's first scorer). C is right; I, N (no
-    answer)
-    and P (partial) are not, unless a ``threshold`` says that a half is enough; true, false, 0 and 1 are what
-    they say. ``partial`` counts the P that were taken as wrong.
+    answer) and P (partial) are not, unless a ``threshold`` says that a half is enough; true, false, 0 and 1
+    are what they say. ``partial`` counts the P that were taken as wrong.
     """
 
     wanted: str | None
@@ -290,11 +275,8 @@ class Scores:
         return int(number) if number in (0.0, 1.0) else None, number
 
     def _number(self, where: str, value: object) -> float:
-        number = value
-        if isinstance(value, str):
-            number = GRADES.get(value, WORDS.get(value.strip().lower(), value))
         try:
-            number = real(number)
+            number = real(GRADES.get(value, as_truth(value)) if isinstance(value, str) else value)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
@@ -318,7 +300,3 @@ def is_whole(sample: Sample, score: Mapping[str, object]) -> bool | None:
     if answer.strip().casefold() != text.casefold():
         return False
     return True if len(text.split()) > MOST_WORDS or "\n" in text else None
-
-
-# A completion of more words that stands in a score as its answer was kept whole; fewer may be the answer.
-MOST_WORDS = 8

@@ -215,10 +215,6 @@ class TableLog(Columned):
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
 
-    def bulk(self, path: Path, *, texts: bool = False) -> Bulk | None:
-        """Return None: what is not read by columns part by part is read question by question."""
-        del path, texts
-
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
     ) -> Iterator[Bulk]:

@@ -42,8 +42,22 @@ def number_or_none(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-# Truths as CSV holds them: pandas writes 1.0 for 1 where a value of the column is missing.
-TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+# Truths as tables hold them (pandas writes 1.0 for 1 where a value of the column is missing), and in the
+# words of judges and graders.
+TRUTHS = {
+    "0": 0,
+    "0.0": 0,
+    "false": 0,
+    "no": 0,
+    "fail": 0,
+    "incorrect": 0,
+    "1": 1,
+    "1.0": 1,
+    "true": 1,
+    "yes": 1,
+    "pass": 1,
+    "correct": 1,
+}
 
 # Larger counts are no longer exact, and stand for an error in the file.
 MOST_COUNT = 2**53
@@ -138,10 +152,14 @@ def whole(text: object) -> str:
     return optional_text(text) or ""
 
 
+def as_truth(value: object) -> object:
+    """Return 0 or 1 for a text that says one of them, and every other value as it is."""
+    return TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
 def truth(value: object) -> int:
     """Return 0 or 1, which may be written as text."""
-    if isinstance(value, str):
-        value = TRUTHS.get(value.strip().lower(), value)
+    value = as_truth(value)
     if value not in (0, 1):
         raise ValueError
     return int(value)
