@@ -10,7 +10,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, questions_of, spoken, verdict
 from keff.logs.parts.lines import FirstLine, Row, json_lines
-from keff.logs.parts.values import inner, known_task
+from keff.logs.parts.values import at, inner, known_task
 from keff.narrow import items
 
 
@@ -35,7 +35,7 @@ class EvalScope(FirstLine, Graded):
     def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, Canonical]]:
         grouped: bool | None = None
         for where, row in json_lines(path, tell):
-            here = inner(row, "sample_score").get("group_id") is not None
+            here = at(row, "sample_score/group_id") is not None
             grouped = here if grouped is None else grouped
             if here != grouped:
                 raise LogError(f"{where}: some lines have a group_id and others have none")
@@ -44,13 +44,11 @@ class EvalScope(FirstLine, Graded):
     def _canonical(self, where: str, row: Row) -> Canonical:
         sample = inner(row, "sample_score")
         score = inner(sample, "score")
-        group = sample.get("group_id")
-        identity = row.get("index") if group is None else group
-        if identity is None or row.get("index") is None:
-            raise LogError(f"{where}: lacks index or group_id")
+        if row.get("index") is None:
+            raise LogError(f"{where}: lacks index")
         return {
-            "id": identity,
-            "path": sample.get("sample_id") if group is not None else row.get("index"),
+            "id": at(row, "sample_score/group_id", "index"),
+            "path": sample.get("sample_id"),
             "answer": score.get("extracted_prediction"),
             "text": score.get("prediction"),
             **self._verdict(where, score),

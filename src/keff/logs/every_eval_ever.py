@@ -7,13 +7,11 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, questions_of
+from keff.logs.parts.foreign import Canonical, LeftOut, questions_of
 from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines
-from keff.logs.parts.values import inner, known_task, optional_text
+from keff.logs.parts.values import at, known_task, optional_text, thousandth
 from keff.narrow import entries, items
 from keff.records import Note, stable_hash
-
-# Fields of every line, whatever the version: by these the format is known.
 
 
 class EveryEvalEver(FirstLine):
@@ -26,6 +24,7 @@ class EveryEvalEver(FirstLine):
     """
 
     name = "every_eval_ever"
+    # Of every line, whatever the version.
     fields = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
 
     def info(self, path: Path) -> LogInfo:
@@ -37,21 +36,21 @@ class EveryEvalEver(FirstLine):
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        failed: set[str] = set()
-        again: set[str] = set()
+        left_out, again = LeftOut(), set[str]()
 
         def rows(heard: Tell) -> Iterator[tuple[str, Canonical]]:
-            first: str | None = None
+            first: object = None
             seen: set[str] = set()
+            left_out.clear()
             for where, row in json_lines(path, heard):
-                name = str(row.get("evaluation_name"))
+                name = row.get("evaluation_name")
                 first = first or name
                 if name != first:
                     raise LogError(
                         f"{where}: it holds the evaluations {first} and {name}: put each into its own file"
                     )
                 if row.get("error"):
-                    failed.add(where)
+                    left_out["has an error"] += 1
                     continue
                 # Nothing numbers the repeats of a sample: a line that was written twice looks like two.
                 mark = stable_hash(row)
@@ -64,30 +63,28 @@ class EveryEvalEver(FirstLine):
         if again:
             text = f"{len(again)} lines repeat an earlier line in every field; each counts as a path"
             tell(Note("identical_lines", text))
-        if failed:
-            tell(Note("left_out", f"{len(failed)} lines are left out: each has an error"))
+        left_out.say("lines", tell)
 
 
 def _canonical(where: str, row: Row) -> Canonical:
     missing = [name for name in ("sample_id", "evaluation") if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {', '.join(missing)}")
-    outputs = _texts(inner(row, "output").get("raw"))
+    outputs = _texts(at(row, "output/raw"))
     if len(outputs) > 1:
         raise LogError(f"{where}: one score for {len(outputs)} outputs: one line per output is needed")
-    latency = inner(row, "performance").get("latency_ms")
     return {
         "id": row["sample_id"],
         "model": row.get("model_id"),
         "answer": _extracted(row.get("answer_attribution")),
         "text": outputs[0] if outputs else None,
-        "correct": inner(row, "evaluation").get("is_correct"),
-        "score": inner(row, "evaluation").get("score"),
-        "gold_answer": _gold(inner(row, "input").get("reference")),
-        "question": inner(row, "input").get("raw"),
-        "tokens": inner(row, "token_usage").get("output_tokens"),
-        "prompt_tokens": inner(row, "token_usage").get("input_tokens"),
-        "seconds": latency / 1000 if isinstance(latency, int | float) else None,
+        "correct": at(row, "evaluation/is_correct"),
+        "score": at(row, "evaluation/score"),
+        "gold_answer": _gold(at(row, "input/reference")),
+        "question": at(row, "input/raw"),
+        "tokens": at(row, "token_usage/output_tokens"),
+        "prompt_tokens": at(row, "token_usage/input_tokens"),
+        "seconds": thousandth(at(row, "performance/latency_ms")),
     }
 
 

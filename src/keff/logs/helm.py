@@ -9,8 +9,8 @@ from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows
 from keff.logs.parts.lines import head_of, whole_json
-from keff.logs.parts.values import inner, known_task, optional_text
-from keff.narrow import fields, items
+from keff.logs.parts.values import at, inner, known_task, optional_text
+from keff.narrow import entries, items
 
 # Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
@@ -39,25 +39,21 @@ class Helm(PathReader):
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        spec = inner(_content(path), "adapter_spec")
+        spec = inner(whole_json(path), "adapter_spec")
         scenario = path.resolve().parent.name.split(":")[0].split(",")[0]
         task = known_task(ALIASES.get(scenario, scenario))
-        return LogInfo(task, model=optional_text(spec.get("model_deployment") or spec.get("model")))
+        return LogInfo(task, model=optional_text(at(spec, "model_deployment", "model")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
         """Keep the completions of the requests that can be used."""
         del tell
         seen: set[tuple[object, ...]] = set()
-        states = _content(path).get("request_states")
-        if not items(states):
+        states = entries(at(whole_json(path), "request_states"))
+        if not states:
             raise LogError(f"{path}: request_states must be a list of requests")
-        trials = {str(fields(value).get("train_trial_index")) for value in items(states)}
-        for number, value in enumerate(items(states)):
-            _add(kept, f"{path}: request {number}", fields(value), seen, several=len(trials) > 1)
-
-
-def _content(path: Path) -> Entry:
-    return fields(whole_json(path))
+        trials = {str(state.get("train_trial_index")) for state in states}
+        for number, state in enumerate(states):
+            _add(kept, f"{path}: request {number}", state, seen, several=len(trials) > 1)
 
 
 def _add(kept: UsableRows, where: str, state: Entry, seen: set[tuple[object, ...]], *, several: bool) -> None:
@@ -74,28 +70,28 @@ def _add(kept: UsableRows, where: str, state: Entry, seen: set[tuple[object, ...
     if reason:
         kept.left_out[reason] += 1
         return
-    mark = (name, trial, str(inner(state, "request").get("random")))
+    mark = (name, trial, str(at(state, "request/random")))
     if mark in seen:
         raise LogError(f"{where}: the instance {name!r} was asked twice in one trial")
     seen.add(mark)
-    for place, completion in enumerate(map(fields, items(result.get("completions")))):
+    for place, completion in enumerate(entries(result.get("completions"))):
         if not isinstance(completion.get("text"), str):
             raise LogError(f"{where}: a completion has no text")
         row = {
             "id": name,
-            "question": inner(instance, "input").get("text"),
+            "question": at(instance, "input/text"),
             "gold_answer": _gold(state),
             "text": completion["text"],
             "slot": trial if several else None,
             "tokens": len(items(completion.get("tokens"))) or None,
             "seconds": result.get("request_time"),
-            "truncated": int(inner(completion, "finish_reason").get("reason") == "length"),
+            "truncated": int(at(completion, "finish_reason/reason") == "length"),
         }
         kept.add(where, row, [mark, place])
 
 
 def _unusable(state: Entry) -> str | None:
-    if inner(state, "instance").get("perturbation") is not None:
+    if at(state, "instance/perturbation") is not None:
         return "asks a perturbed instance"
     result = inner(state, "result")
     if not result:
@@ -107,12 +103,12 @@ def _unusable(state: Entry) -> str | None:
 
 def _gold(state: Entry) -> object:
     """Return the texts of the correct references; their letters, where the completion is to be a letter."""
-    references = [fields(value) for value in items(inner(state, "instance").get("references"))]
+    references = entries(at(state, "instance/references"))
     right = [
         text
         for reference in references
         if "correct" in items(reference.get("tags"))
-        if isinstance(text := inner(reference, "output").get("text"), str)
+        if isinstance(text := at(reference, "output/text"), str)
     ]
     letters = inner(state, "output_mapping")
     if letters:

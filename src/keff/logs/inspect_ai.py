@@ -23,7 +23,16 @@ from keff.logs.parts.inspect_log import (
     prompt,
     refusal,
 )
-from keff.logs.parts.values import converted, count, gold_of, inner, known_task, number_or_none, optional_text
+from keff.logs.parts.values import (
+    at,
+    converted,
+    count,
+    gold_of,
+    inner,
+    known_task,
+    number_or_none,
+    optional_text,
+)
 from keff.narrow import entries
 from keff.records import Note
 
@@ -109,7 +118,7 @@ class InspectAi(Graded):
         about = header(path)
         status = str(about.get("status") or "started")
         if status != "success":
-            error = str(inner(about, "error").get("message") or "").split("\n")[0][:120]
+            error = str(at(about, "error/message") or "").split("\n")[0][:120]
             size = expected(inner(about, "eval"))
             of = f" of {size}" if size else ""
             why = f" ({error})" if error else ""
@@ -182,19 +191,19 @@ def _asked(
 
 
 def _usage(where: str, samples: Sequence[Sample], name: str) -> tuple[float, ...] | None:
-    values = [inner(sample, "output", "usage").get(name) for sample in samples]
+    values = [at(sample, f"output/usage/{name}") for sample in samples]
     return None if None in values else converted(where, name, values, count)
 
 
 def _seconds(samples: Sequence[Sample]) -> tuple[float, ...] | None:
-    values = [number_or_none(inner(sample, "output").get("time")) for sample in samples]
+    values = [number_or_none(at(sample, "output/time")) for sample in samples]
     known = tuple(value for value in values if value is not None)
     return known if len(known) == len(values) else None
 
 
 def _cut(sample: Sample) -> int:
     """Return 1 for a completion that was cut at the token limit."""
-    choices = entries(inner(sample, "output").get("choices"))
+    choices = entries(at(sample, "output/choices"))
     return int(bool(choices) and choices[0].get("stop_reason") in ("max_tokens", "model_length"))
 
 

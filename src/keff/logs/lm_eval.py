@@ -14,8 +14,8 @@ from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, loads
-from keff.logs.parts.values import inner, item_of, known_task, name_of
-from keff.narrow import fields, items
+from keff.logs.parts.values import at, inner, item_of, known_task, name_of
+from keff.narrow import fields, items, text
 from keff.records import Note
 from keff.sampling.integrity import LONG
 from keff.task import Task
@@ -51,11 +51,7 @@ def results_of(path: Path) -> Row:
 
 def model_name(said: Row) -> str | None:
     """Return the name of the model."""
-    arguments = inner(said, "config", "model_args")
-    for name in (said.get("model_name"), arguments.get("model"), arguments.get("pretrained")):
-        if isinstance(name, str) and name:
-            return name
-    return None
+    return text(at(said, "model_name", "config/model_args/model", "config/model_args/pretrained"))
 
 
 def configuration(said: Row, task: str, row: Row) -> dict[str, object]:
@@ -71,11 +67,10 @@ def configuration(said: Row, task: str, row: Row) -> dict[str, object]:
         sampling["temperature"] = 0.0
     until = asked.get("until")
     stop = [until] if isinstance(until, str) else until
-    arguments = inner(said, "config", "model_args")
     engine: dict[str, object] = {
-        "engine": f"{inner(said, 'config').get('model') or 'lm_eval'} (lm_eval)",
+        "engine": f"{at(said, 'config/model') or 'lm_eval'} (lm_eval)",
         "model": model_name(said),
-        "base_url": arguments.get("base_url"),
+        "base_url": at(said, "config/model_args/base_url"),
     }
     return {
         "engine": {name: value for name, value in engine.items() if value},
@@ -211,7 +206,7 @@ def _one_text(question: Question) -> bool:
 
 
 def _prompt(row: Row) -> str | None:
-    prompt = inner(row, "arguments", "gen_args_0").get("arg_0")
+    prompt = at(row, "arguments/gen_args_0/arg_0")
     return None if prompt is None else str(prompt)
 
 

@@ -20,7 +20,7 @@ from keff.logs.parts.foreign import (
     verdict,
 )
 from keff.logs.parts.lines import Row, first_object, objects
-from keff.logs.parts.values import inner, number_or_none
+from keff.logs.parts.values import at, inner, thousandth
 from keff.narrow import entries, fields, text
 
 
@@ -40,8 +40,7 @@ class Mlflow(Graded, PathReader):
         row = first_object(path)
         if isinstance(row, str):
             return row
-        info = inner(row, "info")
-        if not {"trace_id", "request_id"} & set(info) or "data" not in row:
+        if at(row, "info/trace_id", "info/request_id") is None or "data" not in row:
             return "the first object has no info with a trace_id, and data"
         return None
 
@@ -52,15 +51,15 @@ class Mlflow(Graded, PathReader):
 
     def _add(self, kept: UsableRows, where: str, row: Row) -> None:
         info = inner(row, "info")
-        if str(info.get("state", info.get("status", "OK"))) != "OK":
+        if at(info, "state", "status") not in (None, "OK"):
             kept.left_out["ended in an error"] += 1
             return
         asked, said = _exchange(row)
         if said is None:
             kept.left_out["has no output"] += 1
             return
-        usage = fields(_parsed(inner(info, "trace_metadata").get("mlflow.trace.tokenUsage")))
-        milliseconds = number_or_none(info.get("execution_duration_ms", info.get("execution_time_ms")))
+        usage = fields(_parsed(at(info, "trace_metadata/mlflow.trace.tokenUsage")))
+        expected = (at(each, "expectation/value") for each in _assessments(info))
         kept.add(
             where,
             {
@@ -68,26 +67,19 @@ class Mlflow(Graded, PathReader):
                 "question": _question(asked),
                 "text": _answer(said),
                 **self._verdict(where, info),
-                "gold_answer": next(
-                    (
-                        inner(each, "expectation").get("value")
-                        for each in _assessments(info)
-                        if "expectation" in each
-                    ),
-                    None,
-                ),
+                "gold_answer": next((value for value in expected if value is not None), None),
                 "tokens": usage.get("output_tokens"),
                 "prompt_tokens": usage.get("input_tokens"),
-                "seconds": None if milliseconds is None else milliseconds / 1000,
+                "seconds": thousandth(at(info, "execution_duration_ms", "execution_time_ms")),
             },
-            info.get("trace_id", info.get("request_id")),
+            at(info, "trace_id", "request_id"),
         )
 
     def _verdict(self, where: str, info: Mapping[str, object]) -> Canonical:
         said = [
-            (_name(each), inner(each, "feedback").get("value"))
+            (name, at(each, "feedback/value"))
             for each in _assessments(info)
-            if not self.scorer or _name(each) == self.scorer
+            if (name := at(each, "assessment_name", "name")) == self.scorer or not self.scorer
         ]
         for name, value in sorted(said, key=lambda pair: not says_yes_or_no(pair[1])):
             try:
@@ -105,19 +97,14 @@ def _assessments(info: Mapping[str, object]) -> list[dict[str, object]]:
     return [each for each in entries(info.get("assessments")) if each.get("valid") is not False]
 
 
-def _name(assessment: Mapping[str, object]) -> object:
-    return assessment.get("assessment_name", assessment.get("name"))
-
-
 def _exchange(row: Row) -> tuple[object, object]:
     """Return what went into and came out of a trace: its root span's, else what the trace itself keeps."""
-    data, info = inner(row, "data"), inner(row, "info")
-    for span in entries(data.get("spans")):
+    for span in entries(at(row, "data/spans")):
         held = inner(span, "attributes")
         if not (span.get("parent_span_id") or span.get("parent_id")) and "mlflow.spanOutputs" in held:
             return _parsed(held.get("mlflow.spanInputs")), _parsed(held["mlflow.spanOutputs"])
-    asked = data.get("request", info.get("request_preview"))
-    return _parsed(asked), _parsed(data.get("response", info.get("response_preview")))
+    asked = at(row, "data/request", "info/request_preview")
+    return _parsed(asked), _parsed(at(row, "data/response", "info/response_preview"))
 
 
 def _parsed(value: object) -> object:

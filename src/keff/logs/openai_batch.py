@@ -9,8 +9,8 @@ from pathlib import Path
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, spoken
 from keff.logs.parts.lines import Row, first_row, json_lines
-from keff.logs.parts.values import inner, optional_text
-from keff.narrow import entries, text
+from keff.logs.parts.values import at, inner
+from keff.narrow import entries
 from keff.records import Note
 
 # A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
@@ -40,7 +40,7 @@ class OpenaiBatch(PathReader):
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        models = (inner(row, "response", "body").get("model") for _, row in json_lines(path))
+        models = (at(row, "response/body/model") for _, row in json_lines(path))
         return LogInfo(model=next((str(model) for model in models if model), None))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
@@ -51,25 +51,21 @@ class OpenaiBatch(PathReader):
         for (where, row, name), found in zip(named, repeats, strict=True):
             _add(kept, where, row, found[1] if grouped and found else name)
         if grouped:
-            tell(
-                Note(
-                    "numbered_requests", "each custom_id is taken as a question and the number of its repeat"
-                )
-            )
+            text = "each custom_id is taken as a question and the number of its repeat"
+            tell(Note("numbered_requests", text))
 
 
 def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
     body = inner(row, "response", "body")
     said = list(_said(body))
     # OpenAI writes what failed to a file of its own; servers like it leave it here.
-    if row.get("error") or inner(row, "response").get("status_code", 200) != 200 or not said:
+    if row.get("error") or at(row, "response/status_code") not in (None, 200) or not said:
         kept.left_out["failed" if row.get("error") or not said else "has a status that is not 200"] += 1
         return
-    usage = inner(body, "usage")
     for place, (content, cut) in enumerate(said):
         measured = {
-            "tokens": usage.get("completion_tokens", usage.get("output_tokens")),
-            "prompt_tokens": usage.get("prompt_tokens", usage.get("input_tokens")),
+            "tokens": at(body, "usage/completion_tokens", "usage/output_tokens"),
+            "prompt_tokens": at(body, "usage/prompt_tokens", "usage/input_tokens"),
         }
         # Usage is of the whole request: with several choices nobody knows the share of each.
         known = measured if len(said) == 1 else {}
@@ -81,12 +77,10 @@ def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
 def _said(body: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
     """Yield the text of each choice, and whether it was cut at the token limit."""
     for choice in entries(body.get("choices")):
-        message = choice.get("message", choice.get("text"))
-        yield spoken(message) or "", choice.get("finish_reason") == "length"
+        yield spoken(at(choice, "message", "text")) or "", choice.get("finish_reason") == "length"
     answers = [part for part in entries(body.get("output")) if part.get("type") == "message"]
     if answers:
-        content = "".join(optional_text(spoken(part)) or "" for part in answers)
-        yield content, text(body.get("status")) == "incomplete"
+        yield "".join(spoken(part) or "" for part in answers), body.get("status") == "incomplete"
 
 
 log = OpenaiBatch

@@ -10,7 +10,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
-from keff.logs.parts.values import inner, optional_text
+from keff.logs.parts.values import at, inner, optional_text
 from keff.narrow import entries, fields, text
 
 Attributes = Mapping[str, object]
@@ -59,8 +59,8 @@ class OpenTelemetry(Graded, PathReader):
             kept.left_out["kept no messages (tools keep them only when asked to)"] += 1
             return
         measured = {
-            "tokens": held.get("gen_ai.usage.output_tokens", held.get("gen_ai.usage.completion_tokens")),
-            "prompt_tokens": held.get("gen_ai.usage.input_tokens", held.get("gen_ai.usage.prompt_tokens")),
+            "tokens": at(held, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+            "prompt_tokens": at(held, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
         }
         judged = self._verdict(where, span)
         for place, message in enumerate(said):
@@ -110,8 +110,7 @@ def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
 
 def _name(span: Row) -> object:
     """Return what names a span: the ids of its trace and of itself."""
-    held = inner(span, "context") or span
-    names = held.get("trace_id", held.get("traceId")), held.get("span_id", held.get("spanId"))
+    names = at(span, "context/trace_id", "traceId"), at(span, "context/span_id", "spanId")
     return span if names == (None, None) else names
 
 
@@ -131,7 +130,7 @@ def _is_call(held: Attributes) -> bool:
 
 
 def _model(held: Attributes) -> str | None:
-    return optional_text(held.get("gen_ai.request.model") or held.get("gen_ai.response.model"))
+    return optional_text(at(held, "gen_ai.request.model", "gen_ai.response.model"))
 
 
 def _messages(held: Attributes, now: str, before: str) -> list[dict[str, object]]:

@@ -9,8 +9,8 @@ from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
 from keff.logs.parts.lines import head_of, whole_json
-from keff.logs.parts.values import inner, number_or_none
-from keff.narrow import entries, items
+from keff.logs.parts.values import at, inner, thousandth
+from keff.narrow import entries
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.
 ERROR = 2
@@ -44,13 +44,11 @@ class Promptfoo(PathReader):
         results = _results(path)
         prompts = len({str(result.get("promptIdx")) for result in results})
         for number, result in enumerate(results):
-            output = inner(result, "response").get("output")
+            output = at(result, "response/output")
             if result.get("failureReason") == ERROR or output is None:
                 kept.left_out["failed"] += 1
                 continue
             case, branch = inner(result, "testCase"), _provider(result)
-            usage = inner(result, "response", "tokenUsage")
-            latency = number_or_none(result.get("latencyMs"))
             given, named = inner(result, "vars"), sorted(inner(case, "vars"))
             if not set(named) <= set(given):
                 raise LogError(f"{path}: result {number}: its variables are not those of its test case")
@@ -62,24 +60,22 @@ class Promptfoo(PathReader):
                     "model": branch if prompts == 1 else f"{branch} prompt {result.get('promptIdx')}",
                     "text": spoken(output),
                     "correct": result.get("success"),
-                    "question": inner(result, "prompt").get("raw") if prompts == 1 else None,
-                    "tokens": usage.get("completion"),
-                    "prompt_tokens": usage.get("prompt"),
-                    "seconds": None if latency is None else latency / 1000,
+                    "question": at(result, "prompt/raw") if prompts == 1 else None,
+                    "tokens": at(result, "response/tokenUsage/completion"),
+                    "prompt_tokens": at(result, "response/tokenUsage/prompt"),
+                    "seconds": thousandth(result.get("latencyMs")),
                 },
                 result.get("id") or number,
             )
 
 
 def _results(path: Path) -> list[dict[str, object]]:
-    content = inner(whole_json(path))
     # Older versions wrote the list without an object around it.
-    return entries(inner(content, "results").get("results")) or entries(items(content.get("results")))
+    return entries(at(whole_json(path), "results/results", "results"))
 
 
 def _provider(result: Mapping[str, object]) -> str:
-    provider = inner(result, "provider")
-    return str(provider.get("label") or provider.get("id") or result.get("provider"))
+    return str(at(result, "provider/label", "provider/id", "provider"))
 
 
 log = Promptfoo

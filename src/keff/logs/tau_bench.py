@@ -9,7 +9,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows
 from keff.logs.parts.lines import Row, first_object, head_of, objects, whole_json
-from keff.logs.parts.values import inner, number_or_none, optional_text
+from keff.logs.parts.values import at, number_or_none, optional_text
 from keff.narrow import entries
 
 # Fields of a run of tau-bench, and names in the head of a file of tau2-bench: by these the formats are known.
@@ -45,12 +45,12 @@ class TauBench(PathReader):
         """Return what the log says about itself."""
         if not head_of(path).startswith(b"{"):
             return LogInfo()
-        return LogInfo(model=optional_text(inner(whole_json(path), "info", "agent_info").get("llm")))
+        return LogInfo(model=optional_text(at(whole_json(path), "info/agent_info/llm")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
         """Keep the simulations that have a reward."""
         for where, run in _runs(path, tell):
-            reward = number_or_none(inner(run, "reward_info").get("reward", run.get("reward")))
+            reward = number_or_none(at(run, "reward_info/reward", "reward"))
             if run.get("task_id") is None:
                 raise LogError(f"{where}: it has no task_id")
             if reward is None:
@@ -71,10 +71,9 @@ def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
     if head_of(path).startswith(b"["):
         runs = list(objects(path, tell))
     else:
-        whole = inner(whole_json(path))
         # Of a folder of simulations the file beside it keeps what each was worth.
-        simulations = entries(whole.get("simulations") or whole.get("simulation_index"))
-        runs = [(f"{path}: simulation {number}", run) for number, run in enumerate(simulations, 1)]
+        simulations = at(whole_json(path), "simulations", "simulation_index")
+        runs = [(f"{path}: simulation {number}", run) for number, run in enumerate(entries(simulations), 1)]
     trials = [number_or_none(run.get("trial")) for _, run in runs]
     if None in trials and any(trial is not None for trial in trials):
         raise LogError(f"{runs[trials.index(None)][0]}: it has no trial, and others have one")

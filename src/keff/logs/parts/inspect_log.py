@@ -11,7 +11,7 @@ from zipfile import ZipInfo
 from keff.errors import LogError
 from keff.logs.parts.foreign import MOST_WORDS
 from keff.logs.parts.lines import MOST_JSON, members, parse, unpack
-from keff.logs.parts.values import as_truth, inner, real
+from keff.logs.parts.values import as_truth, at, inner, real
 from keff.narrow import entries, fields, is_array, is_object, items
 
 # The header of a log that ended, and of one that is still being written or was cut off.
@@ -110,11 +110,10 @@ def _whole(path: Path) -> Mapping[str, object]:
 
 def completion(sample: Sample) -> str:
     """Return the text that the model wrote last."""
-    output = inner(sample, "output")
-    if output.get("completion"):
-        return str(output["completion"])
-    first = next(iter(items(output.get("choices"))), None)
-    return content(inner(first, "message").get("content"))
+    if said := at(sample, "output/completion"):
+        return str(said)
+    choices = items(at(sample, "output/choices"))
+    return content(at(choices[0], "message/content")) if choices else ""
 
 
 def prompt(value: object) -> str | None:
@@ -179,8 +178,8 @@ def _generation(about: Mapping[str, object]) -> dict[str, object]:
 def options(about: Mapping[str, object]) -> dict[str, object]:
     """Return the options of the task: the system message, of the generation settings or of a solver."""
     systems = [
-        inner(step, "params").get("template")
-        for step in entries(inner(about, "plan").get("steps"))
+        at(step, "params/template")
+        for step in entries(at(about, "plan/steps"))
         if step.get("solver") == "system_message"
     ]
     system = "\n\n".join(
@@ -194,8 +193,8 @@ def options(about: Mapping[str, object]) -> dict[str, object]:
 def expected(spec: Mapping[str, object]) -> int:
     """Return how many samples the log should hold, 0 where the header does not say."""
     try:
-        samples = int(real(inner(spec, "dataset").get("samples") or 0))
-        return samples * int(real(inner(spec, "config").get("epochs") or 1))
+        samples = int(real(at(spec, "dataset/samples") or 0))
+        return samples * int(real(at(spec, "config/epochs") or 1))
     except (TypeError, ValueError, OverflowError):
         return 0
 

@@ -25,6 +25,21 @@ def _named(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
+def at(row: object, *places: str) -> object:
+    """Return what stands at the first of some places that is not empty, such as ``usage/output_tokens``."""
+    for place in places:
+        *above, name = place.split("/")
+        if (value := inner(row, *above).get(name)) not in (None, "", []):
+            return value
+    return None
+
+
+def thousandth(value: object) -> float | None:
+    """Return milliseconds as seconds; None for what is no number."""
+    number = number_or_none(value)
+    return None if number is None else number / 1000
+
+
 def real(value: object) -> float:
     """Return a number, which may be written as text; raises ValueError for anything else."""
     if isinstance(value, str | int | float):
