@@ -140,7 +140,7 @@ def test_a_file_of_several_records_asks_which_and_reads_the_one_that_is_named(tm
         ([row("gsm8k", "1", ["1"], gen_lens=[1, 2])], ":1: gen_lens has 2 entries, K is 1"),
         ([row("gsm8k", "1", ["1"], all_traces="x")], ":1: all_traces has no list"),
         ([row("gsm8k", "1", ["1"], all_correct=[2])], ":1: all_correct must hold 0 and 1"),
-        ([row("gsm8k", "1", ["1"], all_correct=[10**400])], ":1: all_correct: int too large"),
+        ([row("gsm8k", "1", ["1"], all_correct=[10**400])], ":1: all_correct must hold 0 and 1 only"),
         ([row("gsm8k", "1", ["1"]), row("gsm8k", "1", ["1"], seed=None)], ":2: lacks seed"),
         ([row("gsm8k", "1", ["1"]), "{bad"], ":2: not JSON"),
         ([row("gsm8k", "1", ["1"])] * 2, ":2: duplicate id 'i1@42'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, lines_of, quick_parse, torn
 from keff.logs.parts.tabled import once_each
-from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, truth, whole
+from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, short, truth, whole
 from keff.narrow import is_array
 from keff.records import AnswerSpace
 
@@ -159,8 +160,8 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     missing = [name for name in FIELDS if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {', '.join(missing)}")
-    k = _size(where, row)
-    _check_names(where, row)
+    _check_kinds(where, row)
+    k = cast("int", row["K"])
     given = _list(where, row, "all_answers", k)
     stated = None if given is None else converted(where, "all_answers", given, optional_text)
     # Before anything of size K is made: a list of that length must have cost the file its bytes.
@@ -192,19 +193,16 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
     )
 
 
-def _size(where: str, row: Row) -> int:
-    k = row["K"]
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise LogError(f"{where}: K must be a positive integer, not {str(k)[:40]!r}")
-    return k
-
-
-def _check_names(where: str, row: Row) -> None:
-    if isinstance(row["seed"], bool) or not isinstance(row["seed"], int):
-        raise LogError(f"{where}: seed must be an integer, not {str(row['seed'])[:40]!r}")
-    for name in ("task", "method", "instance_id"):
-        if not isinstance(row[name], str | int):
-            raise LogError(f"{where}: {name} must be a name, not {str(row[name])[:40]!r}")
+def _check_kinds(where: str, row: Row) -> None:
+    for name in FIELDS:
+        value = row[name]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if name == "K" and (not whole or cast("int", value) < 1):
+            raise LogError(f"{where}: K must be a positive integer, not {short(value)}")
+        if name == "seed" and not whole:
+            raise LogError(f"{where}: seed must be an integer, not {short(value)}")
+        if not isinstance(value, str | int):
+            raise LogError(f"{where}: {name} must be a name, not {short(value)}")
 
 
 def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -> tuple[int, ...]:
@@ -223,21 +221,18 @@ def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -
 
 
 def _given(where: str, name: str, values: list[object]) -> tuple[int, ...]:
-    try:
-        plain = set(map(type, values)) <= {int, float}
-        given = values if plain else [0.0 if value is None else real(value) for value in values]
-        numbers = [float(value) for value in cast("list[float]", given)]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise LogError(f"{where}: {name}: {error}") from None
-    if name == "all_f1s":
+    known = [0 if value is None else value for value in values]
+    if name == "all_correct":
+        return converted(where, name, known, truth)
+    return tuple(int(score >= F1_NEEDED) for score in converted(where, name, known, _f1))
+
+
+def _f1(value: object) -> float:
+    with suppress(TypeError, ValueError):
         # NaN fails this comparison too; as a score it would count as wrong without a word.
-        bad = [value for value in numbers if not 0 <= value <= 1]
-        if bad:
-            raise LogError(f"{where}: all_f1s must hold numbers from 0 to 1 only, not {bad[0]}")
-        return tuple(int(value >= F1_NEEDED) for value in numbers)
-    if not set(numbers) <= {0.0, 1.0}:
-        raise LogError(f"{where}: {name} must hold 0 and 1 only")
-    return tuple(map(int, numbers))
+        if 0 <= (score := real(value)) <= 1:
+            return score
+    raise ValueError("numbers from 0 to 1")
 
 
 def _score(scorer: str, given: Sequence[str | None], gold: object) -> tuple[int, ...]:

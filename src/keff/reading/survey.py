@@ -67,10 +67,10 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
     log, rng = find_log(path, opening.format), np.random.default_rng(seed)
     with naming(path):
         how = reading(told(log, path, opening), opening)
-        by_columns = isinstance(log, PartsLog) and opening.part is None
-        bulk = only_part(log.parts(path, most=sys.maxsize)) if by_columns else None
-        if bulk is not None and not bulk.has_texts:
-            return _by_columns(bulk, how, size, rng)
+        if isinstance(log, PartsLog) and opening.part is None:
+            bulk = only_part(log.parts(path, most=sys.maxsize))
+            if bulk is not None and not bulk.has_texts:
+                return _by_columns(bulk, how, size, rng)
         questions = one_part(log.questions(path, texts=True), opening.part)
         return _Surveyor(how, size, rng).over(questions)
 

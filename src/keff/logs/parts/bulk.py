@@ -134,11 +134,12 @@ class RowColumns:
         self.paths = 0
         self.seen: list[Int] = []
         self.sizes: list[Int] = []
-        self.texts = {name: Texts() for name in TEXTS}
+        self.texts = {name: Texts() for name in TEXTS.values()}
         self.golds = Golds()
         self.clusters: list[str] | None = None
         self.models: set[object] = set()
-        self.flat: dict[str, list[NDArray[np.generic]]] = {name: [] for name in (*NUMBERS, *CODED)}
+        self.numbers: dict[str, list[Float]] = {name: [] for name in NUMBERS.values()}
+        self.codes: dict[str, list[Codes]] = {name: [] for name in CODED.values()}
         self.asked = array("q")
         self.lists: frozenset[str] | None = None
         self.has_texts = False
@@ -198,17 +199,14 @@ class RowColumns:
 
     def add_lists(self, column: str, lists: Sequence[Sequence[object]]) -> None:
         """Append the values of a list that every row has, one after the other."""
-        for name, known in TEXTS.items():
-            if known == column:
-                self.texts[name].add(*lists)
-                return
+        if column in self.texts:
+            self.texts[column].add(*lists)
+            return
         values = list(chain.from_iterable(lists))
-        for name, known in NUMBERS.items():
-            if known == column:
-                self.flat[name].append(numbers_of(name, values))
-        for name, known in CODED.items():
-            if known == column:
-                self.flat[name].append(whole_of(name, values))
+        if column in self.numbers:
+            self.numbers[column].append(numbers_of(column, values))
+        else:
+            self.codes[column].append(whole_of(column, values))
 
     def part(self, question: Callable[[int], Question], *, last: bool = False) -> Bulk:
         """Return the columns of what was added since the last part.
@@ -220,24 +218,24 @@ class RowColumns:
         self.seen.append(np.fromiter(map(hash, self.ids), np.int64, len(self.ids)))
         if last and repeat(np.concatenate(self.seen)):
             raise NotPlainError
-        lists = self.lists
-        coded = {name: cast("list[Codes]", self.flat[name]) for name in CODED}
+        texts = {name: self.texts[name].done() for name in TEXTS.values() if name in self.lists}
+        codes = {name: joined(parts, np.int32) for name, parts in self.codes.items() if name in self.lists}
         asked = np.array(self.asked, np.int64)
         bulk = Bulk(
             ids=self.ids,
             sizes=joined(self.sizes, np.int64),
-            answers=self.texts["answers"].done(),
+            answers=texts["all_answers"],
             gold=joined(self.golds.parts, np.int32),
             golds=self.golds.values,
             clusters=self.clusters,
-            keys=self.texts["keys"].done() if "all_keys" in lists else None,
-            rules=self.texts["rules"].done() if "all_rules" in lists else None,
-            correct=joined(coded["correct"], np.int32) if "all_correct" in lists else None,
-            slots=joined(coded["slots"], np.int32) if "slots" in lists else None,
+            keys=texts.get("all_keys"),
+            rules=texts.get("all_rules"),
+            correct=codes.get("all_correct"),
+            slots=codes.get("slots"),
             numbers={
-                name: joined(cast("list[Float]", self.flat[name]), np.float64)
+                name: joined(self.numbers[known], np.float64)
                 for name, known in NUMBERS.items()
-                if known in lists
+                if known in self.lists
             },
             has_texts=self.has_texts,
             question=question,
@@ -252,10 +250,10 @@ class RowColumns:
         self.ids, self.sizes, self.paths = [], [], 0
         self.clusters = None if self.clusters is None else []
         self.asked = array("q")
-        self.golds.parts.clear()
-        for texts in self.texts.values():
-            texts.parts.clear()
-        self.flat = {name: [] for name in (*NUMBERS, *CODED)}
+        for column in (self.golds, *self.texts.values()):
+            column.parts.clear()
+        for parts in (*self.numbers.values(), *self.codes.values()):
+            parts.clear()
 
 
 # Questions that are turned into columns at a time.
@@ -339,7 +337,7 @@ def numbers_of(name: str, values: Sequence[object]) -> Float:
         raise NotPlainError
     column = np.array(values, np.float64)  # None becomes NaN
     known = column[~np.isnan(column)]
-    if np.any(np.isinf(known)) or (name != "confidences" and np.any((known < 0) | (known > MOST_COUNT))):
+    if np.any(np.isinf(known)) or (name != "all_confidences" and np.any((known < 0) | (known > MOST_COUNT))):
         raise NotPlainError
     return column
 
@@ -350,6 +348,6 @@ def whole_of(name: str, values: Sequence[object]) -> Codes:
         raise NotPlainError
     column = np.array(values, np.int64)
     # A slot is kept as 32 bits.
-    if column.size and (column.min() < 0 or column.max() > (1 if name == "correct" else 2**31 - 1)):
+    if column.size and (column.min() < 0 or column.max() > (1 if name == "all_correct" else 2**31 - 1)):
         raise NotPlainError
     return column.astype(np.int32)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from keff.errors import LogError
 from keff.log import Question
 from keff.logs.parquet import address, matching
-from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, TEXTS, Bulk, RowColumns
+from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
 
@@ -138,9 +138,8 @@ class ArrowColumns(RowColumns):
             self._add_flat(name, given[name].flatten())
 
     def _add_flat(self, column: str, values: pyarrow.Array) -> None:
-        texts = {known: self.texts[name] for name, known in TEXTS.items()}
-        if column in texts and pyarrow.types.is_string(values.type):
-            _add_coded(texts[column], values.dictionary_encode())
+        if column in self.texts and pyarrow.types.is_string(values.type):
+            _add_coded(self.texts[column], values.dictionary_encode())
         else:
             self.add_lists(column, [values.to_pylist()])
 

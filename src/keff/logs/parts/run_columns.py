@@ -11,7 +11,7 @@ import numpy as np
 
 from keff.log import Question
 from keff.logs.parts.bulk import Bulk, Float, Int, Names, text_hash
-from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, joined
+from keff.logs.parts.coding import Coded, Golds, NotPlainError, Texts, joined
 from keff.policy.weighting import LOGPROBS
 from keff.records import Item
 from keff.sampling.store import Run
@@ -45,12 +45,12 @@ def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Itera
         while block := list(islice(rows, max(1, most // run.manifest.k))):
             items.read(block)
             paths.read(run, items.places)
-            if not paths.item.size:
+            if not paths.whole["item"].size:
                 continue
             order = paths.order(ranks)
-            places, sizes = np.unique(paths.item[order], return_counts=True)
+            places, sizes = np.unique(paths.whole["item"][order], return_counts=True)
             kept: list[int] = places.tolist()
-            correct = paths.correct[order]
+            correct = paths.whole["correct"][order]
             labelled = bool((correct >= 0).all())
             if not labelled and not bool((correct < 0).all()):
                 raise NotPlainError
@@ -66,7 +66,7 @@ def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Itera
                 keys=paths.coded("key", order),
                 rules=paths.coded("rule", order),
                 correct=correct if labelled else None,
-                slots=paths.slot[order] if len(ranks) > 1 else None,
+                slots=paths.whole["slot"][order] if len(ranks) > 1 else None,
                 numbers=paths.numbers(order, sizes),
                 has_texts=True,
                 question=lambda place: question(ids[place]),
@@ -110,7 +110,7 @@ class _Paths:
 
     def read(self, run: Run, places: dict[str, int]) -> None:
         """Read the paths of items by their places; raises NotPlainError where one is not scored."""
-        self._whole = {name: array("i") for name in WHOLE}
+        whole = {name: array("i") for name in WHOLE}
         self._real = {name: array("d") for name in REAL}
         for texts in self.texts.values():
             texts.parts.clear()
@@ -119,35 +119,22 @@ class _Paths:
             named = dict(zip(COLUMNS, columns, strict=True))
             if None in named["rule"]:
                 raise NotPlainError
-            self._whole["item"].extend(map(places.__getitem__, item))
+            whole["item"].extend(map(places.__getitem__, item))
             for name, texts in self.texts.items():
                 texts.add(named[name])
             for name in ("slot", "path"):
-                self._whole[name].extend(named[name])
-            self._whole["correct"].extend([-1 if value is None else value for value in named["correct"]])
+                whole[name].extend(named[name])
+            whole["correct"].extend([-1 if value is None else value for value in named["correct"]])
             for name in MEASURES:
                 self._real[name].extend(named[name])
             for name in LOGPROBS:
                 self._real[name].extend([math.nan if value is None else value for value in named[name]])
-
-    @property
-    def item(self) -> Codes:
-        """The place of each path's item."""
-        return np.asarray(self._whole["item"], np.int32)
-
-    @property
-    def slot(self) -> Codes:
-        """The slot of each path."""
-        return np.asarray(self._whole["slot"], np.int32)
-
-    @property
-    def correct(self) -> Codes:
-        """Whether each path is right; -1 where it is not labelled."""
-        return np.asarray(self._whole["correct"], np.int32)
+        # ``correct`` is -1 where a path is not labelled.
+        self.whole = {name: np.asarray(values, np.int32) for name, values in whole.items()}
 
     def order(self, slots: dict[int, int]) -> Int:
         """Return the paths by item and launch; raises NotPlainError where one was completed twice."""
-        item, slot, path = self.item, self.slot, np.asarray(self._whole["path"], np.int32)
+        item, slot, path = (self.whole[name] for name in ("item", "slot", "path"))
         numbers, place = np.unique(slot, return_inverse=True)
         rank = np.array([slots.get(number, 0) for number in numbers.tolist()])[place]
         order = np.lexsort((rank, path, item))

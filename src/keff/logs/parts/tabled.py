@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from types import NoneType
-from typing import TypeVar
+from typing import Any
 
 from keff.errors import LogError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
@@ -41,7 +41,23 @@ from keff.records import Note
 LISTS = tuple(LIST_OF.values())
 KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "model", *LISTS}
 
-T = TypeVar("T")
+# Field of a question with a value for each path -> its list, and how a value of it is read.
+PER_PATH: Mapping[str, tuple[str, Callable[[object], Any]]] = {
+    "keys": ("all_keys", optional_text),
+    "correct": ("all_correct", truth),
+    "scores": ("all_scores", number),
+    "tokens": ("all_tokens", count),
+    "prompt_tokens": ("all_prompt_tokens", count),
+    "cached_tokens": ("all_cached_tokens", count),
+    "seconds": ("all_seconds", seconds),
+    "confidences": ("all_confidences", rating),
+    "slots": ("slots", slot),
+    "branches": ("branches", name_of),
+    "rules": ("all_rules", str),
+    "truncated": ("all_truncated", truth),
+    "texts": ("all_texts", whole),
+}
+
 Row = Mapping[str, object]
 # Reads the rows of a table, each with its place, from the start.
 Rows = Callable[[], Iterable[tuple[str, Row]]]
@@ -58,29 +74,22 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
     lists = _lists(where, row)
     answers = lists["all_answers"]
+    given: dict[str, Any] = {
+        field: converted(where, name, lists[name], convert)
+        for field, (name, convert) in PER_PATH.items()
+        if name in lists and (texts or field != "texts")
+    }
     unusual = answers if not set(map(type, answers)) <= {str, NoneType} else ()
     return Question(
         id=name_at(where, "id", row["id"]),
         answers=converted(where, "all_answers", answers, optional_text),
         gold=gold_of(row.get("gold_answer")),
-        keys=_each(where, lists, "all_keys", optional_text),
-        correct=_each(where, lists, "all_correct", truth),
-        tokens=_each(where, lists, "all_tokens", count),
-        prompt_tokens=_each(where, lists, "all_prompt_tokens", count),
-        cached_tokens=_each(where, lists, "all_cached_tokens", count),
-        seconds=_each(where, lists, "all_seconds", seconds),
-        confidences=_each(where, lists, "all_confidences", rating),
-        slots=_each(where, lists, "slots", slot),
-        branches=_each(where, lists, "branches", name_of),
-        rules=_each(where, lists, "all_rules", str),
-        truncated=_each(where, lists, "all_truncated", truth),
         cluster=_optional_name(where, "cluster", row.get("cluster")),
         question=optional_text(row.get("question")),
-        texts=_each(where, lists, "all_texts", whole) if texts else None,
         meta={name: value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, unusual)),
         structured=any(map(is_structured, unusual)),
-        scores=_each(where, lists, "all_scores", number),
+        **given,
     )
 
 
@@ -135,10 +144,10 @@ def said_by(row: Row) -> LogInfo:
 
 def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
     result: dict[str, tuple[object, ...]] = {}
-    for name in ("all_answers", *LISTS):
-        if row.get(name) is None or name in result:
+    for name in LISTS:  # of which the answers are the first
+        given = row.get(name)
+        if given is None:
             continue
-        given = row[name]
         if not is_array(given):
             raise LogError(f"{where}: {name} must be a list")
         values = tuple(given)
@@ -169,12 +178,6 @@ def name_at(where: str, what: str, value: object) -> str:
 
 def _optional_name(where: str, what: str, value: object) -> str:
     return "" if is_missing(value) else name_at(where, what, value)
-
-
-def _each(
-    where: str, lists: Mapping[str, tuple[object, ...]], name: str, convert: Callable[[object], T]
-) -> tuple[T, ...] | None:
-    return converted(where, name, lists[name], convert) if name in lists else None
 
 
 class TableLog(Columned):
