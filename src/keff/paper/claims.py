@@ -296,17 +296,20 @@ def _ends(values: Sequence[float | None]) -> tuple[float | None, float | None]:
     return (min(known), max(known)) if known else (None, None)
 
 
-REFERENCE_KEYS = {"model": ("model", "model_slug"), "task": ("task", "benchmark", "dataset"), "k": ("k",)}
-REFERENCE_VALUES = {
-    "agree": ("agree", "agreement"),
-    "c": ("c", "c_hat", "chat", "rho", "rho_hat"),
-    "k_eff": ("k_eff", "keff", "k_eff_vote", "keff_vote"),
-    "ceiling": ("ceiling",),
-    "p": ("p", "p_bar", "p_mean", "accuracy", "mean_acc"),
-    "p_std": ("p_std", "std", "accuracy_std"),
-    "tokens": ("tokens", "mean_tokens"),
-    "mv": ("mv", "mv_acc", "majority", "majority_vote"),
+REFERENCE_KEYS = ("model", "task", "k")
+# Columns of the authors' file by other names than ours.
+REFERENCE_NAMES = {
+    **dict.fromkeys(("model_slug",), "model"),
+    **dict.fromkeys(("benchmark", "dataset"), "task"),
+    **dict.fromkeys(("agreement",), "agree"),
+    **dict.fromkeys(("c_hat", "chat", "rho", "rho_hat"), "c"),
+    **dict.fromkeys(("keff", "k_eff_vote", "keff_vote"), "k_eff"),
+    **dict.fromkeys(("p_bar", "p_mean", "accuracy", "mean_acc"), "p"),
+    **dict.fromkeys(("std", "accuracy_std"), "p_std"),
+    **dict.fromkeys(("mean_tokens",), "tokens"),
+    **dict.fromkeys(("mv_acc", "majority", "majority_vote"), "mv"),
 }
+REFERENCE_VALUES = ("agree", "c", "k_eff", "ceiling", "p", "p_std", "tokens", "mv")
 
 
 def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[Check], list[str]]:
@@ -316,32 +319,31 @@ def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[
         return [], []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            header = list(reader.fieldnames or ())
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+            header, *rows = csv.reader(file)
+    except (OSError, ValueError, csv.Error) as error:
         return [], [f"{path}: cannot be read: {error}"]
-    named = {key: _column(header, names) for key, names in (REFERENCE_KEYS | REFERENCE_VALUES).items()}
-    lacking = [key for key in REFERENCE_KEYS if named[key] is None]
+    forms = (name.strip().lower().replace("-", "_") for name in header)
+    named = {REFERENCE_NAMES.get(form, form): name for form, name in zip(forms, header, strict=True)}
+    lacking = [key for key in REFERENCE_KEYS if key not in named]
     if lacking:
         return [], [f"{path}: not used, for it has no column {' and no column '.join(lacking)}"]
-    unknown = [name for name in header if name not in named.values()]
+    unknown = [name for key, name in named.items() if key not in (*REFERENCE_KEYS, *REFERENCE_VALUES)]
     problems = [f"{path}: columns not compared: {', '.join(unknown)}"] if unknown else []
     checks: list[Check] = []
     curves = {name: _curve(sample) for name, sample in samples.items()}
-    for number, row in enumerate(rows, 2):
-        model, task, k = (str(row[named[key] or ""] or "").strip() for key in REFERENCE_KEYS)
+    for number, cells in enumerate(rows, 2):
+        row = {key: text.strip() for key, text in zip(named, cells, strict=False)}
+        model, task, k = (row.get(key, "") for key in REFERENCE_KEYS)
         curve = curves.get(f"{model}/{task}", {}).get(k.removesuffix(".0"))
         if curve is None:
             problems.append(f"{path}:{number}: no records of {model} on {task} at K = {k}")
             continue
         for key in REFERENCE_VALUES:
-            text = (row[named[key] or ""] or "").strip() if named[key] else ""
-            known = curve.get(key)
-            if not text or known is None:
+            text = row.get(key)
+            if not text or key not in curve:
                 continue
             try:
-                checks.append(compare("reference", f"{model} {task} {k}", key, text, known))
+                checks.append(compare("reference", f"{model} {task} {k}", key, text, curve[key]))
             except ValueError:
                 problems.append(f"{path}:{number}: {named[key]} is {text!r:.40}, not a number")
     return checks, problems
@@ -355,7 +357,3 @@ def _curve(sample: ArmSample) -> dict[str, dict[str, float]]:
         numbers = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
         curve[str(row["k"])] = numbers | {"mv": float(votes[int(numbers["k"]) - 1])}
     return curve
-
-
-def _column(header: list[str], names: tuple[str, ...]) -> str | None:
-    return next((column for column in header if column.strip().lower().replace("-", "_") in names), None)

@@ -29,9 +29,9 @@ def draw(save_all: vega.SaveAll, reproduction: Reproduction, out: Path) -> list[
 
 def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
     specs: dict[str, figures.Spec] = {}
-    for name, rows in _parts("figure2", _named(reproduction.figures.get("figure2", []))):
+    for name, rows in _parts("figure2", reproduction.figures.get("figure2", [])):
         specs[name] = figures.calibration(rows)
-    for name, rows in _parts("figure_saturation", _named(_curves(reproduction))):
+    for name, rows in _parts("figure_saturation", _curves(reproduction)):
         curves: dict[str, Any] = {
             row["model"]: {"c": row["c"], "points": []} for row in rows if row["c"] is not None
         }
@@ -39,9 +39,9 @@ def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
             if row["model"] in curves and row.get("k") is not None:
                 curves[row["model"]]["points"].append((row["k"], row["k_eff"]))
         specs[name] = figures.saturation(curves, 32)
-    for name, rows in _parts("figure_pilot", _named(reproduction.tables.get("table10", []))):
+    for name, rows in _parts("figure_pilot", reproduction.tables.get("table10", [])):
         specs[name] = figures.sensitivity(rows, "n", "c_mean", "c_std")
-    for name, rows in _parts("figure_epsilon", _named(reproduction.tables.get("table11", []))):
+    for name, rows in _parts("figure_epsilon", reproduction.tables.get("table11", [])):
         specs[name] = figures.sensitivity(rows, "epsilon", "k_star")
     return specs
 
@@ -60,6 +60,7 @@ def _curves(reproduction: Reproduction) -> Rows:
 
 def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:
     """Return figures of at most so many lines as a legend can name; the first keeps the plain name."""
+    rows = _named(rows)
     names = list(dict.fromkeys(row["model"] for row in rows))
     parts = [names[start : start + MOST_LINES] for start in range(0, len(names), MOST_LINES)]
     return [

@@ -142,21 +142,16 @@ def _read(
     processes = how.processes or min(os.cpu_count() or 1, 8)
     # The largest file first, so that no process is left alone with it at the end.
     series.sort(key=lambda known: -(root / known.file).stat().st_size)
-    if processes > 1:
-        with workers(processes) as pool:
-            read = [pool.submit(load_series, root, known) for known in series]
-            measured = [pool.submit(_measure, root, *known, how) for known in matrices]
-            samples = _samples(series, [loading.result() for loading in read], result)
-            _saturation(result, samples, how)
-            cells_read = [measuring.result() for measuring in measured]
-    else:
-        samples = _samples(series, [load_series(root, known) for known in series], result)
-        _saturation(result, samples, how)
-        cells_read = [_measure(root, *known, how) for known in matrices]
     cells: list[MatrixCell] = []
-    for some, problems in cells_read:
-        cells += some
-        result.problems += problems
+    with workers(processes) as pool:
+        read = [pool.submit(load_series, root, known) for known in series]
+        measured = [pool.submit(_measure, root, *known, how) for known in matrices]
+        samples = _samples(series, [loading.result() for loading in read], result)
+        _saturation(result, samples, how)
+        for measuring in measured:
+            some, problems = measuring.result()
+            cells += some
+            result.problems += problems
     labels = list(records.BENCHMARKS.values())
     return samples, sorted(cells, key=lambda cell: labels.index(cell.place.benchmark))
 

@@ -153,6 +153,17 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
     return tuple(k for k in KS if k <= votes.k)
 
 
+def votes_row(votes: Votes) -> dict[str, Json]:
+    """Return what is known of votes alone: accuracy, c with its 95% interval, and both votes of all paths."""
+    row: dict[str, Json] = {"p": votes.p, "majority": float(majority_at_k(votes)[-1])}
+    row["plurality"] = None if votes.answers is None else float(plurality_at_k(votes)[-1])
+    if votes.k < 2 or not 0 < votes.p < 1:
+        return row | dict.fromkeys(("c", "c_lo", "c_hi", "k_eff", "ceiling"))
+    c = interval_c(votes)
+    row |= {"c": c.value, "c_lo": c.lo, "c_hi": c.hi}
+    return row | {"k_eff": float(k_eff(votes.k, c.value)), "ceiling": float(ceiling(c.value))}
+
+
 def table1(sample: ArmSample) -> Rows:
     """Effective diversity by K on GSM8K; ours: Eq. 3 and c less its bias, at even odds and at any."""
     rows: Rows = []

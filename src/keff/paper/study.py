@@ -25,11 +25,6 @@ from keff.reading.ballot import ballot
 from keff.reading.open import Opening, naming, reading
 from keff.sampling.cells import settings
 from keff.sampling.grid import PAIRED, ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
-from keff.stats.intervals import interval_c
-from keff.stats.models.betabinomial import majority_at_k
-from keff.stats.voting.choose import ceiling, k_eff
-from keff.stats.voting.correlation import anova_c
-from keff.stats.voting.plurality import plurality_at_k
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +49,8 @@ class StudyArm:
     def numbers(self) -> dict[str, Any]:
         """Return what is known of the arm alone: accuracy, c with its 95% interval, and both votes."""
         votes = self.sample.votes
-        row: dict[str, Any] = {"n": votes.n, "questions": votes.n_clusters, "p": votes.p}
-        row |= {"truncated": self.sample.truncated, "majority": float(majority_at_k(votes)[-1])}
-        row["plurality"] = None if votes.answers is None else float(plurality_at_k(votes)[-1])
-        if votes.k < 2 or not 0 < votes.p < 1:
-            return row | dict.fromkeys(("c", "c_lo", "c_hi", "k_eff", "ceiling"))
-        c = interval_c(votes)
-        row |= {"c": anova_c(votes), "c_lo": c.lo, "c_hi": c.hi}
-        return row | {"k_eff": float(k_eff(votes.k, row["c"])), "ceiling": float(ceiling(row["c"]))}
+        about = {"n": votes.n, "questions": votes.n_clusters, "truncated": self.sample.truncated}
+        return about | saturation.votes_row(votes)
 
 
 def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[StudyArm]:
@@ -190,19 +179,19 @@ def _fill_single(study: Study, arms: Sequence[StudyArm], result: Reproduction, h
         "table11": saturation.table11,
     }
     for name, make in makers.items():
-        entries = [_entry(arm) for arm in arms if _enters(study, arm, name)]
-        deep = [entry for entry in entries if _unfit(entry) is None]
-        result.problems += [
-            f"{name}: {entry.model} {entry.task} {entry.about['arm']} {why}"
-            for entry in entries
-            if (why := _unfit(entry))
-        ]
-        if deep:
-            result.tables[name] = make(deep)
-        if deep and name == "table2":
+        deep: list[SeriesEntry] = []
+        for entry in (_entry(arm) for arm in arms if _enters(study, arm, name)):
+            if why := _unfit(entry):
+                result.problems.append(f"{name}: {entry.model} {entry.task} {entry.about['arm']} {why}")
+            else:
+                deep.append(entry)
+        if not deep:
+            continue
+        result.tables[name] = make(deep)
+        if name == "table2":
             result.figures["figure2"] = saturation.figure2(deep)
             result.figures["saturation"] = [row for entry in deep for row in _observed(entry)]
-        if deep and name == "table9":
+        if name == "table9":
             appendix = [
                 entry.names | saturation.reasoning(entry.sample, how.replicates, how.seed) for entry in deep
             ]

@@ -14,10 +14,6 @@ from keff.paper.records import ArmSample
 from keff.paper.saturation import PILOT_K, SeriesEntry, operating_point, rho
 from keff.reading.open import Record
 from keff.report.tables import Column, Table
-from keff.stats.intervals import interval_c
-from keff.stats.models.betabinomial import majority_at_k
-from keff.stats.voting.choose import ceiling, k_eff
-from keff.stats.voting.plurality import plurality_at_k
 
 Row = Mapping[str, Any]
 
@@ -224,25 +220,8 @@ def _entry(record: Record) -> SeriesEntry:
 
 def _line(entry: SeriesEntry) -> dict[str, Any]:
     votes = entry.sample.votes
-    c = interval_c(votes)
-    return {
-        "model": entry.model,
-        "task": entry.task,
-        "n": votes.n,
-        "k": votes.k,
-        "p": votes.p,
-        "c": c.value,
-        "c_lo": c.lo,
-        "c_hi": c.hi,
-        "rho": rho(votes),
-        "k_eff": float(k_eff(votes.k, c.value)),
-        "ceiling": float(ceiling(c.value)),
-        "majority": float(majority_at_k(votes)[-1]),
-        "plurality": None if votes.answers is None else float(plurality_at_k(votes)[-1]),
-        "k_star": _star(rho(votes, min(votes.k, PILOT_K))),
-    }
-
-
-def _star(c: float) -> int | None:
-    """Return K*; None without a positive c, where the paper's 32 would name paths that nobody drew."""
-    return operating_point(c) if c > 0 else None
+    c = rho(votes, min(votes.k, PILOT_K))
+    # Without a positive c the paper's 32 would name paths that nobody drew.
+    star = operating_point(c) if c > 0 else None
+    about = {"n": votes.n, "k": votes.k, "rho": rho(votes), "k_star": star}
+    return entry.names | about | saturation.votes_row(votes)
