@@ -28,7 +28,7 @@ from scipy.special import betaln, gammaln, ndtr
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from keff.paper import layout
+from keff.paper import records as published
 from keff.paper.reproduce import Reproducing, reproduce
 from published_records import write_all
 
@@ -382,7 +382,7 @@ def oracle_expected(arm: Arm) -> float:
 
 
 def cell(model: str, task: str, sc: Arm, pt: Arm) -> dict[str, Any]:
-    about, before, after = layout.BENCHMARKS[task], pearson(sc.y), pearson(pt.y)
+    about, before, after = published.BENCHMARKS[task], pearson(sc.y), pearson(pt.y)
     accuracy = pt.y.mean(axis=0), sc.y.mean(axis=0)
     block = pt.p * (1 - pt.p) / pt.y.mean(axis=1).var(ddof=1)
     unbiased = pt.p * (1 - pt.p) / pt.y.mean(axis=1).var()
@@ -392,7 +392,7 @@ def cell(model: str, task: str, sc: Arm, pt: Arm) -> dict[str, Any]:
         known = np.mean([len({one.lower() for one in line if one}) / len(line) for line in answers])
     corrected = anova(sc.y), anova(pt.y)
     return {
-        "model": layout.MODELS[model],
+        "model": published.MODELS[model],
         "benchmark": about.label,
         "domain": about.domain,
         "n_sc": len(sc.y),
@@ -421,7 +421,7 @@ def cell(model: str, task: str, sc: Arm, pt: Arm) -> dict[str, Any]:
 
 def table3(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
-    for about in layout.BENCHMARKS.values():
+    for about in published.BENCHMARKS.values():
         own = [one for one in cells if one["benchmark"] == about.label and one["valid"]]
         names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
         row = {"domain": about.domain, "benchmark": about.label, "space": about.space, "n": len(own)}
@@ -441,7 +441,7 @@ def table8(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def figure3(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
-    for about in layout.BENCHMARKS.values():
+    for about in published.BENCHMARKS.values():
         own = [one for one in cells if one["benchmark"] == about.label]
         known = [one["diversity_sc"] for one in own if one["diversity_sc"] is not None]
         if known:
@@ -530,10 +530,10 @@ def _mean(rows: list[dict[str, Any]], name: str) -> float:
 
 def again(root: Path) -> dict[str, Any]:
     """Return what ``numbers.json`` should hold, but for the numbers that rest on random draws."""
-    names = {series: _names(series) for series in layout.SERIES}
-    read = {series: arms(root / series.file)[series.task, "sc"] for series in layout.SERIES}
-    thinking = arms(root / layout.REASONING.file)["gsm8k", "sc"]
-    gsm8k = [series for series in layout.SERIES if series.task == "gsm8k"]
+    names = {series: _names(series) for series in published.SERIES}
+    read = {series: arms(root / series.file)[series.task, "sc"] for series in published.SERIES}
+    thinking = arms(root / published.REASONING.file)["gsm8k", "sc"]
+    gsm8k = [series for series in published.SERIES if series.task == "gsm8k"]
     two = []
     for series in gsm8k:
         found = held_out(read[series], KS[1:])
@@ -541,16 +541,16 @@ def again(root: Path) -> dict[str, Any]:
             values = {name: column[place] for name, column in found.items()}
             two.append(names[series] | {"k": k} | values)
     cells, slots = [], dict[str, list[Arm]]()
-    for file, model, tasks in layout.matrix_files():
+    for file, model, tasks in published.matrix_files():
         parts = arms(root / file)
         for task in tasks:
             sc, pt = parts[task, "sc"], parts[task, "sc_prompttpl"]
             cells.append(cell(model, task, sc, pt))
-            slots.setdefault(layout.BENCHMARKS[task].label, []).append(pt)
-    order = [about.label for about in layout.BENCHMARKS.values()]
+            slots.setdefault(published.BENCHMARKS[task].label, []).append(pt)
+    order = [about.label for about in published.BENCHMARKS.values()]
     cells.sort(key=lambda one: order.index(one["benchmark"]))
     points = figure3(cells)
-    four = [names[series] | adaptive(read[series]) for series in layout.SERIES]
+    four = [names[series] | adaptive(read[series]) for series in published.SERIES]
     head = headline(cells, points)
     c = pearson(thinking.y)
     head["reasoning"] = {"p": thinking.p, "c": c, "ceiling": 1 / c, "k_eff": worth(32, c)}
@@ -565,7 +565,7 @@ def again(root: Path) -> dict[str, Any]:
     head["not_in_figure3"] = dict.fromkeys(("MBPP", "CruxEval"), "scores only, no answers")
     return {
         "tables": {
-            "table1": table1(read[layout.SERIES[0]]),
+            "table1": table1(read[published.SERIES[0]]),
             "table2": [table2(names[series], read[series]) for series in gsm8k],
             "table3": table3(cells),
             "table4": four,
@@ -583,9 +583,9 @@ def again(root: Path) -> dict[str, Any]:
     }
 
 
-def _names(series: layout.Series) -> dict[str, str]:
-    about = layout.BENCHMARKS[series.task]
-    return {"task": f"{about.label} ({about.domain})", "model": layout.MODELS[series.model]}
+def _names(series: published.Series) -> dict[str, str]:
+    about = published.BENCHMARKS[series.task]
+    return {"task": f"{about.label} ({about.domain})", "model": published.MODELS[series.model]}
 
 
 def leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
