@@ -122,25 +122,21 @@ class LmEval(FirstLine):
         row = first_row(path)
         if isinstance(row, str):
             return LogInfo()
-        task, named = _task(path, row), NAME.fullmatch(path.name)
-        said = results_of(path)
-        name = task or (named[1] if named else "")
-        model = model_name(said) or path.parent.name.replace("__", "/") or None
-        config = configuration(said, named[1] if named else "", row)
-        system = said.get("system_instruction")
+        task, named, said = _task(path, row), _named(path), results_of(path)
+        system = text(said.get("system_instruction"))
+        about = {"task": {"name": task or named, "version": "recorded by lm_eval"}}
         return LogInfo(
             task=task,
-            model=model,
-            config=config | {"task": {"name": name, "version": "recorded by lm_eval"}},
-            options={"system": system} if isinstance(system, str) and system else {},
+            model=model_name(said) or path.parent.name.replace("__", "/") or None,
+            config=configuration(said, named, row) | about,
+            options={"system": system} if system else {},
         )
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
         name = self.info(path).task
         task = None if name is None else plugins.load("task", name)
-        named = NAME.fullmatch(path.name)
-        choices = choices_of(results_of(path), named[1] if named else "")
+        choices = choices_of(results_of(path), _named(path))
         seen: set[str] = set()
         copies = 0
         for where, row in json_lines(path, tell):
@@ -193,9 +189,14 @@ def _responses(where: str, row: Row) -> tuple[str, ...]:
     return texts
 
 
-def _task(path: Path, row: Row) -> str | None:
+def _named(path: Path) -> str:
+    """Return the harness's name of the task."""
     named = NAME.fullmatch(path.name)
-    task = known_task(named[1]) if named else None
+    return named[1] if named else ""
+
+
+def _task(path: Path, row: Row) -> str | None:
+    task = known_task(_named(path))
     return task if task is not None and item_of(task, inner(row, "doc")) is not None else None
 
 

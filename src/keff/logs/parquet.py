@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -47,21 +48,15 @@ def is_parquet(path: Path) -> bool:
 
 def columns_of(path: Path) -> list[str]:
     """Return the names of the columns; raises LogError for a damaged file."""
-    arrow = _arrow()
-    try:
+    with _reading(path) as arrow:
         return arrow.columns(path)
-    except arrow.FAILURES as error:
-        raise _damaged(path, error) from None
 
 
 def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield (place, row) with the named columns; raises LogError for a damaged file or a bomb."""
-    arrow = _arrow()
-    try:
+    with _reading(path) as arrow:
         arrow.row_groups(path)  # for what it refuses
         yield from arrow.stream(path, list(names))
-    except arrow.FAILURES as error:
-        raise _damaged(path, error) from None
 
 
 def parts_of(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
@@ -70,18 +65,24 @@ def parts_of(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator
     ``share`` (i, m) is the i-th of m parts of the row groups, from 0. Raises NotPlainError where rows must be
     read one by one, and LogError for a damaged file.
     """
+    with _reading(path) as arrow:
+        try:
+            yield from arrow.parts(path, most, share)
+        except OSError:
+            raise
+        except arrow.FAILURES:
+            raise NotPlainError from None
+
+
+@contextmanager
+def _reading(path: Path) -> Generator[ModuleType]:
+    """Give what reads Parquet; raises LogError for a damaged file."""
     arrow = _arrow()
     try:
-        yield from arrow.parts(path, most, share)
-    except OSError as error:
-        raise _damaged(path, error) from None
-    except arrow.FAILURES:
-        raise NotPlainError from None
-
-
-def _damaged(path: Path, error: Exception) -> LogError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return LogError(f"{path}: damaged or cut off ({reason}): write the file again")
+        yield arrow
+    except arrow.FAILURES as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise LogError(f"{path}: damaged or cut off ({reason}): write the file again") from None
 
 
 def _arrow() -> ModuleType:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
@@ -13,8 +12,7 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, lines_of, quick_parse, torn
-from keff.logs.parts.tabled import once_each
+from keff.logs.parts.lines import FirstLine, Row, first_row, lines_of, quick_parse, torn
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, short, truth, whole
 from keff.narrow import is_array
 from keff.records import AnswerSpace
@@ -63,12 +61,8 @@ NOTHING: Mapping[str, object] = {}
 SHORT = {"arc": "arc_challenge", "math500": "math", "hotpot": "hotpotqa"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What must stay the same within a file's part: the provenance, and where it first stood."""
-
-    where: str
-    provenance: Mapping[str, object]
+# Part of a file -> where it begins, and its provenance, which must stay the same.
+Provenances = dict[str, tuple[str, Mapping[str, object]]]
 
 
 def task_of(row: Row) -> str:
@@ -101,22 +95,11 @@ class Published(FirstLine):
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        return once_each(self._questions(path, texts, tell))
 
-    def _questions(self, path: Path, texts: bool, tell: Tell) -> Iterator[tuple[str, Question]]:
-        marks: dict[str, Mark] = {}
-        for where, row in json_lines(path, tell):
-            question = question_of(where, row, texts=texts)
-            check_provenance(where, row, question.part, marks)
-            yield where, question
+        def refuse(error: LogError) -> None:
+            raise error
 
-
-def check_provenance(where: str, row: Row, part: str, marks: dict[str, Mark]) -> None:
-    """Remember the provenance of the first row of a part; raises LogError when a later one differs."""
-    mark = Mark(where, _provenance(row))
-    first = marks.setdefault(part, mark)
-    if first.provenance != mark.provenance:
-        raise LogError(f"{where}: mixed provenance: {_difference(first, mark)}")
+        return _questions(path, {}, refuse, texts=texts, tell=tell)
 
 
 def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, object]], list[str]]:
@@ -125,9 +108,16 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
     Returns the questions that could be read, the provenance of each part's first row, and the problems. A
     torn last line is no problem of the others: it is kept out and told.
     """
-    questions: list[Question] = []
-    problems: list[str] = []
-    marks: dict[str, Mark] = {}
+    first: Provenances = {}
+    problems: list[LogError] = []
+    questions = list(_questions(path, first, problems.append, texts=False, tell=tell))
+    return questions, [provenance for _, provenance in first.values()], list(map(str, problems))
+
+
+def _questions(
+    path: Path, first: Provenances, wrong: Callable[[LogError], None], *, texts: bool, tell: Tell
+) -> Iterator[Question]:
+    """Yield the questions that can be read; the others are ``wrong``."""
     seen: set[tuple[str, str]] = set()
     with path.open("rb", LONG_LINES) as file:
         for number, line in enumerate(lines_of(file), 1):
@@ -138,21 +128,30 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
                 row = quick_parse(where, line, first=number == 1)
             except LogError as error:
                 if line.endswith(b"\n"):
-                    problems.append(str(error))
+                    wrong(error)
                 else:
                     tell(torn(where))
                 continue
             try:
-                question = question_of(where, row)
-                check_provenance(where, row, question.part, marks)
+                question = question_of(where, row, texts=texts)
+                _check_provenance(where, row, question.part, first)
             except LogError as error:
-                problems.append(str(error))
+                wrong(error)
                 continue
             if (question.part, question.id) in seen:
-                problems.append(f"{where}: duplicate id {question.id!r}")
+                wrong(LogError(f"{where}: duplicate id {question.id!r}"))
             seen.add((question.part, question.id))
-            questions.append(question)
-    return questions, [mark.provenance for mark in marks.values()], problems
+            yield question
+
+
+def _check_provenance(where: str, row: Row, part: str, first: Provenances) -> None:
+    """Remember the provenance of the first row of a part; raises LogError when a later one differs."""
+    after = _provenance(row)
+    begun, before = first.setdefault(part, (where, after))
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    if names:
+        changes = ", ".join(f"{name} {before.get(name)!r} -> {after.get(name)!r}" for name in names)
+        raise LogError(f"{where}: mixed provenance: {changes} (first: {begun.rpartition(':')[2]})")
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
@@ -278,13 +277,6 @@ def _list(where: str, row: Row, name: str, k: object) -> list[object] | None:
         size = f"{len(given)} entries" if is_array(given) else "no list"
         raise LogError(f"{where}: {name} has {size}, K is {k}")
     return given
-
-
-def _difference(first: Mark, other: Mark) -> str:
-    before, after = first.provenance, other.provenance
-    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    changes = (f"{name} {before.get(name)!r} -> {after.get(name)!r}" for name in names)
-    return f"{', '.join(changes)} (first: {first.where.rpartition(':')[2]})"
 
 
 log = Published
