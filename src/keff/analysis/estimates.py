@@ -98,7 +98,7 @@ def predicted(votes: Votes, k_max: int, level: float) -> Predicted:
         binomial={k: float(majority_binomial(k, votes.p)) for k in ks},
         beta_binomial=_beta_binomial(votes, ks, level),
         bounds=_bounds(votes, [k for k in ks if k > votes.k], level) if several else None,
-        plurality={row.k: row.plurality.interval for row in predict_plurality(votes, ks, level)}
+        plurality={row.k: row.plurality for row in predict_plurality(votes, ks, level)}
         if several and votes.answers is not None
         else None,
     )

@@ -43,7 +43,7 @@ def predicted(
     """Return the joint posterior of rules beyond the recorded K.
 
     Paths and changed answers come from simulated questions like the pilot's (a mixture of partition laws),
-    the accuracy at the longest cap and the gain over one path from ``predict_plurality``: half of the draws
+    the accuracy at the longest cap from ``predict_plurality``: half of the draws
     from its model, in which a wrong answer may be the mode of a question, half from the law that takes no
     shape for granted, so that the interval holds what the pilot leaves open. Every other rule loses the price
     of a flip times its flips against the vote at the longest cap.
@@ -83,14 +83,13 @@ def _forecast(votes: Votes, k: int, rng: np.random.Generator) -> FloatArray:
     """Draw the gain of ``k`` paths over the recorded ones [S]."""
     forecaster = Forecaster(votes, [k])
     (shaped,) = forecaster.forecasts(0.95)
-    now = shaped.over_one.value - shaped.gain.value  # of the recorded paths over one
     free, free_error = forecaster.unshaped(k)
     unshaped_now, now_error = forecaster.unshaped(votes.k)
     error = float(np.hypot(shaped.gain_error, shaped.between))
     # What both laws share, the measured gain of the recorded paths, is no error of what lies beyond them.
     apart = float(np.hypot(max(free_error**2 - now_error**2, 0.0) ** 0.5, error))
     z, first = rng.standard_normal(DRAWS), rng.random(DRAWS) < 0.5
-    return np.where(first, shaped.over_one.value - now + error * z, free - unshaped_now + apart * z)
+    return np.where(first, shaped.gain.value + error * z, free - unshaped_now + apart * z)
 
 
 def _against(

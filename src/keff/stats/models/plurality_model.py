@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import stdtrit
 
-from keff.records import Estimate, Note
+from keff.records import Interval
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.learned import LINE_SD, MODEL_SD
 from keff.stats.votes import FloatArray, Votes
@@ -40,8 +40,6 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     return np.asarray((each * share).sum(axis=1), np.float64)
 
 
-# Left-out records with more paths judged the model up to four times the pilot's.
-JUDGED_FACTOR = 4
 # Quantiles of a fit that takes milliseconds each: enough for whole percents.
 REPLICATES = 300
 # Resamples to which the free law is fitted: enough for a standard error within a tenth.
@@ -50,33 +48,20 @@ FREE_REPLICATES = 60
 # The line in 1/K goes through plurality at 3 to K0 paths: at 1 and 2 there is no vote to speak of.
 FIRST_OF_LINE = 3
 
-# From this weight of the line on, its sign is what the forecast's sign rests on.
+# From this weight on a forecast is named after the line.
 LINE_RULES = 0.5
-
-_FAR = Note("far_extrapolation", "The model was judged only up to four times the paths of the pilot.")
-_SIGN = Note(
-    "sign_unknown",
-    "The pilot's curve turned, or right answers differ and it does not say where it goes: whether accuracy "
-    "rises or falls with more paths than it has is not known, so draw at most as many.",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class PluralityForecast:
-    """The plurality accuracy at ``k`` paths, its ``gain`` over the K0 paths of the pilot, and over one path.
+    """The plurality accuracy at ``k`` paths, and its ``gain`` over the K0 paths of the pilot.
 
-    ``sign_known`` is False where the pilot's curve turned, and where the line in 1/K decides and does not say
-    whether the gain is positive.
-    ``error`` and ``gain_error`` are the standard errors of ``over_one`` and ``gain`` by sampling, ``between``
-    that of workloads on top of them.
+    ``gain_error`` is the standard error of the gain by sampling, ``between`` that of workloads on top of it.
     """
 
     k: int
-    plurality: Estimate
-    gain: Estimate
-    over_one: Estimate
-    sign_known: bool
-    error: float
+    plurality: Interval
+    gain: Interval
     gain_error: float
     between: float
 
@@ -92,10 +77,9 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
 
     Intervals are for the items' population at ``level``: the standard error of the whole by cluster bootstrap
     (300 resamples, fixed seed), widened by what left-out workloads erred beyond it, a standard deviation
-    proportional to 1/K0 - 1/k (``models.learned``). Student's t for the gains, Wilson's form for the level.
-    ``sign_known`` is False where the curve turned within the pilot, and where the line has the larger weight
-    and the 95% interval of its slope holds zero. Deterministic. Raises ValueError without answers or gold
-    labels, for fewer than two items or paths, and for k < 1.
+    proportional to 1/K0 - 1/k (``models.learned``). Student's t for the gain, Wilson's form for the level.
+    Deterministic. Raises ValueError without answers or gold labels, for fewer than two items or paths, and
+    for k < 1.
     """
     if votes.n < 2 or votes.k < 2:
         raise ValueError("predicting a plurality takes at least two items with two paths each")
@@ -132,21 +116,21 @@ class Forecaster:
         )
 
     def _inside(self, k: int, level: float) -> PluralityForecast:
-        at, whole, alone = self.curves[:, k - 1], self.curves[:, -1], self.curves[:, 0]
-        return self._forecast(k, (at, at - whole, at - alone), "subsets", 0.0, level)
+        at = self.curves[:, k - 1]
+        return self._forecast(k, at, at - self.curves[:, -1], "subsets", 0.0, level)
 
     def _outside(self, k: int, level: float) -> PluralityForecast:
         k0 = self.votes.k
         by_model = self.modelled[:, self.beyond.index(k)]
         by_line = self.slope * (1 / k - 1 / k0)
-        now, alone = self.curves[:, -1], self.curves[:, 0]
+        now = self.curves[:, -1]
         gain = (1 - self.line_share) * by_model + self.line_share * by_line
         most = np.maximum(self.model.answering(k), now)
         level_at = np.clip(now + gain, 0.0, most)
         method = "line in 1/K" if self.line_share[0] > LINE_RULES else "answer_model"
         between = MODEL_SD + float(self.line_share[0]) * (LINE_SD - MODEL_SD)
         extra = float(np.hypot(between * (1 / k0 - 1 / k), self._least_error(k)))
-        return self._forecast(k, (level_at, level_at - now, level_at - alone), method, extra, level)
+        return self._forecast(k, level_at, level_at - now, method, extra, level)
 
     def _least_error(self, k: int) -> float:
         """Return an error for the gain where resamples do not differ: that of items as the model has them."""
@@ -167,40 +151,18 @@ class Forecaster:
             gain = gain + (1 - line) * free + line * by_line
         return float(gain[0]), float(gain[1:].std())
 
-    def _sign_known(self) -> bool:
-        if _turned(self.curves):
-            return False
-        if self.line_share[0] <= LINE_RULES:
-            return True
-        lo, hi = np.quantile(self.slope[1:], [0.025, 0.975])
-        return bool(lo > 0 or hi < 0)
-
     def _forecast(
-        self, k: int, rows: tuple[FloatArray, FloatArray, FloatArray], method: str, extra: float, level: float
+        self, k: int, at: FloatArray, gains: FloatArray, method: str, between: float, level: float
     ) -> PluralityForecast:
-        sign = k <= self.votes.k or self._sign_known()
-        notes = ((_FAR,) if k > JUDGED_FACTOR * self.votes.k else ()) + (() if sign else (_SIGN,))
-        shares, *differences = rows
-        lo, hi = self._wilson(shares, extra, level)
-        values = [self._t(row, extra, level) for row in differences]
-        gain, over_one = (
-            Estimate(value, value - half, value + half, method, self.units, k, notes)
-            for value, half in values
-        )
+        gain, error = float(gains[0]), float(gains[1:].std())
+        half = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2)) * float(np.hypot(error, between))
         return PluralityForecast(
-            k=k,
-            plurality=Estimate(float(shares[0]), lo, hi, method, self.units, k, notes),
-            gain=gain,
-            over_one=over_one,
-            sign_known=sign,
-            error=float(differences[1][1:].std()),
-            gain_error=float(differences[0][1:].std()),
-            between=extra,
+            k,
+            Interval(float(at[0]), *self._wilson(at, between, level), method),
+            Interval(gain, gain - half, gain + half, method),
+            error,
+            between,
         )
-
-    def _t(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
-        t = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
-        return float(row[0]), t * float(np.hypot(row[1:].std(), extra))
 
     def _wilson(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
         """Return Wilson's interval, t in place of z, at the number of items that have this much error."""
@@ -241,16 +203,3 @@ def _slopes(curves: FloatArray) -> FloatArray:
     x: FloatArray = 1 / np.arange(min(FIRST_OF_LINE, k0 - 1), k0 + 1, dtype=np.float64)
     x_c = x - x.mean()
     return np.asarray(curves[:, -x.size :] @ x_c / (x_c @ x_c), np.float64)
-
-
-def _turned(curves: FloatArray) -> bool:
-    """Return whether the curve's later half goes against its earlier half, beyond chance (80%)."""
-    k0 = curves.shape[1]
-    if k0 < FIRST_OF_LINE + 2:
-        return False
-    middle = (FIRST_OF_LINE + k0) // 2
-    early = curves[:, middle - 1] - curves[:, FIRST_OF_LINE - 1]
-    late = curves[:, -1] - curves[:, middle - 1]
-    # A turn is claimed when nine in ten resamples show it: the price of a miss is a wrong sign.
-    lo, hi = np.quantile(late[1:], [0.1, 0.9])
-    return bool((early[0] > 0 and hi < 0) or (early[0] < 0 and lo > 0))
