@@ -243,28 +243,15 @@ def bootstrap_fits(summary: InfluenceSummary, rng: np.random.Generator, reps: in
     Units are count bins when no cluster repeats (cost independent of n), else clusters. A resample that is
     all right or all wrong counts as c = 1.
     """
-    n, first, second = resampled_sums(summary, rng, reps)
+    s = np.arange(summary.k + 1, dtype=np.float64)
+    bins = np.stack([np.ones_like(s), s, s * s], axis=1)
+    units = (bins, summary.hist) if summary.sums is None else (summary.sums, None)
+    n, first, second = resampled_totals(units[0], reps, rng, units[1])
     k = summary.k
     independent = n * summary.effective / summary.items
     c = unbias(pooled_from_sums(n, first, second, k), independent, k)
     c = np.clip(np.where(np.isnan(c), 1.0, c), 0.0, 1.0)
     return Fits(first / (n * k), c, np.full(reps, 1.0 / reps))
-
-
-def resampled_sums(
-    summary: InfluenceSummary, rng: np.random.Generator, reps: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return items, sum of S and sum of S^2 in ``reps`` resamples of the units, each [reps]."""
-    if summary.sums is not None:
-        n, first, second = resampled_totals(summary.sums, reps, rng)
-        return n, first, second
-    hist, s = resampled_hist(summary, rng, reps), np.arange(summary.k + 1, dtype=np.float64)
-    return hist.sum(axis=1), hist @ s, hist @ (s * s)
-
-
-def resampled_hist(summary: InfluenceSummary, rng: np.random.Generator, reps: int) -> FloatArray:
-    """Return count histograms [reps, K+1] of resampled independent items, without going through the items."""
-    return rng.multinomial(summary.items, summary.hist / summary.items, reps).astype(np.float64)
 
 
 _Box = tuple[float, float, float, float]

@@ -301,6 +301,7 @@ def mix_plan(group: Aligned, mix: MixFindings) -> Plan:
     for whoever serves the plan to fill in or to give on the command line.
     """
     known = {branch.name: branch for branch in mix.branches}
+    lists = ("frontier", "singles")  # a plan does not need them
     branches = tuple(
         BranchPlan(name=name, model=known[name].model, cost_per_path=known[name].cost)
         for name in mix.advice.plan.branches
@@ -310,10 +311,5 @@ def mix_plan(group: Aligned, mix: MixFindings) -> Plan:
         space=group.space,
         branches=branches,
         cost_unit=mix.cost_unit,
-        estimates=_plain(mix),
+        estimates={key: value for key, value in mix.to_dict().items() if key not in lists},
     )
-
-
-def _plain(mix: MixFindings) -> dict[str, Json]:
-    """Return the findings without the lists of plans, which a plan does not need."""
-    return {key: value for key, value in mix.to_dict().items() if key not in ("frontier", "singles")}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from keff.records import Interval
-from keff.stats.resampling import group_sums
+from keff.stats.resampling import group_sums, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless.
@@ -72,14 +72,11 @@ def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Be
     With ``clusters`` [n] the variance of p comes from cluster totals, with G - 1. Raises ValueError for
     fewer than two independent questions, and for branches with different questions.
     """
-    means, k, ids = _means(correct, clusters)
-    units = int(ids.max()) + 1
+    sums, k = _sums(correct, clusters)
+    units = len(sums.n)
     if units < 2:
         raise ValueError("the covariance of branches needs at least two independent questions")
-    sums = _sums(means, correct, ids, units)
-    total = _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
-    p, variance, latent = _covariance(total, k, units)
-    return Between(p, variance, latent, k, units)
+    return Between(*_covariance(_whole(sums), k, units), k, units)
 
 
 def correlation_intervals(
@@ -91,10 +88,9 @@ def correlation_intervals(
     interval (percentile bootstraps cover .69 there): ``lo`` and ``hi`` are then only the range that
     |c_ab| <= sqrt(c_aa c_bb) and the margins allow, and ``method`` says so.
     """
-    means, k, ids = _means(correct, clusters)
     whole = between(correct, clusters)
+    sums, k = _sums(correct, clusters)
     units = whole.units
-    sums = _sums(means, correct, ids, units)
     few = units * np.minimum(whole.p, 1 - whole.p) < SCARCE
     left: FloatArray = np.full((units, len(k), len(k)), np.nan)
     if units > 2:
@@ -150,12 +146,10 @@ def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
     if len(columns) < 2:
         raise ValueError("the correlation between templates needs at least two of them")
     correct = [votes.scored()[:, own] for own in columns]
-    means, k, ids = _means(correct, votes.clusters)
-    units = int(ids.max()) + 1
+    sums, k = _sums(correct, votes.clusters)
+    units, whole = len(sums.n), _whole(sums)
     if units < 3:
         raise ValueError("the correlation of templates needs at least three independent questions")
-    sums = _sums(means, correct, ids, units)
-    whole = _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
     values = _levels(whole, k, units)
     drawn = _levels(_left_out(sums), k, units - 1)
     half = float(stdtrit(units - 1, (1 + level) / 2))
@@ -212,18 +206,14 @@ def _ranges(whole: Between) -> tuple[FloatArray, FloatArray]:
     return np.maximum(least, -bound), np.minimum(most, bound)
 
 
-def _means(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[FloatArray, IntArray, IntArray]:
-    sizes = {len(matrix) for matrix in correct}
-    if len(sizes) != 1:
+def _sums(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[_Sums, IntArray]:
+    """Return the totals of each cluster [G, ...], and the paths of each branch [A]."""
+    if len({len(matrix) for matrix in correct}) != 1:
         raise ValueError("branches must hold the same questions, in the same order")
-    (n,) = sizes
     means = np.stack([matrix.mean(axis=1) for matrix in correct], axis=1)
-    ids = np.arange(n) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
-    return means, np.array([matrix.shape[1] for matrix in correct]), np.asarray(ids, np.int64)
-
-
-def _sums(means: FloatArray, correct: Sequence[IntArray], ids: IntArray, units: int) -> _Sums:
     n, branches = means.shape
+    ids = grouped(np.asarray(np.arange(n) if clusters is None else clusters, np.int64))[0]
+    units = int(ids.max()) + 1
     y = group_sums(means, ids, units)
     size = np.bincount(ids, minlength=units).astype(np.float64)
     products = (means[:, :, None] * means[:, None, :]).reshape(n, -1)
@@ -232,7 +222,12 @@ def _sums(means: FloatArray, correct: Sequence[IntArray], ids: IntArray, units: 
     k = np.array([matrix.shape[1] for matrix in correct])
     spread = means * (1 - means) * np.where(k > 1, k / np.maximum(k - 1, 1), np.nan)
     within = group_sums(spread, ids, units)
-    return _Sums(size, size**2, y, size[:, None] * y, items, y[:, :, None] * y[:, None, :], within)
+    return _Sums(size, size**2, y, size[:, None] * y, items, y[:, :, None] * y[:, None, :], within), k
+
+
+def _whole(sums: _Sums) -> _Sums:
+    """Return the totals of all clusters."""
+    return _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
 
 
 def _left_out(sums: _Sums) -> _Sums:

@@ -117,17 +117,12 @@ def gls_weights(sigma: ArrayLike, gains: ArrayLike | None = None) -> FloatArray:
     ``sigma`` [K, K] is the error covariance, ``gains`` [K] are the g of e_k = g_k s + error (default ones).
     The paper's Theorem 4.4 (Aitken's generalised least squares). White noise gives g/(g'g), maximum ratio
     combining; equal gains give covariance-aware averaging; a symmetric Sigma then gives uniform weights.
-    Raises ValueError, suggesting a ridge, when sigma is singular, indefinite or not symmetric, or g is zero.
+    Their ``risk`` is 1 / (g' Sigma^-1 g). Raises ValueError, suggesting a ridge, when sigma is singular,
+    indefinite or not symmetric, or g is zero.
     """
     matrix, g = _checked(sigma, gains)
     solved = np.linalg.solve(matrix, g)
     return solved / (g @ solved)
-
-
-def gls_risk(sigma: ArrayLike, gains: ArrayLike | None = None, dims: int = 1) -> float:
-    """Return the optimal risk D / (g' Sigma^-1 g) of ``gls_weights`` in ``dims`` dimensions."""
-    matrix, g = _checked(sigma, gains)
-    return float(dims / (g @ np.linalg.solve(matrix, g)))
 
 
 def risk(weights: ArrayLike, sigma: ArrayLike) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 from keff.stats.models.betabinomial import majority_binomial
@@ -100,8 +101,6 @@ def answer_diversity(votes: Votes) -> FloatArray:
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
 # Near -1 the quadrature in rho loses digits; Owen's T does not.
 OWEN_BELOW = -0.9
-# A bound, not a tuning: the bracket closes well before, but rounding may keep it from settling.
-NEWTON_STEPS = 100
 
 
 def c_from_rho_d(rho_d: float, p: float) -> float:
@@ -115,8 +114,8 @@ def c_from_rho_d(rho_d: float, p: float) -> float:
     h, scale = _threshold(p)
     if not -1.0 <= rho_d <= 1.0:
         raise ValueError("rho_d must lie in [-1, 1]: it is a correlation")
-    if rho_d == -1.0:
-        return _lowest_c(p)
+    if abs(rho_d) == 1.0:
+        return 1.0 if rho_d > 0 else _lowest_c(p)
     if rho_d < OWEN_BELOW:
         return 1.0 - 2.0 * float(owens_t(h, math.sqrt((1.0 - rho_d) / (1.0 + rho_d)))) / scale
     half = 0.5 * math.asin(rho_d)
@@ -127,28 +126,17 @@ def c_from_rho_d(rho_d: float, p: float) -> float:
 def rho_d_from_c(c: float, p: float) -> float:
     """Return the correlation of decision scores that gives correctness correlation ``c``.
 
-    The inverse of ``c_from_rho_d`` in rho_d: Newton steps in asin(rho_d), with the integrand as derivative,
-    kept inside a shrinking bracket. Raises ValueError unless 0 < p < 1 and c lies in
-    [-min(p/(1-p), (1-p)/p), 1], the range of a correlation of two votes of accuracy p.
+    The inverse of ``c_from_rho_d`` in rho_d, by Brent's method in asin(rho_d). Raises ValueError unless
+    0 < p < 1 and c lies in [-min(p/(1-p), (1-p)/p), 1], the range of a correlation of two votes of accuracy
+    p.
     """
-    h, scale = _threshold(p)
+    _threshold(p)
     lowest = _lowest_c(p)
     if not lowest <= c <= 1.0:
         raise ValueError(f"two votes of accuracy {p} have a correlation between {lowest:.6g} and 1, not {c}")
-    if c in (lowest, 1.0):
-        return math.copysign(1.0, c)
-    low, high, angle = -math.pi / 2, math.pi / 2, 0.0
-    for _ in range(NEWTON_STEPS):
-        error = c_from_rho_d(math.sin(angle), p) - c
-        low, high = (low, angle) if error > 0 else (angle, high)
-        slope = math.exp(-h * h / (1.0 + math.sin(angle))) / (2.0 * math.pi * scale) if angle > low else 0.0
-        step = angle - error / slope if slope > 0 else math.nan
-        guess = step if low < step < high else 0.5 * (low + high)
-        # One unit of rounding: no further step can improve it.
-        if abs(guess - angle) <= 1e-15 * abs(guess):
-            break
-        angle = guess
-    return math.sin(angle)
+    ends = (0.0, math.pi / 2) if c >= 0 else (-math.pi / 2, 0.0)
+    # The usual tolerance, 2e-12, would cost small correlations their digits.
+    return math.sin(brentq(lambda x: c_from_rho_d(math.sin(x), p) - c, *ends, xtol=1e-18, maxiter=1000))
 
 
 def _threshold(p: float) -> tuple[float, float]:
