@@ -44,15 +44,13 @@ SPECS = (
     "lead_k:2,cap=14",
     "lead_k:3,cap=11",
     "adaptive_consistency:0.9,cap=14",
-    "adaptive_consistency:0.9,rule=dirichlet,cap=14",
     "budget:3,cap=14",
     "esc:3,cap=14",
-    "esc:3,cap=13,answer=window",
     "pilot_budget:0.95,a=0.8,w=0.5,cap=14",
     "e_value:0.3,cap=14",
     "lead_k:2,cap=14,weight=confidence,temperature=0.5",
     "lead_k:2,cap=14,wave=3",
-    "esc:3,cap=13,answer=window,wave=4",
+    "esc:3,cap=13,wave=4",
     "budget:3,cap=14,wave=4+2",
     "lead_k:3,cap=14,wave=5,weight=confidence,temperature=0.5",
 )
@@ -227,8 +225,7 @@ def replayed(questions: Sequence[Question], policy: Policy) -> dict[str, Ended]:
 
 
 def winners(policy: Policy, keys: Sequence[str | None], stop: Stop) -> list[str | None]:
-    by_window = "answer=window" in policy.spec and stop.reason.startswith("the last")
-    if stop.answer is None or "weight=" in policy.spec or by_window:
+    if stop.answer is None or "weight=" in policy.spec:
         return [stop.answer]
     counts = tally(keys)
     return [key for key, count in counts.counts.items() if count == counts.v1]

@@ -164,17 +164,6 @@ def test_adaptive_k_refuses_what_it_cannot_use() -> None:
         rule.fit(Votes.from_correct(np.ones((5, 1), int)))  # type: ignore[attr-defined]
 
 
-def test_the_forms_of_adaptive_k_differ_as_they_should() -> None:
-    rng = np.random.default_rng(4)
-    p = rng.beta(0.8 / 0.6 * 0.4, 0.2 / 0.6 * 0.4, 60)
-    pilot = Votes.from_correct((rng.random((60, 4)) < p[:, None]).astype(int))
-    ks = {
-        form: parse_policy(f"adaptive_k:form={form}").fit(pilot).cap  # type: ignore[attr-defined]
-        for form in ("paper", "conservative")
-    }
-    assert ks["conservative"] >= ks["paper"]
-
-
 def test_confidence_can_overturn_the_count_and_nan_abstains() -> None:
     policy = parse_policy("fixed:3,weight=confidence,temperature=0.1")
     keys = ["a", "a", "b"]

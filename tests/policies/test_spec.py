@@ -97,7 +97,7 @@ def test_with_cap(text: str, cap: int, capped: str) -> None:
 
 def test_defaults_are_left_out_by_the_writer_only() -> None:
     assert format_spec("budget", 2.0, b=None) == "budget:2"
-    assert format_spec("esc", 5, answer="window", cap=9) == "esc:5,answer=window,cap=9"
+    assert format_spec("switch", 0.9, confidence="rm", cap=9) == "switch:0.9,confidence=rm,cap=9"
     assert str(PolicySpec.parse("mine:cap=32")) == "mine:cap=32"
 
 
@@ -106,7 +106,7 @@ def test_defaults_are_left_out_by_the_writer_only() -> None:
 )
 @pytest.mark.parametrize(
     "head",
-    ["lead_k:3", "pilot_budget:0.91", "adaptive_consistency:0.9,rule=dirichlet", "esc:5", "e_value:0.1"],
+    ["lead_k:3", "pilot_budget:0.91", "adaptive_consistency:0.9", "esc:5", "e_value:0.1"],
 )
 def test_a_cap_out_of_range_is_refused_before_anything_is_built(head: str, cap: str) -> None:
     with pytest.raises(PolicyError, match=f"cap must be an integer from 1 to {MAX_CAP}") as caught:

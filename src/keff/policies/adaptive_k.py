@@ -9,13 +9,9 @@ from keff.policies import fixed
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
 from keff.policy.spec import DEFAULT_CAP, format_spec
-from keff.stats.intervals import interval_c
 from keff.stats.votes import Votes
-from keff.stats.voting.choose import k_star, k_star_conservative
+from keff.stats.voting.choose import k_star
 from keff.stats.voting.correlation import pooled_c
-
-# ``conservative`` takes the lower limit of c, for a pilot that overrates c stops too early.
-FORMS = ("paper", "conservative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +21,6 @@ class AdaptiveK:
     spec: str
     epsilon: float
     cap: int
-    form: str
     needs: frozenset[Need] = frozenset({"answers", "labels"})
     monotone: bool = True
     fitted: bool = False
@@ -40,23 +35,13 @@ class AdaptiveK:
             raise PolicyError(f"{self.spec} needs gold labels: use budget or pilot_budget, which need none")
         if pilot.k < 2 or pilot.n < 2:
             raise PolicyError(f"{self.spec} needs a pilot of at least two paths of two questions")
-        return fixed.policy(self._k(pilot))
-
-    def _k(self, pilot: Votes) -> int:
-        if self.form == "paper":
-            return k_star(pooled_c(pilot), self.epsilon, self.cap)
-        # The lower limit of an 80% interval lies below the true c in nine of ten pilots.
-        return k_star_conservative(interval_c(pilot, level=0.8), self.epsilon, self.cap)
+        return fixed.policy(k_star(pooled_c(pilot), self.epsilon, self.cap))
 
 
-def policy(value: float | None = None, *, cap: int = DEFAULT_CAP, form: str = "paper") -> Policy:
+def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
     """Return ``adaptive_k:epsilon`` (default 0.025), to be fitted to a labelled pilot.
 
-    ``form``: ``paper`` (Algorithm 1, the plug-in c) or ``conservative`` (c at its one-sided 90% lower limit).
-    One round, no adaptation to the question.
+    Algorithm 1 with the plug-in c: one round, no adaptation to the question.
     """
     epsilon = 0.025 if value is None else check_value("adaptive_k", value, 0, float("inf"))
-    if form not in FORMS:
-        raise PolicyError(f"adaptive_k: form must be one of {', '.join(FORMS)}, not {form}")
-    shown = None if form == "paper" else form
-    return AdaptiveK(format_spec("adaptive_k", value, cap=cap, form=shown), epsilon, cap, form)
+    return AdaptiveK(format_spec("adaptive_k", value, cap=cap), epsilon, cap)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.errors import PolicyError
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View, tally
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws
 
 
@@ -24,7 +22,6 @@ class Windows:
     spec: str
     w: int
     cap: int
-    pooled: bool
     needs: frozenset[Need] = frozenset({"answers"})
     monotone: bool = False
 
@@ -33,21 +30,17 @@ class Windows:
         keys = view.keys[: self.cap]
         n = len(keys)
         agreed = self._agreed(keys, n)
-        if agreed is None and n < self.cap:
+        if not agreed and n < self.cap:
             return Sample(min(self.w - n % self.w, self.cap - n))
         seen = tally(keys)
-        answer = seen.leader if self.pooled or agreed is None else agreed
-        share = seen.counts[answer] / seen.counts.total() if answer is not None else 0.0
-        why = "the cap" if agreed is None else f"the last {self.w} paths agree"
-        return Stop(answer, share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
+        share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+        why = f"the last {self.w} paths agree" if agreed else "the cap"
+        return Stop(seen.leader, share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
 
-    def _agreed(self, keys: Sequence[str | None], n: int) -> str | None:
-        """Return the answer of the last whole window that agrees; longer waves may hold several."""
-        for end in range(n - n % self.w, 0, -self.w):
-            window = keys[end - self.w : end]
-            if window[0] is not None and len(set(window)) == 1:
-                return window[0]
-        return None
+    def _agreed(self, keys: Sequence[str | None], n: int) -> bool:
+        """Return whether a whole window agrees; longer waves may hold several."""
+        windows = (keys[end - self.w : end] for end in range(self.w, n + 1, self.w))
+        return any(window[0] is not None and len(set(window)) == 1 for window in windows)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide on every prefix of every order."""
@@ -58,35 +51,19 @@ class Windows:
         ahead = ahead.copy()
         agreed = np.zeros(ahead.shape[:2], np.bool_)
         for end in range(self.w, self.cap + 1, self.w):
-            agreed |= self._unanimous(draws, end)
+            window = draws.codes[..., end - self.w : end]
+            agreed |= (window[..., 0] >= 0) & (window == window[..., :1]).all(axis=-1)
             ahead[..., end : end + self.w][agreed] = 0
         return ahead
 
-    def _unanimous(self, draws: Draws, end: int) -> np.ndarray:
-        window = draws.codes[..., end - self.w : end]
-        return (window[..., 0] >= 0) & (window == window[..., :1]).all(axis=-1)
 
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return one vote per path before ``stop``, and none outside an agreed window unless pooled."""
-        n = np.arange(draws.cap)
-        weights = (n < stop[..., None]).astype(np.float64)
-        if self.pooled:
-            return weights
-        for end in range(self.w, self.cap + 1, self.w):
-            agreed = (stop >= end) & self._unanimous(draws, end)
-            weights[agreed] = (n >= end - self.w) & (n < end)
-        return weights
+def policy(value: float | None = 5, *, cap: int = DEFAULT_CAP) -> Policy:
+    """Return ``esc:w`` (default 5); the answer is the plurality of all paths.
 
-
-def policy(value: float | None = 5, *, cap: int = DEFAULT_CAP, answer: str = "pooled") -> Policy:
-    """Return ``esc:w`` (default 5); ``answer`` is ``pooled`` (plurality of all paths) or ``window``.
-
-    Li et al. 2024 (arXiv 2401.10480), whose code answers with the window. Its expected cost for
-    independent paths is w(1 - (1-Q)^floor(cap/w))/Q with Q the sum of p^w, when w divides the cap.
+    Li et al. 2024 (arXiv 2401.10480), whose code answers with the window: never better on recorded paths. Its
+    expected cost for independent paths is w(1 - (1-Q)^floor(cap/w))/Q with Q the sum of p^w, when w divides
+    the cap.
     """
     check_cap("esc", cap)
     w = int(check_value("esc", value, 0, cap + 1, whole=True))
-    if answer not in ("pooled", "window"):
-        raise PolicyError(f"esc: answer must be pooled or window, not {answer}")
-    spec = format_spec("esc", w, cap=cap, answer=None if answer == "pooled" else answer)
-    return Windows(spec, w, cap, answer == "pooled")
+    return Windows(format_spec("esc", w, cap=cap), w, cap)

@@ -39,7 +39,6 @@ from keff.policy.view import (
     Tally,
     Vectorised,
     View,
-    Weighting,
     WeightKind,
     tally,
 )
@@ -87,7 +86,6 @@ __all__ = [
     "Vectorised",
     "View",
     "WeightKind",
-    "Weighting",
     "calibrated",
     "cancel_running",
     "confidence_of",

@@ -28,20 +28,13 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.spec import MAX_CAP
-from keff.policy.view import Branching, Everywhere, Policy, Sample, Stop, Vectorised, View, Weighting, tally
-from keff.policy.weighting import Answering, Calibrated, Over, WeighingAsRule, part_of
+from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
+from keff.policy.weighting import Answering, Calibrated, Over, ahead_of, part_of
 from keff.stats.votes import IntArray
 from keff.stats.voting.draws import Draws
 
 if TYPE_CHECKING:
     import asyncio
-
-
-def everywhere(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
-    """Return what a rule asks for after each prefix, past earlier stops too [n, R, cap + 1]."""
-    if not isinstance(rule, Vectorised):
-        raise PolicyError(f"{rule.spec} cannot be replayed {how}: it decides on one vote at a time")
-    return rule.everywhere(draws) if isinstance(rule, Everywhere) else rule.ahead(draws)
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class InWaves(Over):
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide at the end of every wave of every order."""
         cap = self.cap
-        asked = np.asarray(everywhere(self.rule, draws, "in waves"))
+        asked = np.asarray(ahead_of(self.rule, draws, "in waves"))
         flat = asked.reshape(-1, cap + 1)
         out, at = np.zeros(flat.shape, np.int16), np.zeros(len(flat), np.int64)
         going = np.arange(len(flat))
@@ -100,10 +93,6 @@ class InWaves(Over):
         return self.sizes[min(turn, len(self.sizes) - 1)]
 
 
-class VoteInWaves(WeighingAsRule, InWaves):
-    """The same for a rule that weighs its votes."""
-
-
 def in_waves(rule: Policy, wave: object) -> Policy:
     """Return a rule that draws ``wave`` paths at least at once, or waves of sizes such as ``3+5``.
 
@@ -111,7 +100,7 @@ def in_waves(rule: Policy, wave: object) -> Policy:
     """
     parts = wave.split("+") if isinstance(wave, str) else [wave]
     sizes = tuple(whole(rule, "wave", int(p) if isinstance(p, str) and p.isdigit() else p) for p in parts)
-    return VoteInWaves(rule, sizes) if isinstance(rule, Weighting | Answering) else InWaves(rule, sizes)
+    return InWaves(rule, sizes)
 
 
 def whole(rule: Policy, name: str, value: object) -> int:
@@ -154,7 +143,7 @@ class GivesUp(Over):
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Return what it asks for after each prefix of every order [n, R, cap + 1]."""
-        asked = np.array(everywhere(self.rule, draws, "with give_up"))
+        asked = np.array(ahead_of(self.rule, draws, "with give_up"))
         drawn = np.arange(self.cap + 1)
         voted = np.zeros(asked.shape, np.int64)
         voted[..., 1:] = (draws.codes[..., : self.cap] >= 0).cumsum(axis=2)
@@ -168,8 +157,7 @@ def giving_up(rule: Policy, paths: object) -> Policy:
 
     Raises PolicyError below 2, and for a rule over branches or over weights of votes.
     """
-    by_weight = isinstance(rule, Weighting) or "confidence" in rule.needs
-    if by_weight or isinstance(rule, Branching) or whole(rule, "give_up", paths) < 2:
+    if "confidence" in rule.needs or isinstance(rule, Branching) or whole(rule, "give_up", paths) < 2:
         line = "give_up=M goes with rules over counts of one branch, and M is at least 2"
         raise PolicyError(f"policy {rule.spec}: {line}")
     return GivesUp(rule, whole(rule, "give_up", paths))
@@ -230,9 +218,10 @@ class InFlight(Over):
         return seen.v1 - seen.v2 > self.cap - len(keys)
 
     def settled(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:
-        """Return the stop with the tie of the votes broken in launch order."""
+        """Return the stop with a tie broken in launch order, unless the rule does not count votes."""
         seen = tally(keys)
-        if seen.leader is None or seen.v1 != seen.v2 or not launched:
+        weighs = part_of(self.rule, Answering) is not None
+        if weighs or seen.leader is None or seen.v1 != seen.v2 or not launched:
             return stop
         tied = [(place, key) for place, key in zip(launched, keys, strict=False) if key is not None]
         first = min((place, key) for place, key in tied if seen.counts[key] == seen.v1)
@@ -241,7 +230,7 @@ class InFlight(Over):
     def stops(self, draws: Draws) -> NDArray[np.bool_]:
         """Return whether it stops after 0..cap votes of every order of counting [n, R, cap + 1]."""
         side = self.cap + 1
-        asked = np.asarray(everywhere(self.rule, draws, "in flight"))
+        asked = np.asarray(ahead_of(self.rule, draws, "in flight"))
         stops = asked == 0
         if self.order == "arrival" and not self.alone:
             seen, codes = draws.tallies, draws.codes[..., : self.cap]
@@ -257,14 +246,6 @@ class InFlight(Over):
         return (~self.stops(draws)).astype(np.int16)
 
 
-class VoteInFlight(WeighingAsRule, InFlight):
-    """The same for a rule that weighs its votes; its answer is its own."""
-
-    def settled(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:  # noqa: ARG002
-        """Return the stop of the rule."""
-        return stop
-
-
 def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
     """Return a rule with ``width`` paths in flight, whose votes count on arrival or in launch order.
 
@@ -275,8 +256,7 @@ def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
         raise PolicyError(f"policy {rule.spec}: in_flight={paths} is above its cap: write {rule.cap} at most")
     for known in ORDERS:
         if order == known:
-            kind = VoteInFlight if isinstance(rule, Weighting | Answering) else InFlight
-            return kind(rule, paths, known)
+            return InFlight(rule, paths, known)
     raise PolicyError(f"policy {rule.spec}: order is arrival or launch, not {order!s:.40}")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws
 
 Need = Literal["answers", "confidence", "calibration", "text", "labels", "branches"]
@@ -138,25 +138,10 @@ class Vectorised(Capability):
 
     @abstractmethod
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop."""
-        ...
+        """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop.
 
-
-class Weighting(Capability):
-    """A policy whose vote is not one path, one vote."""
-
-    @abstractmethod
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return the weight of each path [n, R, cap] when the draws stop after ``stop`` [n, R] paths."""
-        ...
-
-
-class Everywhere(Capability):
-    """A vectorised policy whose ``ahead`` holds only up to the first stop of each order."""
-
-    @abstractmethod
-    def everywhere(self, draws: Draws) -> NDArray[Any]:
-        """Return what ``decide`` says after each prefix, past earlier stops too [n, R, cap + 1]."""
+        Past earlier stops too: a rule may be asked where votes count in another order.
+        """
         ...
 
 

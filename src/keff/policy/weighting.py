@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.spec import PolicySpec
-from keff.policy.view import Capability, Fittable, Need, Policy, Sample, Stop, Vectorised, View, Weighting
+from keff.policy.view import Capability, Fittable, Need, Policy, Sample, Stop, Vectorised, View
 from keff.records import Logprobs, stable_hash
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
@@ -67,13 +67,11 @@ def part_of(policy: Policy, kind: type[Part]) -> Part | None:
     return part if isinstance(part, kind) else None
 
 
-class WeighingAsRule(Over):
-    """A policy around a rule that weighs its votes: it weighs them alike."""
-
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return the weights of the rule."""
-        assert isinstance(self.rule, Weighting)
-        return self.rule.weights(draws, stop)
+def ahead_of(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
+    """Return what a rule asks for after each prefix, past earlier stops too [n, R, cap + 1]."""
+    if not isinstance(rule, Vectorised):
+        raise PolicyError(f"{rule.spec} cannot be replayed {how}: it decides on one vote at a time")
+    return rule.ahead(draws)
 
 
 @dataclass(frozen=True)
@@ -116,12 +114,32 @@ class ConfidenceVote(Over):
         share = totals[answer] / sum(powers) if answer is not None else 0.0
         return Stop(answer, share, "weighted_share", decision.reason)
 
-    def weights(self, draws: Draws, stop: IntArray) -> FloatArray:
-        """Return exp(confidence / temperature), scaled by item, of the paths before ``stop``."""
+    def ahead(self, draws: Draws) -> NDArray[Any]:
+        """Decide as the stopping rule does."""
+        return ahead_of(self.rule, draws, "with weights")
+
+    def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+        """Return the answer of the weighted vote and its credit; ties are split, to nine digits."""
+        drawn = np.arange(draws.cap) < stop[..., None]
         logits = draws.rated(self.confidence) / self.temperature
-        top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)
-        raw = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top)))
-        return raw * (np.arange(draws.cap) < stop[..., None])
+        top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)  # scaled by item
+        weights = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top))) * drawn
+        best, answer = np.zeros(stop.shape), np.full(stop.shape, -1, np.int16)
+        total, tied = np.zeros(stop.shape), np.ones(stop.shape)
+        for code in range(draws.width):
+            held = (draws.codes == code) & drawn
+            weight = (weights * held).sum(axis=2)
+            right = np.zeros(stop.shape)
+            if draws.correct is not None:
+                right = (draws.correct * held).sum(axis=2) / np.maximum(held.sum(axis=2), 1)
+            # Equal weights are summed in another order for each answer: they tie up to rounding.
+            leads = weight > best * (1 + 1e-9)
+            joins = ~leads & (weight > 0) & (weight >= best * (1 - 1e-9))
+            total = np.where(leads, right, np.where(joins, total + right, total))
+            tied = np.where(leads, 1, np.where(joins, tied + 1, tied))
+            answer[leads] = code
+            best = np.where(leads, weight, best)
+        return answer, None if draws.correct is None else total / tied
 
 
 class Answering(Capability):
@@ -245,9 +263,7 @@ class LogOddsVote(Over, Calibrated):
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Decide on every prefix of every order."""
         if not isinstance(self.rule, Bounded):
-            if not isinstance(self.rule, Vectorised):
-                raise PolicyError(f"{self.spec} cannot be replayed: {self.rule.spec} decides vote by vote")
-            return self.rule.ahead(draws)
+            return ahead_of(self.rule, draws, "with weights")
         weighed = self.weighed(draws, self.spec)
         side = self.cap + 1
         most = max(1.0, float(weighed.weights.max(initial=0.0))) if weighed.weights is not None else 1.0

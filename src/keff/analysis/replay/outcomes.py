@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from keff.errors import PolicyError
 from keff.policies import TablePolicy
 from keff.policy import (
     Branching,
-    ConfidenceVote,
     Fittable,
     InFlight,
     Policy,
@@ -26,7 +24,6 @@ from keff.policy import (
     Stop,
     Vectorised,
     View,
-    Weighting,
     calibrated,
     confidence_of,
     for_one_model,
@@ -181,15 +178,6 @@ def at_once(policy: Policy) -> bool:
     return isinstance(policy, Vectorised)
 
 
-def ahead_of(policy: Policy, draws: Draws) -> NDArray[Any] | None:
-    """Return what a policy asks for after each prefix of every order; None where it cannot say at once."""
-    if not at_once(policy):
-        return None
-    if isinstance(policy, ConfidenceVote):
-        return ahead_of(policy.rule, draws)
-    return policy.ahead(draws) if isinstance(policy, Vectorised) else None
-
-
 def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool = False) -> Walks:
     """Drive a policy along every order of drawing; ``whole``: a cancelled path is paid as if it had ended."""
     for_one_model(policy, "a replayed record")
@@ -211,7 +199,9 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
     if isinstance(policy, TablePolicy) and type(policy).ahead is TablePolicy.ahead:
         # Looked up only where an order comes by: it skips most prefixes.
         ahead, table = draws.cells(policy.cap + 1), policy.table
-    elif (ahead := ahead_of(policy, draws)) is None:
+    elif at_once(policy) and isinstance(policy, Vectorised):
+        ahead = policy.ahead(draws)
+    else:
         return _one_by_one(policy, draws)
     shape, work = draws.codes.shape[:2], draws.seconds
     flat = None if work is None else work.reshape(-1, work.shape[2])
@@ -224,8 +214,6 @@ def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.
     """Return the answers and their credit [n, R] of a policy that stops after ``stop`` paths."""
     if (answering := part_of(policy, Answering)) is not None:
         return answering.answered(draws, stop)
-    if isinstance(policy, Weighting):
-        return _weighted(draws, policy.weights(draws, stop), stop)
     seen = draws.tallies
     return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
 
@@ -259,7 +247,7 @@ def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *
     ended = cut(table, event, crowding)
     at_stop = stop.reshape(votes.codes.shape[:2])
     answer, credit = _answered(policy, votes, at_stop)
-    if not isinstance(policy, Weighting):
+    if part_of(policy, Answering) is None:
         # Of answers that tie when all have voted the whole vote's wins, whatever came first.
         answer = np.where(
             at_stop.reshape(shape) == cap, draws.tallies.leader[..., cap], answer.reshape(shape)
@@ -356,26 +344,3 @@ def _one_by_one(policy: Policy, draws: Draws) -> Walks:
             credit[place] = draws.correct[place][: stop[place]][held].mean()
     known = None if draws.correct is None else credit
     return Walks(stop, rounds, answer, known, None if draws.seconds is None else wait)
-
-
-def _weighted(
-    draws: Draws, weights: FloatArray, stop: IntArray
-) -> tuple[NDArray[np.int16], FloatArray | None]:
-    """Return the answer of the weighted vote and its credit; ties are split, to nine digits."""
-    drawn = np.arange(draws.cap) < stop[..., None]
-    best, answer = np.zeros(stop.shape), np.full(stop.shape, -1, np.int16)
-    total, tied = np.zeros(stop.shape), np.ones(stop.shape)
-    for code in range(draws.width):
-        held = (draws.codes == code) & drawn
-        weight = (weights * held).sum(axis=2)
-        right = np.zeros(stop.shape)
-        if draws.correct is not None:
-            right = (draws.correct * held).sum(axis=2) / np.maximum(held.sum(axis=2), 1)
-        # Equal weights are summed in another order for each answer: they tie up to rounding.
-        leads = weight > best * (1 + 1e-9)
-        joins = ~leads & (weight > 0) & (weight >= best * (1 - 1e-9))
-        total = np.where(leads, right, np.where(joins, total + right, total))
-        tied = np.where(leads, 1, np.where(joins, tied + 1, tied))
-        answer[leads] = code
-        best = np.where(leads, weight, best)
-    return answer, None if draws.correct is None else total / tied

@@ -92,23 +92,6 @@ class Draws:
         return max(1, int(self.codes.max(initial=0)) + 1)
 
     @cached_property
-    def distinct(self) -> NDArray[np.int16]:
-        """The number of distinct answers after 0..cap paths [n, R, cap + 1]."""
-        return self._bags[1]
-
-    @cached_property
-    def bags(self) -> NDArray[np.uint64]:
-        """A name of the set of counts after 0..cap paths [n, R, cap + 1]: equal when the counts are.
-
-        The sum of a random 64-bit number for each count, so two sets share a name by chance only.
-        """
-        return self._bags[0]
-
-    @cached_property
-    def _bags(self) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
-        return _bags(self)
-
-    @cached_property
     def tallies(self) -> Tallies:
         """The counts after each prefix of each order."""
         return _tallies(self)
@@ -291,25 +274,6 @@ def _tally_into(out: Tallies, draws: Draws) -> None:
     for into, counted in zip((out.v1, out.v2, out.leader, out.credit), (v1, v2, leader, values), strict=True):
         if into is not None and counted is not None:
             into[...] = counted.T.reshape(into.shape)
-
-
-def _bags(draws: Draws) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
-    n, repeats, cap = draws.codes.shape
-    rows = n * repeats
-    # A bag of votes is named by a sum of random numbers, which no order of drawing changes.
-    name_of = np.random.default_rng(0).integers(0, 2**63, cap + 2, np.uint64)
-    name_of[0] = 0
-    names = np.zeros((rows, cap + 1), np.uint64)
-    distinct = np.zeros((rows, cap + 1), np.int16)
-    counts = np.zeros(rows * draws.width, np.int16)
-    for t, code in enumerate(draws.codes.reshape(rows, cap).T):
-        voting = code >= 0
-        cell: IntArray = np.arange(rows, dtype=np.int64) * draws.width + np.maximum(code, 0)
-        old = counts[cell]
-        counts[cell] = old + voting
-        names[:, t + 1] = names[:, t] + np.where(voting, name_of[old + 1] - name_of[old], np.uint64(0))
-        distinct[:, t + 1] = distinct[:, t] + (voting & (old == 0))
-    return names.reshape(n, repeats, cap + 1), distinct.reshape(n, repeats, cap + 1)
 
 
 class _Credit:
