@@ -33,7 +33,7 @@ def test_the_demo_ends_in_a_decision_that_its_plan_holds(
 ) -> None:
     pytest.importorskip("xllamacpp")
     # Other tests have the other cores: two threads would wait for each other.
-    monkeypatch.setattr("keff.engines.llamacpp._cores", lambda: 1)
+    monkeypatch.setattr("keff.engines.llamacpp.cores", lambda: 1)
     assert smollm2.exists()
     run = tmp_path / "demo-run"
     log = tmp_path / "answers.csv"
@@ -130,8 +130,23 @@ def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
     monkeypatch.setattr(demo, "MORE", 1)
     record, estimates = decided(few, 2)
     assert record.ballot.votes.n == 2 and estimates.decision.verdict not in SETTLED
-    monkeypatch.setattr(demo, "PATIENCE", 0.0)
+    monkeypatch.setattr(demo, "PATIENCE", {1: 0.0})
+    monkeypatch.setattr(demo, "cores", lambda: 1)
     assert decided(few, 3)[0].ballot.votes.n == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "says"), [(1, "one core: six minutes at most"), (2, "two cores: three minutes at most")]
+)
+def test_what_fewer_cores_take_is_said_in_a_line(
+    count: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "cores", lambda: count)
+    monkeypatch.setattr(demo, "decided", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        demo.command(run=tmp_path / "run")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line and demo.patience() == 360 / count
 
 
 def test_a_log_that_cannot_be_read_is_refused_before_anything_is_asked(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from keff.cli import _sample_options as s
 from keff.cli._console import note
 from keff.cli._sampling import Wishes, draw, report
 from keff.cli.analyze import show
+from keff.engines._local import cores
 from keff.errors import PluginError
 from keff.reading.open import Opening, Record, open_record
 from keff.report.write import write_runs
@@ -47,13 +48,17 @@ FIRST, MORE = 24, 8
 
 SETTLED = ("vote", "ask once")
 
-BEGIN = (
-    "Asking {} questions {} times each, on this machine, until it is decided whether votes pay: a minute or "
-    "two on two cores, three at most."
-)
+BEGIN = "Asking {} questions {} times each here, until it is decided whether votes pay; on {} at most."
 
-# Seconds after which no further round begins.
-PATIENCE = 180.0
+# Seconds by cores (more are as two) after which no further round begins, and how that is said: one core
+# draws half as many paths a second.
+PATIENCE = {1: 360.0, 2: 180.0}
+SAID = {1: "one core: six minutes", 2: "two cores: three minutes"}
+
+
+def patience() -> float:
+    """Return the seconds after which no further round begins on this machine."""
+    return PATIENCE[min(cores(), max(PATIENCE))]
 
 
 def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
@@ -67,7 +72,7 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
         # How long a path takes here, where all share two cores, says nothing of a server.
         estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim(slower=None)))
         # The next round takes as long for each question as those before.
-        late = (time.monotonic() - begun) * (1 + MORE / size) > PATIENCE
+        late = (time.monotonic() - begun) * (1 + MORE / size) > patience()
         if estimates.decision.verdict in SETTLED or size == most or late:
             return record, estimates
         size = min(size + MORE, most)
@@ -91,7 +96,7 @@ def command(
     """
     own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
     if not run.exists():
-        note(BEGIN.format(model or "SmolLM2-135M-Instruct", k))
+        note(BEGIN.format(model or "SmolLM2-135M-Instruct", k, SAID[min(cores(), max(SAID))]))
     wishes = Wishes(
         task="starter",
         run=run,
@@ -111,10 +116,15 @@ def command(
             note(f"  {line}")
     if write_report_if_possible([(record, estimates)], run / "report.html"):
         note(f"\n{run / 'report.html'} has the curve and every path: open it in a browser.")
+    end(estimates, own, run, more=record.ballot.votes.n < n)
+
+
+def end(estimates: Analysis, own: Sequence[tuple[Record, Analysis]], run: Path, *, more: bool) -> None:
+    """Say what was decided, and which commands come next."""
     note(f"\nDecision: {first_sentence(estimates.decision)}")
     for mine, found in own:
         note(f"For {mine.path}: {first_sentence(found.decision)}")
-    if estimates.decision.verdict not in SETTLED and record.ballot.votes.n < n:
+    if estimates.decision.verdict not in SETTLED and more:
         note(f"keff demo --run {run} asks more questions, beside those that are there.")
     note(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
     note("keff analyze answers.csv says the same of your log, keff pilot questions.jsonl of your model.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import threading
 import urllib.request
 from collections import deque
@@ -29,6 +30,11 @@ FRAME_BYTES = 512
 
 # The model's library rounds contexts up to this.
 STEP = 256
+
+
+def cores() -> int:
+    """Return how many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import xllamacpp
 
 from keff.engine import Capabilities
-from keff.engines._local import Need, context_size, locate, sha256
+from keff.engines._local import Need, context_size, cores, locate, sha256
 from keff.errors import EngineError, UsageError
 from keff.narrow import entries, fields
 from keff.protocol.reply import Assembler, choices_of, completions
@@ -63,14 +63,8 @@ def engine(
     """
     if (n_ctx or N_CTX) < 64 or n_parallel < 1:
         raise UsageError("engine llamacpp: n_ctx must be at least 64 and n_parallel at least 1")
-    settings = LlamaCppSettings(
-        n_ctx or N_CTX, n_parallel, threads or _cores(), chat_template or "", logprobs
-    )
+    settings = LlamaCppSettings(n_ctx or N_CTX, n_parallel, threads or cores(), chat_template or "", logprobs)
     return LlamaCpp(locate(model), settings, Need() if n_ctx else Need(prompts, max_tokens))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
