@@ -24,8 +24,8 @@ from keff.logs.parquet import parts_of
 from keff.logs.parts import bulk, lines, tabled
 from keff.logs.parts.coding import NotPlainError
 from keff.reading import open as reading
-from keff.reading.bulk import VoteParts, VoteTable
 from keff.reading.open import Opening, Record, by_columns, open_record
+from keff.reading.parts import VoteParts, VoteTable
 from keff.reading.transfer import export_log
 
 ANSWERS = [None, "", "a", "b", " b ", "A", "(B)", "1", "1.0", 1, 2, True, "yes", "no"]

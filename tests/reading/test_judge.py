@@ -14,8 +14,7 @@ from command_line import keff
 from keff import plugins
 from keff.engine import Capabilities
 from keff.errors import LogError, UsageError
-from keff.reading.judge import Pair, judge_record, read_pairs
-from keff.reading.judge.jury import read_verdict
+from keff.reading.judge import Pair, judge_record, read_pairs, read_verdict
 from keff.reading.open import Opening, open_record
 from keff.records import Completion, Message, Sampling
 

@@ -22,9 +22,15 @@ from keff.cli._groups import opening_of
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
 from keff.log import find_log
-from keff.reading.judge import JudgedRecord, Reliability, judge_record, read_pairs
-from keff.reading.judge.jury import MAX_TOKENS
-from keff.reading.judge.record import cache_of, refuse_scores
+from keff.reading.judge import (
+    MAX_TOKENS,
+    JudgedRecord,
+    Reliability,
+    cache_of,
+    judge_record,
+    read_pairs,
+    refuse_scores,
+)
 from keff.reading.open import Opening, named_part, open_record
 from keff.reading.survey import Survey, survey
 from keff.sampling.cost import price_of

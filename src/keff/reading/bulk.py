@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -12,18 +11,15 @@ from numpy.typing import NDArray
 
 from keff.answers import golds as acceptable
 from keff.errors import LogError
-from keff.log import NAMED, Question
-from keff.logs.parts.bulk import SMALL_K, Bulk, Names, repeat
-from keff.logs.parts.coding import Coded, Codes, NotPlainError
+from keff.log import Question
+from keff.logs.parts.bulk import Bulk
+from keff.logs.parts.coding import Coded, Codes
 from keff.reading.admit import first_paths
 from keff.reading.ballot import (
     Ballot,
     HeldColumns,
     Reading,
-    abstained_correct,
     admitted,
-    keys_of,
-    read_again,
     scored,
 )
 from keff.stats.resampling import numbers_of
@@ -61,13 +57,13 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     """Turn columns into Votes, as ``ballot`` does with questions; raises LogError as it does."""
     labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(bulk.sizes.size, bool)
     k, rows, notes = admitted(bulk.sizes, labelled, trim)
-    columns = _Columns(bulk.sizes, rows, k)
+    columns = PathColumns(bulk.sizes, rows, k)
     answers = columns.of(bulk.answers.codes)
-    keys = _keys(bulk, answers, columns, reading)
+    keys = coded_keys(bulk, answers, columns, reading)
     correct = None
     if bool(labelled[rows].any()):
         own = bulk.correct
-        right = columns.of(own).copy() if own is not None else _judged(bulk, answers, rows, reading)
+        right = columns.of(own).copy() if own is not None else judged(bulk, answers, rows, reading)
         correct = cast("IntArray", right)
     # Small integers and booleans until Votes makes them its own, which is the one copy of eight bytes a path.
     codes = _shared(keys.codes) if reading.closed else cast("IntArray", dense_codes(keys.codes))
@@ -100,200 +96,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     )
 
 
-# Keys and gold answers of so many paths are held beside the votes; of more they are read again when needed.
-HELD_PATHS = 2**23
-
-
-def ballot_of_parts(
-    first: Bulk, rest: Iterator[Bulk], reading: Reading, *, trim: int | None = None
-) -> Ballot:
-    """Return what ``bulk_ballot`` does, of columns that come part by part: a byte for each answer is kept.
-
-    Raises NotPlainError for several parts whose questions are too unlike: of unequal K, labelled in part, or
-    with lists or clusters that only some parts have.
-    """
-    second = next(rest, None)
-    if second is None:
-        return bulk_ballot(first, reading, trim=trim)
-    k = int(first.sizes[0])
-    if trim is not None or not 0 < k <= SMALL_K or first.slots is not None:
-        raise NotPlainError
-    gathered = VoteParts(k, reading)
-    for part in (first, second):
-        gathered.add(part)
-    del first, second, part
-    for part in rest:
-        gathered.add(part)
-    return gathered.ballot()
-
-
-@dataclass(frozen=True, slots=True)
-class VoteTable:
-    """The votes of a share of a record of K paths each: its patterns, and what stands beside them.
-
-    ``patterns`` [u, K or 2K] are the different rows of answer codes and, where known, correctness;
-    ``pattern_of`` [n] says which one each question has. ``columns`` are all others, by name. ``numbered``
-    are the names behind their numbers, in the order of first use: clusters, rules, and keys of a closed set.
-    ``lost`` paths were called right without an answer.
-    """
-
-    k: int
-    lost: int
-    model: object
-    ids: Names
-    patterns: NDArray[np.int8]
-    pattern_of: NDArray[np.int32]
-    columns: Mapping[str, NDArray[np.generic]]
-    numbered: Mapping[str, Sequence[str]]
-
-
-class VoteParts:
-    """Votes of a large record, of parts that are let go."""
-
-    def __init__(self, k: int, reading: Reading) -> None:
-        self.k, self.reading, self.lost = k, reading, 0
-        self.columns: dict[str, list[NDArray[np.generic]]] = {}
-        self.names, self.clusters = Names(), dict[str, int]()
-        self.rules: Sequence[str] = ()
-        self.keys: Sequence[str] = ()
-        self.held: list[tuple[Coded, Codes, Sequence[str]]] | None = []
-        self.golds: Sequence[object] = ()
-        self.model: object = None
-        self.question: Callable[[int], Question] | None = None
-
-    def add(self, bulk: Bulk) -> None:
-        """Append a part; raises NotPlainError where it is unlike the others."""
-        n, reading = bulk.sizes.size, self.reading
-        labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(n, bool)
-        if bool(np.any(bulk.sizes != self.k)) or bool(labelled.any()) != bool(labelled.all()):
-            raise NotPlainError
-        rows = np.arange(n, dtype=np.int64)
-        columns = _Columns(bulk.sizes, rows, self.k)
-        answers = columns.of(bulk.answers.codes)
-        # Keys are numbered in the order of their first use, over all parts.
-        coded = _keys(bulk, answers, columns, reading, every=True)
-        keys = coded.codes
-        if reading.closed and int(keys.max(initial=0)) > SMALL_K:
-            raise NotPlainError
-        codes = (keys if reading.closed else dense_codes(keys)).astype(np.int8)
-        held: dict[str, NDArray[np.generic]] = {"answers": codes}
-        if labelled.all():
-            own = bulk.correct
-            right = columns.of(own) if own is not None else _judged(bulk, answers, rows, reading)
-            right = right.astype(np.int8)
-            self.lost += int(np.count_nonzero(right[codes < 0]))
-            right[codes < 0] = 0
-            held["correct"] = right
-        if bulk.clusters is not None:
-            names = (name or own for name, own in zip(bulk.clusters, bulk.ids, strict=True))
-            held["clusters"] = np.array(
-                [self.clusters.setdefault(name, len(self.clusters)) for name in names], np.int64
-            )
-        if bulk.rules is not None and not reading.again:
-            held["rules"], self.rules = columns.of(bulk.rules.codes), bulk.rules.names
-        if bulk.asked is not None:
-            held["asked"] = bulk.asked
-        held |= {name: columns.of(values) for name, values in bulk.numbers.items()}
-        held |= {NAMED + name: columns.of(values) for name, values in bulk.named.items()}
-        self._append(held)
-        self.names.add(bulk.ids)
-        self.question, self.golds, self.model = bulk.question, bulk.golds, bulk.model
-        self.keys = coded.names if reading.closed else ()
-        if self.held is not None:
-            self.held.append((coded, bulk.gold, bulk.clusters or ()))
-            self.held = self.held if len(self.names) * self.k <= HELD_PATHS else None
-
-    def _append(self, columns: Mapping[str, NDArray[np.generic]]) -> None:
-        if self.columns and columns.keys() != self.columns.keys():
-            raise NotPlainError
-        for name, values in columns.items():
-            self.columns.setdefault(name, []).append(values)
-
-    def table(self) -> VoteTable:
-        """Return what was added, as it is sent to another process."""
-        whole = {name: np.concatenate(parts) for name, parts in self.columns.items()}
-        rows = np.concatenate([whole.pop(name) for name in VOTES if name in whole], axis=1)
-        # As one value of so many bytes, a row is compared at once.
-        packed = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
-        _, first, pattern_of = np.unique(packed, return_index=True, return_inverse=True)
-        numbered = {"clusters": list(self.clusters), "rules": self.rules, "answers": self.keys}
-        return VoteTable(
-            self.k,
-            self.lost,
-            self.model,
-            self.names,
-            rows[first].astype(np.int8),
-            pattern_of.astype(np.int32),
-            whole,
-            numbered,
-        )
-
-    def join(self, tables: Sequence[VoteTable], question: Callable[[int], Question]) -> None:
-        """Append the shares of a record in their order; raises NotPlainError where they are unlike."""
-        closed = self.reading.closed
-        numbers = {name: dict[str, int]() for name in tables[0].numbered}
-        for table in tables:
-            if (table.k, table.model) != (self.k, tables[0].model):
-                raise NotPlainError
-            rows = table.patterns[table.pattern_of]
-            held: dict[str, NDArray[np.generic]] = {
-                name: rows[:, at : at + self.k]
-                for name, at in zip(VOTES, range(0, rows.shape[1], self.k), strict=False)
-            }
-            held |= table.columns
-            for name, texts in table.numbered.items():
-                # A share numbers names as it meets them; together they are numbered as one pass would.
-                known = numbers[name]
-                again = np.array([*(known.setdefault(text, len(known)) for text in texts), -1], np.int64)
-                if name in held and (name != "answers" or closed):
-                    held[name] = again[cast("Codes", held[name])].astype(held[name].dtype)
-            self._append(held)
-            self.lost += table.lost
-            self.names.add(table.ids[:])
-        if closed and len(numbers["answers"]) > SMALL_K + 1:
-            raise NotPlainError
-        if repeat(np.fromiter(map(hash, self.names), np.int64, len(self.names))):
-            raise NotPlainError
-        self.rules, self.question, self.held = list(numbers["rules"]), question, None
-
-    def ballot(self) -> Ballot:
-        """Return the votes of all parts."""
-        read, reading, k = self.question, self.reading, self.k
-        assert read is not None
-        whole: dict[str, Any] = {}
-        for name in list(self.columns):
-            whole[name] = np.concatenate(self.columns.pop(name))
-        rules, asked = whole.pop("rules", None), whole.pop("asked", None)
-        named = {name: whole.pop(name) for name in list(whole) if name.startswith(NAMED)}
-        whole["named"] = {name.removeprefix(NAMED): values for name, values in named.items()}
-        notes = () if not self.lost else (abstained_correct(self.lost),)
-        return Ballot(
-            Votes(closed=reading.closed, correct=whole.pop("correct", None), **whole),
-            Lazy(len(self.names), lambda row: keys_of(read_again(read(row), reading), k, reading.key)),
-            Lazy(len(self.names), read),
-            reading,
-            notes,
-            None if rules is None else Coded(rules, self.rules),
-            asked,
-            self.names,
-            self._held(),
-        )
-
-    def _held(self) -> HeldColumns | None:
-        if self.held is None:
-            return None
-        keys, gold, clusters = zip(*self.held, strict=True)
-        golds = [None if code < 0 else self.golds[code] for code in np.concatenate(gold).tolist()]
-        codes = np.concatenate([each.codes for each in keys])
-        named = list(chain.from_iterable(clusters)) if self.clusters else None
-        return HeldColumns(Coded(codes, keys[-1].names), golds, named)
-
-
-# The columns of a byte per path, of which rows are often alike.
-VOTES = ("answers", "correct")
-
-
-class _Columns:
+class PathColumns:
     """Cuts columns of one value per path into matrices [n, k] of the questions that are used."""
 
     def __init__(self, sizes: IntArray, rows: IntArray, k: int) -> None:
@@ -303,10 +106,13 @@ class _Columns:
         self.places = None if self.whole else starts[rows][:, None] + np.arange(k)
 
     def of(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Return a column as a matrix."""
         return values.reshape(self.shape) if self.places is None else values[self.places]
 
 
-def _keys(bulk: Bulk, answers: Codes, columns: _Columns, reading: Reading, *, every: bool = False) -> Coded:
+def coded_keys(
+    bulk: Bulk, answers: Codes, columns: PathColumns, reading: Reading, *, every: bool = False
+) -> Coded:
     """Return the keys of all paths [n, k], numbered over ``every`` answer or over those in use here."""
     if bulk.keys is not None and not reading.again:
         return Coded(columns.of(bulk.keys.codes), bulk.keys.names)
@@ -329,7 +135,7 @@ def _keyed(texts: Sequence[str], used: NDArray[np.bool_], reading: Reading) -> t
     return code, list(numbers)
 
 
-def _judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> NDArray[np.bool_]:
+def judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> NDArray[np.bool_]:
     """Return which answers [n, k] are right: distinct pairs of answer and gold answer are judged once."""
     gold = bulk.gold[rows]
     if reading.by_key:
@@ -391,7 +197,7 @@ def _shared(codes: Codes) -> IntArray:
     return rank[codes]
 
 
-def _slots(bulk: Bulk, columns: _Columns) -> IntArray | None:
+def _slots(bulk: Bulk, columns: PathColumns) -> IntArray | None:
     if bulk.slots is None:
         return None
     slots = columns.of(bulk.slots)

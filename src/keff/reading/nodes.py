@@ -15,8 +15,8 @@ from keff.logs.parquet import ParquetLog, address, parts_of
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.ballot import Ballot, Reading
-from keff.reading.bulk import VoteParts, VoteTable
 from keff.reading.open import Opening, reading, told
+from keff.reading.parts import VoteParts, VoteTable
 from keff.sampling.nodes import failure
 
 # Shares for each processor of the cluster: one that is slow, or begun anew elsewhere, holds up little.

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission, within_memory
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
-from keff.reading.bulk import ballot_of_parts, bulk_ballot
+from keff.reading.bulk import bulk_ballot
 from keff.records import Note
 from keff.stats.voting.alike import LARGE
 
@@ -126,7 +127,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             trim = _as_left(bulk.sizes.tolist())
         try:
             if opening.on is None:
-                votes = ballot_of_parts(bulk, parts, how, trim=trim)
+                votes = _of_all(bulk, parts, how, trim)
             else:
                 votes = _on_nodes(path, opening, bulk, how, trim)
         except NotPlainError:  # questions are too unlike to be turned into votes part by part
@@ -139,6 +140,18 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
         if how.again and bulk.correct is not None:
             notes.append(_kept_verdicts(how))
         return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
+
+
+def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -> Ballot:
+    if (second := next(rest, None)) is None:
+        return bulk_ballot(first, how, trim=trim)
+    if trim is not None:
+        raise NotPlainError
+    from keff.reading.parts import ballot_of_parts
+
+    parts = chain((second,), rest)
+    del second  # parts are let go once they are counted
+    return ballot_of_parts(first, parts, how)
 
 
 def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int | None) -> Ballot:
