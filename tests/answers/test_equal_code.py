@@ -59,7 +59,6 @@ def test_what_is_not_sql_has_no_key_and_a_reason(text: str, reason: str) -> None
     sql: Any = space("sql")
     assert sql.key(text) is None
     assert sql.why(text) == reason
-    assert space("sql:unparsed=text").key("SELEC  a\nFROM t") == "SELEC a FROM t"
 
 
 @pytest.mark.parametrize(

@@ -117,11 +117,8 @@ class Labels:
         return None
 
 
-@lru_cache(maxsize=256)
-def reader(labels: tuple[str, ...]) -> Labels:
-    """Return the reader of one set of labels."""
-    return Labels(labels)
-
+# The reader of one set of labels.
+reader = lru_cache(maxsize=256)(Labels)
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 20_000

@@ -66,6 +66,10 @@ class DateSpace(ByForm):
     by_key = True
     contract = 'End with a line "Final answer: <date as YYYY-MM-DD>".'
 
+    def __post_init__(self) -> None:
+        if self.order not in ("dmy", "mdy", ""):
+            raise ValueError(f"order is dmy or mdy, not {self.order!r}")
+
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement that holds a date; else, on whole text, the last full date."""
         text = visible(text)
@@ -181,8 +185,4 @@ def _last(text: str) -> str | None:
     return None if best is None else text[best[0] : best[1]]
 
 
-def space(order: str = "") -> DateSpace:
-    """Make the space; ``order`` of numeric dates is "dmy", "mdy" or empty (ambiguous ones abstain)."""
-    if order == "dmy" or order == "mdy" or order == "":
-        return DateSpace(order)
-    raise ValueError(f"order is dmy or mdy, not {order!r}")
+space = DateSpace

@@ -38,13 +38,17 @@ class SqlSpace(ByForm):
     counts. Where dialects differ in what binds tighter (a < b = c), a statement abstains. Two queries that
     only return the same rows differ: where there is a database, vote on results with ``--answer-key``.
     ``dialect`` is one of sqlglot's (postgres, sqlite, ...).
-    What sqlglot cannot parse abstains; ``unparsed="text"`` lets it vote as text with its whitespace folded.
+    What sqlglot cannot parse abstains.
     """
 
     dialect: str = ""
-    unparsed: str = "abstain"
     name = "sql"
     contract = "End with the complete query in one ```sql block."
+
+    def __post_init__(self) -> None:
+        known = sorted(each.lower() for each in sqlglot.Dialects.__members__ if each != "DIALECT")
+        if self.dialect and self.dialect not in known:
+            raise ValueError(f"dialect {self.dialect!r} is not one of sqlglot's: {', '.join(known)}")
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last fenced block that is SQL; else the last statement that begins a line."""
@@ -65,7 +69,7 @@ class SqlSpace(ByForm):
 
     def form(self, answer: str) -> str:
         """Return the answer in its one form; raises NotRead."""
-        return _form(answer, self.dialect, self.unparsed)
+        return _form(answer, self.dialect)
 
 
 def _first_of_statement(text: str, begins: list[re.Match[str]]) -> int:
@@ -79,23 +83,11 @@ def _first_of_statement(text: str, begins: list[re.Match[str]]) -> int:
 
 
 @lru_cache(maxsize=2**16)
-def _form(answer: str, dialect: str, unparsed: str) -> str:
+def _form(answer: str, dialect: str) -> str:
     text = answer.strip().strip("`").strip().rstrip(";").strip()
     if not text:
         raise NotRead("no answer")
-    try:
-        return sql_form.canonical(text, dialect)
-    except NotRead:
-        if unparsed == "text" and len(text) <= sql_form.MOST_CHARACTERS:
-            return " ".join(text.split())
-        raise
+    return sql_form.canonical(text, dialect)
 
 
-def space(dialect: str = "", unparsed: str = "abstain") -> SqlSpace:
-    """Make the space; see ``SqlSpace`` for the options."""
-    known = sorted(each.lower() for each in sqlglot.Dialects.__members__ if each != "DIALECT")
-    if dialect and dialect not in known:
-        raise ValueError(f"dialect {dialect!r} is not one of sqlglot's: {', '.join(known)}")
-    if unparsed not in ("abstain", "text"):
-        raise ValueError(f"unparsed is abstain or text, not {unparsed!r}")
-    return SqlSpace(dialect, unparsed)
+space = SqlSpace

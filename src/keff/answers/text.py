@@ -81,6 +81,10 @@ class TextSpace:
     closed = False
     contract = 'End with a line "Final answer: <short answer>".'
 
+    def __post_init__(self) -> None:
+        if self.match not in ("f1", "exact"):
+            raise ValueError(f"match is f1 or exact, not {self.match!r}")
+
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
         if json_text.is_document(shown := strip_thinking(text)):
@@ -226,8 +230,4 @@ def _trim(span: str) -> str:
     return span.lstrip(_QUOTES + "*_").rstrip(_QUOTES + _MARKS[span.count("*") == 1])
 
 
-def space(match: Literal["f1", "exact"] = "f1") -> TextSpace:
-    """Make the space; see ``TextSpace`` for the options."""
-    if match not in ("f1", "exact"):
-        raise ValueError(f"match is f1 or exact, not {match!r}")
-    return TextSpace(match)
+space = TextSpace

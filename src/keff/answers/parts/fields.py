@@ -129,7 +129,7 @@ def _kinds(schema: object, values: Sequence[object]) -> tuple[dict[str, str], st
     note = ""
     if schema is not None:
         try:
-            return _merged(_Schema(schema).leaves(schema, "", ("#",), values)), ""
+            return _merged(_Schema(schema, values).leaves(schema, "", ("#",))), ""
         except _Unusable as error:
             note = f"the schema was not used: {error}"
     try:
@@ -163,14 +163,16 @@ def _child(path: str, name: str) -> str:
 
 @dataclass(slots=True)
 class _Schema:
-    """Walks a schema with its references; ``nodes`` counts what was visited, for a small one may unfold."""
+    """Walks a schema with its references; ``values`` are answers that follow it.
+
+    ``nodes`` counts what was visited, for a small one may unfold.
+    """
 
     root: object
+    values: Sequence[object]
     nodes: int = 0
 
-    def leaves(
-        self, node: object, path: str, above: tuple[str, ...], values: Sequence[object]
-    ) -> Iterator[tuple[str, str]]:
+    def leaves(self, node: object, path: str, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Yield each field below a node with its kind; ``above`` are the references that led here."""
         self.nodes += 1
         if self.nodes > MOST_NODES or path.count(".") > DEEPEST:
@@ -183,7 +185,7 @@ class _Schema:
             if reference in above:
                 yield path, _RECURSIVE
             else:
-                yield from self.leaves(self._target(reference), path, (*above, reference), values)
+                yield from self.leaves(self._target(reference), path, (*above, reference))
             return
         alternatives = [
             each
@@ -192,13 +194,11 @@ class _Schema:
             if narrow.fields(each).get("type") != "null"
         ]
         for each in alternatives:
-            yield from self.leaves(each, path, above, values)
+            yield from self.leaves(each, path, above)
         if not alternatives or "properties" in given:
-            yield from self._own(given, path, above, values)
+            yield from self._own(given, path, above)
 
-    def _own(
-        self, given: dict[str, object], path: str, above: tuple[str, ...], values: Sequence[object]
-    ) -> Iterator[tuple[str, str]]:
+    def _own(self, given: dict[str, object], path: str, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         said = given.get("type")
         types = {each for each in [*narrow.items(said), said] if isinstance(each, str)} - {"null"}
         if "const" in given:
@@ -209,21 +209,15 @@ class _Schema:
             yield path, _TYPED if given.get("format") in _DATES else _STRING
         elif members := narrow.fields(given.get("properties")):
             for name, each in members.items():
-                yield from self.leaves(each, _child(path, name), above, values)
+                yield from self.leaves(each, _child(path, name), above)
         elif "array" in types and "items" in given:
-            yield from self._items(given["items"], path, above, values)
+            # An array as a whole, but of objects each of their fields.
+            for inner, kind in self.leaves(given["items"], f"{path}[*]", above):
+                yield path if inner == f"{path}[*]" else inner, kind
         else:
             # The schema leaves open what stands here: the answers say it.
-            parts = [look_up(value, path) if path else value for value in values]
-            for part in parts:
-                yield from _of_value(part, path, 0) if part is not MISSING else ()
-
-    def _items(
-        self, node: object, path: str, above: tuple[str, ...], values: Sequence[object]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield an array as a whole, but of objects each of their fields."""
-        for inner, kind in self.leaves(node, f"{path}[*]", above, values):
-            yield (path, kind) if inner == f"{path}[*]" else (inner, kind)
+            for part in _parts(self.values, path):
+                yield from _of_value(part, path, 0)
 
     def _target(self, reference: str) -> object:
         node = self.root
@@ -253,26 +247,26 @@ def _reason(path: str, kind: str, values: Sequence[Sequence[object]], every: Seq
     """Return why a field does not vote; empty when it does."""
     if kind not in (_TYPED, _STRING):
         return kind
-    found = [part for value in every if (part := _part(value, path)) is not MISSING]
+    found = _parts(every, path)
     if 2 * len(found) < len(every):
         return _ABSENT
     if kind == _STRING and 2 * sum(_longest(part) <= SHORT for part in found) <= len(found):
         return _LONG
-    firsts = [
-        [part for value in some[:FIRST] if (part := _part(value, path)) is not MISSING] for some in values
-    ]
+    firsts = [_parts(some[:FIRST], path) for some in values]
     judged = [[json_text.canonical(part) for part in first] for first in firsts if len(first) == FIRST]
     return _NEW if 2 * sum(len(set(keys)) < FIRST for keys in judged) < len(judged) else ""
 
 
 def _is_value(path: str, every: Sequence[object]) -> bool:
     """Return whether the strings of a field leave no wording."""
-    found = [part for value in every if isinstance(part := _part(value, path), str)]
+    found = [part for part in _parts(every, path) if isinstance(part, str)]
     return bool(found) and all(len(part) <= SHORT and _VALUE.fullmatch(part) for part in found)
 
 
-def _part(value: object, path: str) -> object:
-    return look_up(value, path) if path else value
+def _parts(values: Sequence[object], path: str) -> list[object]:
+    """Return what stands at a path, of the values that have it."""
+    parts = [look_up(value, path) if path else value for value in values]
+    return [part for part in parts if part is not MISSING]
 
 
 def _longest(value: object) -> int:
