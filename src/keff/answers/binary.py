@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from keff.answers.parts.base import ByKey, Extracted, fold, visible
+from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible
 from keff.answers.parts.statements import plain, statements
 
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-_TAIL = 20_000
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 # The question quoted back ("yes or no?", "<yes/no>"): it offers both words and chooses neither.
 _ASKED = re.compile(
@@ -62,7 +60,7 @@ class BinarySpace(ByKey):
 
 def _guess(text: str) -> Extracted | None:
     first = _FIRST.match(_ASKED.sub(" ", plain(text[:300])))
-    tail = _ASKED.sub(" ", plain(text[-_TAIL:]).rstrip())
+    tail = _ASKED.sub(" ", plain(text[-TAIL:]).rstrip())
     sentences = [each for each in _SENTENCE.split(tail) if each.strip()]
     concluding = _conclusion(sentences[-1]) if sentences else None
     if concluding:

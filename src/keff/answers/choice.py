@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from keff.answers.parts.base import ByKey, Extracted, fold, last_match, visible, words
+from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, last_match, visible, words
 from keff.answers.parts.statements import plain, statements
 from keff.errors import TaskError
 
@@ -120,8 +120,6 @@ class Labels:
 # The reader of one set of labels.
 reader = lru_cache(maxsize=256)(Labels)
 
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-_TAIL = 20_000
 _SPACES = re.compile(r"[\W_]+")
 
 
@@ -160,7 +158,7 @@ class ChoiceSpace(ByKey):
         """
         text = visible(text)
         read = reader(self.labels)
-        start = max(0, len(text) - _TAIL)
+        start = max(0, len(text) - TAIL)
         at, verdict = read.verdict(text[start:]) or (-1 - start, None)
         for statement in statements(text):
             if verdict and statement.at < start + at:

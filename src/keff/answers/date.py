@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal
 
-from keff.answers.parts.base import ByForm, Extracted, NotRead, fold, visible
+from keff.answers.parts.base import TAIL, ByForm, Extracted, NotRead, fold, visible
 from keff.answers.parts.statements import Statement, plain, stated
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-_TAIL = 20_000
 
 _MONTHS = "january february march april may june july august september october november december"
 # Three letters are the usual abbreviation; September alone has one of four.
@@ -78,7 +76,7 @@ class DateSpace(ByForm):
             return found
         if whole := _whole(plain(text[: MOST_CHARACTERS + 1])):
             return Extracted(whole, "whole text")
-        match = _last(plain(text[-_TAIL:]))
+        match = _last(plain(text[-TAIL:]))
         return Extracted(match, "last date") if match else None
 
     def form(self, answer: str) -> str:

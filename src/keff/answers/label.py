@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from keff.answers.parts.base import ByKey, Extracted, fold, visible, words
+from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible, words
 from keff.answers.parts.statements import plain, statements
 
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-_TAIL = 20_000
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 _LONGEST_ANSWER = 2000
 # Labels are written with spaces, hyphens and underscores alike: past_due is "past due".
@@ -69,7 +67,7 @@ class LabelSpace(ByKey):
         if truncated:
             return None
         # A verdict comes last; labels that are weighed before it are not one.
-        for sentence in reversed(_SENTENCE.split(plain(text[-_TAIL:]))[-20:]):
+        for sentence in reversed(_SENTENCE.split(plain(text[-TAIL:]))[-20:]):
             if named := self._named(sentence):
                 return Extracted(named.pop(), "last sentence") if len(named) == 1 else None
         return None
@@ -83,7 +81,7 @@ class LabelSpace(ByKey):
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains."""
-        return _SEVERAL if len(self._named(plain(visible(text)[-_TAIL:]))) > 1 else _NONE
+        return _SEVERAL if len(self._named(plain(visible(text)[-TAIL:]))) > 1 else _NONE
 
     def _named(self, text: str) -> set[str]:
         return {

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, overload
 
-from keff.answers.parts.base import ByKey, Extracted, last_match, strip_thinking
+from keff.answers.parts.base import TAIL, ByKey, Extracted, last_match, strip_thinking
 from keff.answers.parts.statements import Statement, statements
 
 # CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails
@@ -32,8 +32,6 @@ def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
 MOST_CHARACTERS = 10_000
 # Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 60
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-_TAIL = 20_000
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 # What a literal begins with where no bracket opens it: strings, numbers, constants, the empty set.
 _PREFIX = re.compile(
@@ -68,7 +66,7 @@ class LiteralSpace(ByKey):
         Else, on whole text, the last code span, result or line.
         """
         text = strip_thinking(text).replace("\0", "")
-        tail = text[-_TAIL:]
+        tail = text[-TAIL:]
         for statement in statements(text):
             if value := _stated(statement, truncated):
                 return Extracted(value, statement.rule)

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from keff.answers.parts import notation, workers
-from keff.answers.parts.base import Extracted, depths, fold, golds, last_match, settled, visible
-from keff.answers.parts.notation import MEASURED, TAIL, is_words, normalise
+from keff.answers.parts.base import TAIL, Extracted, depths, fold, golds, last_match, settled, visible
+from keff.answers.parts.notation import MEASURED, is_words, normalise
 from keff.answers.parts.statements import Statement, plain, stated
 
 # Parts of parts that are taken apart, such as tuples in a set: a hostile text can nest more.

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from keff.answers.parts import notation
-from keff.answers.parts.base import Extracted, fold, golds, visible
+from keff.answers.parts.base import TAIL, Extracted, fold, golds, visible
 from keff.answers.parts.statements import Statement, plain, statements
 
 # Most answers are short integers in their one form already: they need no parser.
@@ -130,7 +130,7 @@ def _bold(line: str) -> re.Match[str] | None:
 
 
 def _guess(text: str) -> Extracted | None:
-    text = text[-notation.TAIL :].rstrip()
+    text = text[-TAIL:].rstrip()
     for tail in (_whole_words(text, _GLANCE), text):
         if number := _last_number(tail):
             return number

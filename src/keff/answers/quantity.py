@@ -11,13 +11,11 @@ from typing import Any, TypeAlias
 import pint
 
 from keff.answers.parts import notation
-from keff.answers.parts.base import ByForm, Extracted, NotRead, fold, visible
+from keff.answers.parts.base import TAIL, ByForm, Extracted, NotRead, fold, visible
 from keff.answers.parts.statements import Statement, plain, stated
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 300
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-_TAIL = 20_000
 
 # A bare dollar sign is read as the American one, as prices without a country mean it most often.
 _CURRENCIES = {
@@ -110,7 +108,7 @@ class QuantitySpace(ByForm):
         found = stated(text, _of_statement, truncated=truncated)
         if found or truncated:
             return found
-        amount = _last(plain(text[-_TAIL:]))
+        amount = _last(plain(text[-TAIL:]))
         return Extracted(amount, "last amount") if amount else None
 
     def form(self, answer: str) -> str:

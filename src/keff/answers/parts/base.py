@@ -16,6 +16,9 @@ from typing import Protocol, cast, runtime_checkable
 
 from keff.errors import PluginError
 
+# Only so much of the end is searched: final answers stand there, and the time stays bounded.
+TAIL = 20_000
+
 # Rewriting ends where a text is seen again; this bounds what a text can make of it that never is.
 MOST_ROUNDS = 8
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-# Only so much of the end is searched: final answers stand there, and the time stays bounded.
-TAIL = 20_000
+from keff.answers.parts.base import TAIL
+
 # Exact fractions of longer numbers take time with the square of their digits.
 MOST_DIGITS = 400
 # 1e400 written out is the longest number that is taken.
@@ -317,38 +317,47 @@ _ORDINAL = re.compile(r"(?<=\d)\s*\^?\s*\{?\s*\\?(?:text|mathrm)?\s*\{?\s*(?:st|
 _TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|texttt|mathrm|mathbf|mathit|mathsf|mbox|boxed|fbox)\s*\{([^{}]{0,200})\}"
 )
-# Spellings of one thing, each rewritten in order: later patterns see what earlier ones wrote.
-_SAME = (
-    (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
-    (re.compile(r"\\leq?(?:slant)?(?![a-zA-Z])|≤|<="), r"\\le "),
-    (re.compile(r"\\geq?(?:slant)?(?![a-zA-Z])|≥|>="), r"\\ge "),
-    (re.compile(r"\\neq?(?![a-zA-Z])|≠|!="), r"\\ne "),
-    (re.compile(r"\\times(?![a-zA-Z])|\\ast(?![a-zA-Z])|×"), r"\\cdot "),
-    (re.compile(r"\\(?:lbrace|\{)"), r"\\{"),
-    (re.compile(r"\\(?:rbrace|\})"), r"\\}"),
-    (re.compile(r"\\(?:lvert|rvert|mid|vert)(?![a-zA-Z])"), "|"),
-    (re.compile(r"π"), r"\\pi "),
-    (re.compile(r"∞|\\inf(?![a-zA-Z])"), r"\\infty "),
-    (re.compile(r"√\s*(\d+|\([^()]{1,40}\))|(?<![\\a-zA-Z])sqrt\s*(\d+|\([^()]{1,40}\))"), r"\\sqrt{\1\2}"),
-    (re.compile(r"∪"), r"\\cup "),
-    (re.compile(r"\\varnothing(?![a-zA-Z])|∅|\\\{\s*\\\}"), r"\\emptyset "),
-    (re.compile(r"(?<![\\a-zA-Z])pi(?![a-zA-Z])"), r"\\pi "),
-    (re.compile(r"±|\+/-"), r"\\pm "),
-    (re.compile(r"\*\*"), "^"),
+
+
+def _rules(*spellings: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
+    """Return patterns with what is written for them, in order: later ones see what earlier ones wrote."""
+    return [(re.compile(pattern), form) for pattern, form in spellings]
+
+
+# Spellings of one thing.
+_SAME = _rules(
+    (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+    (r"\\leq?(?:slant)?(?![a-zA-Z])|≤|<=", r"\\le "),
+    (r"\\geq?(?:slant)?(?![a-zA-Z])|≥|>=", r"\\ge "),
+    (r"\\neq?(?![a-zA-Z])|≠|!=", r"\\ne "),
+    (r"\\times(?![a-zA-Z])|\\ast(?![a-zA-Z])|×", r"\\cdot "),
+    (r"\\(?:lbrace|\{)", r"\\{"),
+    (r"\\(?:rbrace|\})", r"\\}"),
+    (r"\\(?:lvert|rvert|mid|vert)(?![a-zA-Z])", "|"),
+    (r"π", r"\\pi "),
+    (r"∞|\\inf(?![a-zA-Z])", r"\\infty "),
+    (r"√\s*(\d+|\([^()]{1,40}\))|(?<![\\a-zA-Z])sqrt\s*(\d+|\([^()]{1,40}\))", r"\\sqrt{\1\2}"),
+    (r"∪", r"\\cup "),
+    (r"\\varnothing(?![a-zA-Z])|∅|\\\{\s*\\\}", r"\\emptyset "),
+    (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
+    (r"±|\+/-", r"\\pm "),
+    (r"\*\*", "^"),
 )
 # LaTeX lets braces be missing around one character; with them every form is the same.
-_ROOT = re.compile(r"\\sqrt\s*(\[[^\]{}]{1,10}\])?\s*([a-zA-Z\d])(?![a-zA-Z]{2})")
-_HALF = re.compile(r"\\frac\s*(\d|[a-zA-Z])\s*(\d|[a-zA-Z])")
-_TOP = re.compile(r"\\frac\s*(\d|[a-zA-Z])\s*(?=\{)")
-_BOTTOM = re.compile(r"(\\frac\s*\{[^{}]{1,80}\})\s*(\d|[a-zA-Z])")
+_BRACED = _rules(
+    (r"\\frac\s*(\d|[a-zA-Z])\s*(\d|[a-zA-Z])", r"\\frac{\1}{\2}"),
+    (r"\\frac\s*(\d|[a-zA-Z])\s*(?=\{)", r"\\frac{\1}"),
+    (r"(\\frac\s*\{[^{}]{1,80}\})\s*(\d|[a-zA-Z])", r"\1{\2}"),
+    # Of two plain integers; 1/2x and a/b are left alone, for it is not known what they divide.
+    (r"(?<![\w.^/)}])(-?\d{1,18})\s*/\s*(\d{1,18})(?![\w.^/(])", r"\\frac{\1}{\2}"),
+    (r"_\s*([a-zA-Z\d])", r"_{\1}"),
+    (r"\\sqrt\s*(\[[^\]{}]{1,10}\])?\s*([a-zA-Z\d])(?![a-zA-Z]{2})", r"\\sqrt\1{\2}"),
+    (r"(?<![\d.])\.(?=\d)", "0."),
+)
 _POWER = re.compile(r"\^\s*\{\s*([a-zA-Z\d])\s*\}")
-_INDEX = re.compile(r"_\s*([a-zA-Z\d])")
 _COMMAND_SPACE = re.compile(r"(\\[a-zA-Z]+)[ ]+(?=[a-zA-Z])")
-_LEADING_POINT = re.compile(r"(?<![\d.])\.(?=\d)")
 # Thin spaces and braced commas group thousands in LaTeX: 1{,}000 and 1\,000.
 _THIN_GROUP = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!|\\!\s*,|\\,)\s*(?=\d{3}(?!\d))")
-# A fraction of two plain integers; 1/2x and a/b are left alone, for it is not known what they divide.
-_SLASH = re.compile(r"(?<![\w.^/)}])(-?\d{1,18})\s*/\s*(\d{1,18})(?![\w.^/(])")
 _AND = re.compile(r",?\s(?:or|and)\s")
 # Stands for a space that must stay while all others go; NULs were taken out before.
 _KEEP = "\0"
@@ -371,13 +380,8 @@ def normalise(answer: str) -> str:
             break
     if not unit:
         text, unit = without_unit(text)
-    text = _HALF.sub(r"\\frac{\1}{\2}", text)
-    text = _TOP.sub(r"\\frac{\1}", text)
-    text = _BOTTOM.sub(r"\1{\2}", text)
-    text = _SLASH.sub(r"\\frac{\1}{\2}", text)
-    text = _INDEX.sub(r"_{\1}", text)
-    text = _ROOT.sub(r"\\sqrt\1{\2}", text)
-    text = _LEADING_POINT.sub("0.", text)
+    for pattern, form in _BRACED:
+        text = pattern.sub(form, text)
     return f"{_squeeze(text).strip('.,;: ')} {unit}".strip()
 
 
