@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -73,19 +73,24 @@ class Arm:
     votes: Votes
 
 
+def _parted(text: str) -> tuple[Path, str]:
+    """Return the file that a text names, and what it chooses of it behind a ``#``; empty for all."""
+    path, _, choice = text.rpartition("#")
+    return (Path(path), choice) if path and not Path(text).exists() else (Path(text), "")
+
+
 def open_arm(text: str, opening: Opening | None = None) -> Record:
     """Read an arm given as ``PATH``, ``PATH#SLOTS`` (such as ``run#0`` or ``run#1-8``) or ``PATH#PART``.
 
     Slots choose template slots of one run; a part one of the records in a log, such as ``gsm8k/sc``.
     """
     opening = opening or Opening()
-    path, mark, choice = text.rpartition("#")
-    if not mark or Path(text).exists():
-        return open_record(Path(text), opening)
-    if not _SLOTS.fullmatch(choice):
-        return replace(open_record(Path(text), opening), path=text)
-    record = open_record(Path(path), opening)
-    return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
+    path, choice = _parted(text)
+    if _SLOTS.fullmatch(choice):
+        record = open_record(path, opening)
+        return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
+    record = open_record(Path(text), opening)
+    return replace(record, path=text) if choice else record
 
 
 def open_scored(text: str, opening: Opening | None = None, *, one: bool = False) -> list[RepeatedScores]:
@@ -94,22 +99,21 @@ def open_scored(text: str, opening: Opening | None = None, *, one: bool = False)
     Raises UsageError that names the models where ``one`` is wanted and there are several.
     """
     opening = opening or Opening()
-    path, mark, choice = text.rpartition("#")
-    if not mark or Path(text).exists():
-        found = scored_logs(Path(text), opening)
-        if one and len(found) > 1:
-            one_model(open_record(Path(text), opening))
-        return found
+    path, choice = _parted(text)
     if _SLOTS.fullmatch(choice):
         return [of_record(open_arm(text, opening))]
-    return [replace(each, path=text) for each in scored_logs(Path(path), replace(opening, part=choice))]
+    if choice:
+        return [replace(each, path=text) for each in scored_logs(path, replace(opening, part=choice))]
+    found = scored_logs(path, opening)
+    if one and len(found) > 1:
+        one_model(open_record(path, opening))
+    return found
 
 
 def open_branches(text: str, opening: Opening | None = None) -> list[Record]:
     """Read all records of ``PATH``, or the one of ``PATH#SLOTS`` or ``PATH#PART``: one for each model."""
-    if "#" in text and not Path(text).exists():
-        return [open_arm(text, opening)]
-    return open_records(Path(text), opening)
+    path, choice = _parted(text)
+    return [open_arm(text, opening)] if choice else open_records(path, opening)
 
 
 def compare_all(
@@ -146,7 +150,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     paper, ours = compare_arms(arms[0].votes, arms[1].votes, rng, plan)
     described = describe(arms[0], how), describe(arms[1], how)
     notes += [*paper.relative.warnings, *_audit(*described, paper)]
-    changes = _accuracy(arms, how.level)
+    answers = all(arm.votes.answers is not None for arm in arms)
     return Comparison(
         arms=described,
         shared_items=arms[0].votes.n,
@@ -162,9 +166,9 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
             delta_c_absolute=ours.delta.interval,
             delta_k_eff=ours.delta_k_eff.interval,
         ),
-        delta_p=changes.p,
-        delta_majority=changes.majority,
-        delta_plurality=changes.plurality,
+        delta_p=_change(arms, lambda votes: votes.scored().mean(axis=1), how.level),
+        delta_majority=_change(arms, lambda votes: majority_at_k_items(votes)[:, -1], how.level),
+        delta_plurality=_change(arms, plurality_of_all, how.level) if answers else None,
         better=better,
         warnings=tuple(dict.fromkeys(notes)),
     )
@@ -270,27 +274,10 @@ def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Vote
     return replace(kept if k == votes.k else kept.paths(np.arange(k)), clusters=clusters)
 
 
-class _Changes(NamedTuple):
-    """Paired changes of accuracy: of one path and of both votes."""
-
-    p: Interval
-    majority: Interval
-    plurality: Interval | None
-
-
-def _accuracy(arms: tuple[Arm, Arm], level: float) -> _Changes:
-    """Return the paired changes of accuracy, of a path and of both votes, with cluster-robust intervals."""
+def _change(arms: tuple[Arm, Arm], accuracy: Callable[[Votes], FloatArray], level: float) -> Interval:
+    """Return the paired change of an accuracy [n] of votes, with its cluster-robust interval."""
     first, second = (arm.votes for arm in arms)
-
-    def change(accuracy: Callable[[Votes], FloatArray]) -> Interval:
-        return interval_mean(accuracy(second) - accuracy(first), first.clusters, level).interval
-
-    answers = first.answers is not None and second.answers is not None
-    return _Changes(
-        p=change(lambda votes: votes.scored().mean(axis=1)),
-        majority=change(lambda votes: majority_at_k_items(votes)[:, -1]),
-        plurality=change(lambda votes: plurality_of_all(votes)) if answers else None,
-    )
+    return interval_mean(accuracy(second) - accuracy(first), first.clusters, level).interval
 
 
 def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> list[Note]:
