@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from keff.records import Completion, Message, Sampling
+from keff.records import Completion, Message, Sampling, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capabilities:
     """What an engine can do.
 

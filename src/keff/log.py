@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError, PluginError
-from keff.records import AnswerSpace, Note
+from keff.records import AnswerSpace, Note, frozen
 
 if TYPE_CHECKING:
     from keff.sampling.integrity import Integrity
@@ -27,7 +27,7 @@ NAMED = "confidence."
 Tell = Callable[[Note], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """One recorded question with its K answers.
 
@@ -70,7 +70,7 @@ class Question:
     cached_tokens: tuple[float, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogInfo:
     """What a log says about itself.
 

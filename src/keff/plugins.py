@@ -11,7 +11,6 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from keff.errors import PluginError, unknown
+from keff.records import frozen
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -156,7 +156,7 @@ def _listed(folder: Path, changed: int) -> Mapping[str, Path]:  # noqa: ARG001
     return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Point:
     """Where a plugin is: a module, and the callable in it."""
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import PurePath
 from textwrap import wrap
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
 # What JSON can hold.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+Class = TypeVar("Class")
 
 
 def plain(value: object) -> Json:
@@ -54,8 +56,7 @@ class Result:
 class Finding(Result):
     """A result that people look at: subclasses say it in one line, and as the rows of a table.
 
-    Made with ``@dataclass(frozen=True, slots=True, repr=False)``, so that the one line is what a console
-    shows instead of hundreds of numbers.
+    The one line is what a console shows instead of hundreds of numbers.
     """
 
     __slots__ = ()
@@ -92,6 +93,12 @@ class Finding(Result):
             f"<table><caption>{caption}</caption><thead><tr>{titles}</tr></thead>"
             f"<tbody>{''.join(lines)}</tbody></table>"
         )
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[Class]) -> type[Class]:
+    """Return the class as a frozen dataclass with slots; a Finding keeps its own ``repr``."""
+    return dataclass(frozen=True, slots=True, repr=not issubclass(cls, Finding))(cls)
 
 
 # Columns of a terminal that has not said how many it has.
@@ -201,7 +208,7 @@ def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
     return (base + index) % 2**31
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """One question.
 
@@ -219,7 +226,7 @@ class Item:
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sampling:
     """How paths are drawn.
 
@@ -235,7 +242,7 @@ class Sampling:
     thinking: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Logprobs:
     """Summary of a path's token log-probabilities (natural log).
 
@@ -251,7 +258,7 @@ class Logprobs:
     tokens: tuple[tuple[str, float], ...] = field(default=(), repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """What an engine returns for one path.
 
@@ -278,7 +285,7 @@ class Completion:
     estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Path:
     """One attempt at one reasoning path of one item.
 
@@ -296,7 +303,7 @@ class Path:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """A structured warning: a stable ``code`` for programs and one sentence for people."""
 
@@ -304,7 +311,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval(Result):
     """A number with its uncertainty, and how both were obtained.
 
@@ -343,7 +350,7 @@ class Interval(Result):
         return f"{value} [{100 * lo:.{digits}f}, {100 * hi:.{digits}f}]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """A point estimate with its interval.
 

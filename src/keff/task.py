@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 from keff.errors import TaskError
-from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
+from keff.records import AnswerSpace, Completion, Item, Message, frozen, stable_hash
 
 # One line of a data set, in its own column schema.
 Row = Mapping[str, Any]
@@ -32,7 +32,7 @@ class Located(dict[str, Any]):
         return located
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScoredText:
     """What was read from one completion.
 
@@ -47,7 +47,7 @@ class ScoredText:
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Example:
     """A completion text with what must be read from it: the task's contract test runs these."""
 

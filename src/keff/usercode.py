@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
 from keff.errors import UsageError
+from keff.records import frozen
 
 # The task options that name code, and the flags that they come from.
 FLAGS: Mapping[str, str] = {"scorer": "--scorer", "answer_key": "--answer-key"}
@@ -28,7 +29,7 @@ VERIFIER, VERIFIER_FLAGS = "verifier", "--verifier FILE.py:function (or --verifi
 UNSAFE = "unsafe_exec"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stamp:
     """What is recorded of code that was used: ``FILE.py:function`` as a name, and the SHA-256 of the file."""
 
@@ -40,7 +41,7 @@ class Stamp:
         return {"name": self.name, "sha256": self.sha256}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserCode:
     """A function of a Python file that the user named on the command line.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_logs
 from keff.reading.several import one_model, open_records
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.stats.branches import slots as audit
 from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_arms
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
@@ -51,7 +51,7 @@ ESTIMATORS: tuple[Estimator, Estimator] = ("pearson", "anova")
 _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparing:
     """How to compare.
 
@@ -65,7 +65,7 @@ class Comparing:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arm:
     """One arm: where it came from, and its votes on the shared items."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from keff import answers
 from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.stats.repeats import wilson
 from keff.stats.resampling import clustered_variance, numbers_of
 from keff.stats.scores import posterior_wrong, unsolved_yet
@@ -25,7 +24,7 @@ STRONG = 0.5
 WIDER = ("text", "math", "quantity", "date", "set")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rival:
     """What one branch says of a question: the share of its paths that are right, and of another key."""
 
@@ -75,7 +74,7 @@ def audit(records: Sequence[Record]) -> Audit:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Case:
     """A question over its branches: weighted shares of the gold answer and of the strongest other key."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from keff.analysis.results.comparison import Combination, DeflectionWorth, GlsR, Pruning, Slot, WeightedVote
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
+from keff.records import frozen
 from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
 from keff.stats.branches.gls import choose_ridge, gls_r_weights
@@ -36,7 +36,7 @@ from keff.stats.voting.correlation import anova_c
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judging:
     """How weights are judged: cross-fitting folds over clusters, and the seed of the folds."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
 from keff.reading.copies import copies, copy_notes
 from keff.reading.open import Record
-from keff.records import Estimate, Interval, Note
+from keff.records import Estimate, Interval, Note, frozen
 from keff.stats.intervals import interval_c, majority_fits, majority_method, pattern_means
 from keff.stats.models.betabinomial import majority_at_k, majority_binomial, majority_curve, majority_table
 from keff.stats.models.bounds import majority_bounds
@@ -141,7 +141,7 @@ _ABOVE_K = Note(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """How to analyse: the paper's epsilon, the most paths one would pay for, the level, the seed, the aim.
 

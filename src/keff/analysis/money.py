@@ -6,14 +6,14 @@ Per question, per thousand, and per step of the curve.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from keff.analysis.results.decision import Bill, Change, Step
 from keff.errors import UsageError
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.sampling.cost import MILLION, VERIFIER, Price, price_of
 from keff.stats.intervals import interval_mean
 from keff.stats.votes import RATING_SECONDS, FloatArray, Votes
@@ -23,7 +23,7 @@ from keff.stats.voting.plurality import plurality_at_k
 DAY = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """How long a path takes where only its tokens are recorded: ``first`` + tokens / ``rate`` seconds.
 
@@ -50,7 +50,7 @@ class Pace:
             raise UsageError(f"--pace {text!r}: {how}") from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tariff:
     """A price table, and the file it came from (for messages)."""
 
@@ -73,7 +73,7 @@ class Tariff:
         return model, price
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """Prices of one record.
 

@@ -6,7 +6,6 @@ Template slots are branches of one model, weighted or pruned.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from keff.narrow import fields
 from keff.plan import BranchPlan, Plan, Profile
 from keff.policies.mix import Mix, Share
 from keff.reading.open import Record
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.sampling.manifest import Config
 from keff.stats.drift import pattern_codes, pattern_table
 from keff.stats.models.mixture import vote_counts
@@ -76,7 +75,7 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """The weights of a record's columns [K] (0: pruned), and why."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keff.errors import UsageError
-from keff.records import Finding, number
+from keff.records import Finding, frozen, number
 from keff.stats.branches.slots import copula_majority, rho_d_from_c
 from keff.stats.models.betabinomial import (
     majority_beta_binomial,
@@ -25,7 +23,7 @@ from keff.stats.voting.choose import (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Prediction(Finding):
     """K_eff and its ceiling, the majority vote of correlated and of independent paths, and K*.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from keff.analysis.results.decision import (
 )
 from keff.errors import UsageError
 from keff.policy import parse_policy
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.stats.time import quantiles
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import Recommendation as PilotVerdict
@@ -130,7 +130,7 @@ def _redrawn(value: Interval | None) -> Interval | None:
     return replace(value, method="recorded paths drawn again with replacement, cluster_bootstrap")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Terms:
     """What the user pays and does today.
 
@@ -155,7 +155,7 @@ class Terms:
             raise UsageError(f"volume is at least 1 question, not {self.volume}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accounts:
     """One record with its prices: what it rests on for every figure in dollars and seconds."""
 

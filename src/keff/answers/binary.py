@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible
 from keff.answers.parts.statements import plain, statements
+from keff.records import frozen
 
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 # The question quoted back ("yes or no?", "<yes/no>"): it offers both words and chooses neither.
@@ -29,7 +29,7 @@ _CLAIM = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BinarySpace(ByKey):
     """The keys are "yes" and "no". ``gold`` may be a bool, "yes"/"no" or "true"/"false" in any case."""
 

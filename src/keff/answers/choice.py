@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, last_match, visible, words
 from keff.answers.parts.statements import plain, statements
 from keff.errors import TaskError
+from keff.records import frozen
 
 # Nouns that a capital letter or a number completes: "vitamin C" and "group 2" name no option.
 _NOUNS = (
@@ -123,7 +124,7 @@ reader = lru_cache(maxsize=256)(Labels)
 _SPACES = re.compile(r"[\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChoiceSpace(ByKey):
     """One of the ``labels``, in any case: "(B)", "b.", "B) Paris" are B.
 

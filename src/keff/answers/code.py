@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from keff.answers.parts.base import ByKey, Extracted, strip_thinking
+from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
@@ -23,7 +23,7 @@ _CODE_LINE = re.compile(r"(?:def|class|import|from|async def)\s+\w|@\w")
 _PROSE_LINE = re.compile(r"[A-Z][a-z]+(?:\s+[a-z']+){2,}|#{2,}\s|\*\*|\[DONE\]|Explanation|Note:")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodeSpace(ByKey):
     """The key is the program without blank lines and trailing whitespace, those of its strings apart.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal
 
 from keff.answers.parts.base import TAIL, ByForm, Extracted, NotRead, fold, visible
 from keff.answers.parts.statements import Statement, plain, stated
+from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
@@ -50,7 +50,7 @@ _FORMS = {
 _LEAD = re.compile(r"\W*(?:(?:on|in|at|by|is|was|the|it|date|of|about|around|since)\W+){0,4}", re.I)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DateSpace(ByForm):
     """Answers are one when they name the same day, month or year; a time of day counts where it is given.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keff.answers.parts.base import ByKey, Extracted, strip_thinking
+from keff.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExactSpace(ByKey):
     """Texts are one answer when they are equal after whitespace at both ends is stripped."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from keff.answers.parts import json_text
 from keff.answers.parts.base import ByForm, Extracted, strip_thinking, words
 from keff.answers.parts.json_text import MISSING, NotRead, find, look_up, steps, without
+from keff.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JsonSpace(ByForm):
     """Answers are one when they are the same JSON value: whitespace and the order of names do not count.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keff.answers.parts import workers
 from keff.answers.parts.base import ByKey, Explains, Extracted, Space, strip_thinking
 from keff.answers.parts.spec import cached
 from keff.answers.parts.workers import FunctionCaller
+from keff.records import frozen
 from keff.usercode import Stamp
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeySpace(ByKey):
     """Answers are one when your function returns the same text for them; None abstains.
 

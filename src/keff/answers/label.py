@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible, words
 from keff.answers.parts.statements import plain, statements
+from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 _LONGEST_ANSWER = 2000
@@ -24,7 +25,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _SEVERAL, _NONE = "names several labels", "names no label"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelSpace(ByKey):
     """An answer is the label that it names: by the label itself or one of its synonyms, in any case.
 

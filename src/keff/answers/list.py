@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from keff.answers.parts import json_text
 from keff.answers.parts.base import ByForm, Extracted, NotRead, Space, golds, strip_thinking
@@ -13,6 +12,7 @@ from keff.answers.parts.json_text import find
 from keff.answers.parts.spec import cached
 from keff.answers.parts.statements import statements
 from keff.narrow import is_array
+from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
@@ -34,7 +34,7 @@ _LONGEST_LINE = 60
 Combine = Callable[[list[str]], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemsSpace(ByForm):
     """What the spaces of lists and of sets share: each item is compared by the space ``inner``."""
 
@@ -165,7 +165,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json_text.canonical(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListSpace(ItemsSpace):
     """Lists are one answer when they have the same items in the same order; ``order`` "free": in any order.
 

@@ -7,11 +7,11 @@ import re
 import threading
 import warnings
 from collections import deque
-from dataclasses import dataclass
 from typing import Literal, overload
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, last_match, strip_thinking
 from keff.answers.parts.statements import Statement, statements
+from keff.records import frozen
 
 # CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails
 # with SystemError (gh-106905). Paths are read in threads.
@@ -47,7 +47,7 @@ _RETURNS = re.compile(
 _FENCE = re.compile(r"```[a-zA-Z]{0,10}\n([^`]{1,2000})```")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiteralSpace(ByKey):
     """Literals are one answer when Python calls their values equal: 1, 1.0 and True.
 

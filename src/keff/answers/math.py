@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -11,6 +10,7 @@ from keff.answers.parts import notation, workers
 from keff.answers.parts.base import TAIL, Extracted, depths, fold, golds, last_match, settled, visible
 from keff.answers.parts.notation import MEASURED, is_words, normalise
 from keff.answers.parts.statements import Statement, plain, stated
+from keff.records import frozen
 
 # Parts of parts that are taken apart, such as tuples in a set: a hostile text can nest more.
 DEEPEST = 4
@@ -225,7 +225,7 @@ _PLAIN_WORD = re.compile(
 _JOINED = re.compile(r"[\s,]*(?:or|and)?\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MathSpace:
     r"""Expressions are one answer when they have the same canonical form.
 

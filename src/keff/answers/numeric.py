@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from keff.answers.parts import notation
 from keff.answers.parts.base import TAIL, Extracted, fold, golds, visible
 from keff.answers.parts.statements import Statement, plain, statements
+from keff.records import frozen
 
 # Most answers are short integers in their one form already: they need no parser.
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
@@ -24,7 +24,7 @@ _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.
 _LIST_ITEM = re.compile(r"[.):]\s|[):]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumericSpace:
     """Numbers are one answer when they are the same rational number: 0.5, 1/2, .50 and 50/100.
 

@@ -7,11 +7,11 @@ import copy
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from keff.answers.code import CodeSpace
 from keff.answers.literal import parse
 from keff.answers.parts.base import ByForm, Extracted, NotRead, nesting
+from keff.records import frozen
 
 # Functions that find a name by its text: where one is called, no name can be changed safely.
 _LOOKS_UP = frozenset(("eval", "exec", "locals", "vars", "globals", "getattr", "__import__", "dir"))
@@ -235,7 +235,7 @@ DEEPEST = 90
 _CODE = CodeSpace()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PythonSpace(ByForm):
     """Programs are one answer when their syntax trees are equal up to docstrings and names of locals.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ import pint
 from keff.answers.parts import notation
 from keff.answers.parts.base import TAIL, ByForm, Extracted, NotRead, fold, visible
 from keff.answers.parts.statements import Statement, plain, stated
+from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 300
@@ -89,7 +89,7 @@ _WORD = re.compile(
 Quantity: TypeAlias = Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantitySpace(ByForm):
     """Answers are one when they are the same amount: 5 km and 5000 m, 90 min and 1.5 h, 212 °F and 100 °C.
 

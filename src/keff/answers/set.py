@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keff.answers.list import ItemsSpace
 from keff.answers.parts.base import Space
 from keff.answers.parts.spec import cached
+from keff.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetSpace(ItemsSpace):
     """Sets are one answer when they have the same items by ``inner``, whatever their order and number.
 

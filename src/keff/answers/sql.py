@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 import sqlglot
 
 from keff.answers.parts import sql_form
 from keff.answers.parts.base import MARK, ByForm, Extracted, NotRead, fences, strip_thinking
+from keff.records import frozen
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 _TAIL = 200_000
@@ -28,7 +28,7 @@ _SQL = frozenset(
 _END = re.compile(r";|\n[ \t]{0,40}\n|```")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SqlSpace(ByForm):
     """Statements are one answer when they are the same statement in another dress.
 

@@ -6,13 +6,13 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from keff.answers.parts import json_text, notation
 from keff.answers.parts.base import Extracted, fold, golds, settled, strip_thinking, visible
 from keff.answers.parts.statements import Statement, plain, stated
+from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 2000
@@ -61,7 +61,7 @@ _ECHO = re.compile(r"<[a-z ]{1,30}>\W*$")
 _LONGEST_LINE = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextSpace:
     """Spans are one answer when their SQuAD-normalised forms are equal.
 

@@ -15,6 +15,7 @@ from keff import plugins
 from keff.cli._console import console
 from keff.cli._sampling import Together, Wishes, draw
 from keff.errors import RunError, UsageError
+from keff.records import frozen
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
@@ -30,7 +31,7 @@ FIRST_PATHS = 64
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spending:
     """What a run may cost: output and prompt tokens, dollars; and the price table to count with."""
 

@@ -6,7 +6,7 @@ import os
 import ssl
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from keff.cli._serve_options import (
@@ -30,6 +30,7 @@ from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.server import base_url, checked_key
+from keff.records import frozen
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
 from keff.sampling.verifier import verifier_of
@@ -37,7 +38,7 @@ from keff.sampling.verifier import verifier_of
 __all__ = ["check_only", "deployment_of", "log_to_stderr", "serve", "serve_with_workers"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listen:
     """Where the gateway listens."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from keff.engine import Engine
 from keff.errors import KeffError, UsageError
 from keff.files import write_text
 from keff.policy import parse_policy
-from keff.records import Item, Sampling
+from keff.records import Item, Sampling, frozen
 from keff.sampling.cells import CellState, settings, state
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.grid import Cell, ModelEntry, Study, TaskEntry
@@ -38,7 +37,7 @@ SHOWN = 5
 _UNMADE: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a study stands and where it is drawn: its file, its runs, and a cluster with its workers."""
 

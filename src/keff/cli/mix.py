@@ -6,7 +6,6 @@ Each RECORD is a run or a log of one branch, or a joined one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from keff.analysis.mix.choose import MixAim
@@ -27,6 +26,7 @@ from keff.plugins import missing_extra
 from keff.policy.spec import MAX_CAP
 from keff.reading.join import Aligned, align, unique_names
 from keff.reading.open import Opening, open_record
+from keff.records import frozen
 from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 
@@ -62,7 +62,7 @@ def read_table(prices: Path | None) -> dict[str, Price] | None:
     return None if prices is None else read_prices(prices)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outputs:
     """Where the plan and the page go, where they are asked for.
 

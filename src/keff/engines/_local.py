@@ -20,7 +20,7 @@ from pathlib import Path
 
 from keff.errors import PluginError, UsageError
 from keff.narrow import entries, fields, items
-from keff.records import Completion, Message, Sampling
+from keff.records import Completion, Message, Sampling, frozen
 
 # Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens.
 CANDIDATES = 32
@@ -37,7 +37,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Need:
     """What must fit: each of some prompts, with ``max_tokens`` after it."""
 

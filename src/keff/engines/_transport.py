@@ -7,7 +7,6 @@ import json
 import ssl
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from keff.errors import EngineError
@@ -17,6 +16,7 @@ from keff.protocol.connection import Call
 from keff.protocol.reply import Assembler, RepeatedError, choices_of, filtered_response
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
 from keff.protocol.values import DONE, ENCODINGS, Body, BodyError, Events, data_of, decoded
+from keff.records import frozen
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ MODELS, CHAT = "/models", "/chat/completions"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerAddress:
     """Where a server is and how patient to be.
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from scipy.special import betaincinv
 
 from keff.engine import Capabilities
 from keff.errors import EngineError, UsageError
-from keff.records import Completion, Logprobs, Message, Sampling, stable_hash
+from keff.records import Completion, Logprobs, Message, Sampling, frozen, stable_hash
 
 # What ``engine`` takes as ``oracle``; see the module.
 Oracle = Mapping[str, str | Mapping[str, str | Sequence[str]]]
@@ -67,7 +67,7 @@ def engine(
     return Fake(model or "fake", law, told, Capabilities(max_n, parallel), latency, fail)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerLaw:
     """The options of ``engine`` that decide the texts."""
 

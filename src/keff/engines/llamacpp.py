@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 # Idle OpenMP threads spin by default, which makes a run many times slower as soon as anything else wants
@@ -34,7 +34,7 @@ from keff.errors import EngineError, UsageError
 from keff.narrow import entries, fields
 from keff.protocol.reply import Assembler, choices_of, completions
 from keff.protocol.server import chat_body, template_thinking
-from keff.records import Completion, Message, Sampling
+from keff.records import Completion, Message, Sampling, frozen
 
 # Tokens of prompt and answer: those of the starter task fit.
 N_CTX = 1024
@@ -67,7 +67,7 @@ def engine(
     return LlamaCpp(locate(model), settings, Need() if n_ctx else Need(prompts, max_tokens))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LlamaCppSettings:
     """How the model is run; see ``engine``."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -34,7 +34,7 @@ from keff.protocol.server import (
     template_thinking,
 )
 from keff.protocol.server import base_url as checked_url
-from keff.records import Completion, Message, Sampling
+from keff.records import Completion, Message, Sampling, frozen
 
 HOSTED = "api.openai.com"
 # Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little.
@@ -85,7 +85,7 @@ def engine(
     return OpenAI(model, options, parallel)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenAIOptions:
     """The options of ``engine``, checked."""
 

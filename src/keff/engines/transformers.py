@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +43,7 @@ from keff.engine import Capabilities
 from keff.engines._local import Queue, Waiting, locate
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import summarize
-from keff.records import Completion, Message, Sampling
+from keff.records import Completion, Message, Sampling, frozen
 
 
 class SeededChoice(LogitsProcessor):
@@ -88,7 +87,7 @@ class Cancelled(StoppingCriteria):
 Embedding = Literal["none", "mean", "last"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransformersSettings:
     """The options of the engine, settled."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from keff.errors import LogError
@@ -13,7 +12,7 @@ from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
 from keff.logs.parts.tabled import Row, TableLog
 from keff.logs.parts.values import optional_text
-from keff.records import Note
+from keff.records import Note, frozen
 
 # The csv module's own limit, 128 KiB, is shorter than a chain of thought.
 LONGEST_FIELD = 2**27
@@ -24,7 +23,7 @@ MISSING = {"NaN", "nan", "<NA>"}
 CUT = "if the file was cut off there, its last value is incomplete"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Header:
     """Column names, the delimiter, and the number of blank lines above."""
 

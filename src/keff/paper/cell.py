@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from keff.paper.records import ArmSample, PaperBenchmark, align
-from keff.records import Json, Result
+from keff.records import Json, Result, frozen
 from keff.stats.branches.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.branches.slots import phi_audit, slot_cv
 from keff.stats.branches.weights import judge_weights, oracle_optimism
@@ -28,7 +28,7 @@ FLOOR = 0.02
 FOR_WIDTHS = 2500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellPlace:
     """Where a cell stands: its model and its benchmark, with the benchmark's labels in Table 3."""
 
@@ -36,7 +36,7 @@ class CellPlace:
     benchmark: PaperBenchmark
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellNumbers(Result):
     """The numbers of one cell: ``sc`` is the arm under one prompt, ``pt`` that of templates.
 

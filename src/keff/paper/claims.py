@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +11,7 @@ from typing import Any, cast
 from keff.paper import records
 from keff.paper.records import ArmSample
 from keff.paper.saturation import table1
-from keff.records import Json
+from keff.records import Json, frozen
 from keff.stats.models.betabinomial import majority_prefix
 
 Row = Mapping[str, Any]
@@ -146,7 +145,7 @@ math_qwen32b: delta_rho -2.1% rows_lo -12% rows_hi 8%"""
 ROUNDING = 5e-7
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One printed number beside the reproduced one.
 

@@ -17,7 +17,7 @@ from keff.log import Question
 from keff.logs.published import Published, survey
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, reading
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Names in the files -> names in the paper.
@@ -31,7 +31,7 @@ MODELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PaperBenchmark:
     """One row of Table 3: its domain, its name and its answer space there."""
 
@@ -101,7 +101,7 @@ PARTIAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """One saturation file: model, task, seeds, and the token limit of a path."""
 
@@ -173,7 +173,7 @@ class ArmSample:
     truncated: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """The parts of one file that could be read, by ``task/method``, and what is wrong with it."""
 

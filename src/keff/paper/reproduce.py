@@ -23,7 +23,7 @@ from keff.paper.page import differences
 from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
 from keff.paper.saturation import SeriesEntry
 from keff.paper.tables import make
-from keff.records import Json, plain
+from keff.records import Json, frozen, plain
 from keff.report.tables import files_of
 
 Rows: TypeAlias = list[dict[str, Json]]
@@ -37,7 +37,7 @@ GET = "get them with: hf download OniReimu/DiversityCombining --repo-type datase
 TABLE_2 = "GSM8K (Math)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reproducing:
     """Bootstrap replicates, seed, and how many processes read and resample (None: one for each processor)."""
 

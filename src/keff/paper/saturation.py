@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 
 from keff.paper.records import ArmSample
-from keff.records import Json
+from keff.records import Json, frozen
 from keff.stats.branches.compare import c_from_totals, row_sums
 from keff.stats.influence import cross_run_c
 from keff.stats.intervals import interval_c, interval_mean
@@ -133,7 +133,7 @@ RETAINED = ("retained", "gap_lo", "gap_hi", "average_retained", "average_gap_lo"
 Rows: TypeAlias = list[dict[str, Json]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeriesEntry:
     """One model on one task under one prompt, with the labels of both in the tables."""
 

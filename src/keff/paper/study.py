@@ -6,7 +6,7 @@ An arm is all seeds of a model, a task and a setting, pooled as one sample.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,12 @@ from keff.paper.reproduce import Reproducing, Reproduction
 from keff.paper.saturation import PILOT_K, SeriesEntry
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, naming, reading
+from keff.records import frozen
 from keff.sampling.cells import settings
 from keff.sampling.grid import PAIRED, ArmEntry, Cell, ModelEntry, Study, TaskEntry, cells
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StudyArm:
     """One model on one task under one arm: all its seeds as one sample."""
 
@@ -127,7 +128,7 @@ FEWEST_ITEMS = 5
 Rows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StudyComparison:
     """One arm against another, on every model and task that both have."""
 

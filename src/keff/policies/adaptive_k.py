@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
 from keff.policy.spec import DEFAULT_CAP, format_spec
+from keff.records import frozen
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star
 from keff.stats.voting.correlation import pooled_c
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdaptiveK:
     """A rule that decides nothing until ``fit`` turns it into ``fixed:K``."""
 

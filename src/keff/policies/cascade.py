@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, lookahead
 from keff.policy import Need, Policy, PolicySpec, Sample, Stop, View, parse_policy
 from keff.policy.spec import MAX_CAP, parts_of
+from keff.records import frozen
 
 Keep = Literal["votes", "fresh"]
 
@@ -21,7 +21,7 @@ Keep = Literal["votes", "fresh"]
 FRESH = 2 * MAX_CAP
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stage:
     """One branch with its stopping rule.
 

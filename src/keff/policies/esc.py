@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View, tally
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.records import frozen
 from keff.stats.voting.draws import Draws
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Windows:
     """Windows of ``w`` paths. An abstention breaks a window; the last paths below a window have no test."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keff.errors import PolicyError
 from keff.policy import Need, Policy, Sample, Stop, View
 from keff.policy.spec import MAX_CAP, parts_of
+from keff.records import frozen
 
 # Sums of weights this close, as a share of all weight, are a tie: rounding never decides one.
 TIE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Share:
     """The part of one branch: ``k`` paths whose mean weighs ``weight``, so each vote weighs weight / k."""
 

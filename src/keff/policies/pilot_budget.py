@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,6 +9,7 @@ from keff.errors import PolicyError
 from keff.policies._table import GENERIC, TablePolicy, check_value, log_rising, top_two_lead
 from keff.policy import Policy
 from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.records import frozen
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
@@ -24,7 +23,7 @@ A_GRID = np.round(np.geomspace(0.2, 20, 41), 3)
 W_GRID = np.round(np.linspace(0, 0.96, 33), 3)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VotePrior:
     """The law of the leader's share among the top two: 1 with probability w, else Beta(a, a)."""
 

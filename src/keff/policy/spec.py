@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from keff.errors import PolicyError
+from keff.records import frozen
 
 Scalar = int | float | str
 
@@ -36,7 +37,7 @@ def check_cap(name: str, cap: object) -> int:
     return cap
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicySpec:
     """A policy as it is written: its name, its value and its options. It is parsed once, and not yet checked.
 

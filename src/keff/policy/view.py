@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
+from keff.records import frozen
 from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws
 
@@ -18,7 +18,7 @@ Need = Literal["answers", "confidence", "calibration", "text", "labels", "branch
 WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """All that a policy may see of one item: the votes so far, in the order in which they count.
 
@@ -40,7 +40,7 @@ class View:
             raise PolicyError(f"{policy.spec} {line}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """Draw ``m`` more paths at once; whatever they say, the policy does not stop before the last.
 
@@ -52,7 +52,7 @@ class Sample:
     branches: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """Stop and answer: ``answer`` is a key or None, ``weight`` its strength as named by ``kind``."""
 
@@ -145,7 +145,7 @@ class Vectorised(Capability):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tally:
     """The counts of the keys seen: ``v1`` for ``leader``, ``v2`` for the runner-up.
 

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import version
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -20,6 +20,7 @@ from keff.errors import UsageError
 from keff.protocol.connection import BrokenError, Call, Connection
 from keff.protocol.server import is_loopback
 from keff.protocol.values import Body, BodyError
+from keff.records import frozen
 
 # A proxy's answer to CONNECT is a few lines.
 LARGEST_HEAD = 16 * 1024
@@ -30,7 +31,7 @@ class ProxyError(ConnectionError):
     """The proxy cannot be reached, or makes no way to the upstream."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proxy:
     """Where a proxy is, and by which ``Proxy-Authorization`` it knows us."""
 

@@ -13,7 +13,6 @@ import random
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import cast
@@ -22,7 +21,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from keff.errors import UsageError
 from keff.narrow import fields
 from keff.protocol.values import Object, decoded, storable, words
-from keff.records import Message, Sampling
+from keff.records import Message, Sampling, frozen
 
 
 def json_object(given: str | Mapping[str, object] | None, option: str) -> Object:
@@ -245,7 +244,7 @@ FATAL = frozenset({401, 403, 404})
 SPENT = "insufficient_quota"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """An HTTP answer that is not 200.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from keff.log import NAMED, Question
 from keff.logs.parts.bulk import text_hash
 from keff.logs.parts.coding import Coded
 from keff.logs.parts.values import rating
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -35,7 +35,7 @@ Correct = Callable[[str, object], bool]
 TRIM_SHARE = 0.2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """How the answers of a record are compared.
 
@@ -58,7 +58,7 @@ class Reading:
     by_key: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldColumns:
     """What is held of a record read by columns, so that its questions need not be read again.
 
@@ -75,7 +75,7 @@ class HeldColumns:
         return replace(self, keys=Coded(self.keys.codes[:, places], self.keys.names))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ballot:
     """Votes of a record with what people want to see beside them.
 

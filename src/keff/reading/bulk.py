@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -22,6 +21,7 @@ from keff.reading.ballot import (
     admitted,
     scored,
 )
+from keff.records import frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.alike import dense_codes
@@ -33,7 +33,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 TABLE_CELLS = 2**22
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lazy(Sequence[T], Generic[T]):
     """A sequence whose entries are made when they are asked for."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +20,7 @@ from keff.reading.ballot import Ballot, HeldColumns
 from keff.reading.bulk import Lazy
 from keff.reading.copies import check_separate
 from keff.reading.open import Record
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 
@@ -97,7 +97,7 @@ T = TypeVar("T")
 FEW_SHARED = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlignedBranch:
     """One branch of a group: its votes [n, K] on the shared questions, in the order of the group's ids.
 
@@ -112,7 +112,7 @@ class AlignedBranch:
     questions: Sequence[Question]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aligned:
     """Branches on the same n questions.
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +28,7 @@ from keff.logs.parts.values import truth
 from keff.narrow import is_array, items
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
-from keff.records import Interval, Result, Sampling, stable_hash
+from keff.records import Interval, Result, Sampling, frozen, stable_hash
 from keff.sampling import RUN_FILE
 from keff.sampling.cost import Usage
 
@@ -59,7 +59,7 @@ _WORD = re.compile(r"\b(same|different)\b", re.IGNORECASE)
 _NOT = re.compile(r"\bnot (?:\w+ )?same\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgeCost(Result):
     """What the verdicts cost: requests made and verdicts found in the cache, and billed tokens."""
 
@@ -181,7 +181,7 @@ async def cluster(jury: Jury, question: str, answers: Sequence[str]) -> dict[str
 WORDS = {"same": "1", "different": "0", "yes": "1", "no": "0"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """Two answers to a question, and whether they mean the same."""
 
@@ -191,7 +191,7 @@ class Pair:
     question: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reliability(Result):
     """How often a judge errs on labelled pairs.
 
@@ -264,7 +264,7 @@ def _share(wrong: Sequence[bool]) -> Interval:
 MOST_LABELLED = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedRecord(Result):
     """What a judge made of a record.
 

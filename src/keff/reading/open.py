@@ -21,7 +21,7 @@ from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission, within_memory
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import bulk_ballot
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.stats.voting.alike import LARGE
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LABELS = tuple("ABCDEFGHIJ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opening:
     """How to read a record.
 
@@ -62,7 +62,7 @@ class Opening:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """One record: where it came from, what it says about itself, and its votes.
 
@@ -210,7 +210,7 @@ def _kept_verdicts(how: Reading) -> Note:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gathered:
     """The questions of a log before they are votes, with how they are read and what was left out."""
 

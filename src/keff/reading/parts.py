@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from keff.logs.parts.bulk import SMALL_K, Bulk, Names, repeat
 from keff.logs.parts.coding import Coded, Codes, NotPlainError
 from keff.reading.ballot import Ballot, HeldColumns, Reading, abstained_correct, keys_of, read_again
 from keff.reading.bulk import Lazy, PathColumns, coded_keys, judged
+from keff.records import frozen
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import dense_codes
 
@@ -39,7 +39,7 @@ def ballot_of_parts(first: Bulk, rest: Iterator[Bulk], reading: Reading) -> Ball
     return gathered.ballot()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VoteTable:
     """The votes of a share of a record of K paths each: its patterns, and what stands beside them.
 

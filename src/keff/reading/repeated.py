@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from keff.reading.ballot import RaggedError, correct_of, with_answers
 from keff.reading.branches import names_in, split
 from keff.reading.open import Opening, Record, by_columns, gathered, naming, recorded
 from keff.reading.several import logs_at, one_model, parts_of
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.stats.repeats import Repeats
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import Votes
@@ -24,7 +23,7 @@ from keff.stats.votes import Votes
 LEFT_OUT = ("trimmed", "short_questions")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepeatedScores:
     """Repeated scores of one model: the questions by ``ids``, with ``clusters`` by name where there are any.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from keff.log import Question, find_log
 from keff.logs.parts.bulk import Bulk, PartsLog, only_part
 from keff.reading.ballot import Reading
 from keff.reading.open import Opening, naming, one_part, reading, told
-from keff.records import Result
+from keff.records import Result, frozen
 from keff.stats.votes import IntArray
 
 # Characters of a text that are shown: its end holds the answer.
@@ -27,7 +26,7 @@ ENDINGS = 10
 ENDING = 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sampled(Result):
     """One text: its end, the answer that was read, by which rule (or why none), and its vote key."""
 
@@ -38,7 +37,7 @@ class Sampled(Result):
     key: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Survey(Result):
     """How a record is read by ``space``.
 

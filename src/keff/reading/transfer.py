@@ -6,7 +6,7 @@ import importlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from keff.plugins import missing_extra
 from keff.reading.admit import Admission
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, Verdicts, naming, one_part, reading, told
-from keff.records import Completion, Item, Note, path_seed, stable_hash
+from keff.records import Completion, Item, Note, frozen, path_seed, stable_hash
 from keff.records import Path as Drawn
 from keff.sampling.manifest import IMPORTED, Config
 from keff.sampling.store import Run
@@ -131,7 +131,7 @@ Target = Literal["jsonl", "parquet"]
 AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transfer:
     """What was moved: questions and paths, and what was left out."""
 
@@ -140,7 +140,7 @@ class Transfer:
     notes: tuple[Note, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Extent:
     questions: int
     paths: int
@@ -149,7 +149,7 @@ class _Extent:
     prompt: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Source:
     log: Log
     info: LogInfo

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.scores import Audit, Noise, PowerLine
 from keff.errors import UsageError
 from keff.files import write_text
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.report.mix_page import WIDE, colour, round_ticks, svg_drawing, svg_line, svg_text
 from keff.report.template import filled
 
@@ -21,7 +20,7 @@ from keff.report.template import filled
 MARGIN, ROW = 30.0, 58.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bar:
     """One row: its name, its interval, and how far chance alone reaches to both sides of 0."""
 
@@ -112,7 +111,7 @@ def _tick(x: float, y: float, text: str) -> Markup:
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sheet:
     """One page: its question, the answer, numbers beside their names, a picture with its legend, tables."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.decision import Decision, Recommendation
@@ -18,13 +17,13 @@ from keff.analysis.results.words import (
     signed_dollars,
     why,
 )
-from keff.records import Interval, number
+from keff.records import Interval, frozen, number
 from keff.stats.votes import Votes
 
 TONES = {"vote": "go", "ask once": "go"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """One number with what it is and what it means."""
 
@@ -33,7 +32,7 @@ class Tile:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Headline:
     """The decision: its tone for colour, the verdict, the sentence, the rule, why, and the numbers.
 

@@ -6,14 +6,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 
 from keff.log import Question
 from keff.reading.open import Record
-from keff.records import stable_hash
+from keff.records import frozen, stable_hash
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import dense_codes
 
@@ -27,7 +26,7 @@ LEAST = 32
 BLOCK = 16_384
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByteLimits:
     """How many bytes vote splits and raw texts of one record may take."""
 

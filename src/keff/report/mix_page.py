@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
 from keff.analysis.mix.search import frontier
 from keff.analysis.results.words import points
-from keff.records import Interval, number
+from keff.records import Interval, frozen, number
 from keff.report.template import filled
 
 # The palette of the other figures, which colour-blind readers can tell apart.
@@ -27,7 +26,7 @@ TICKS = 5
 Place = Callable[[float], float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scales:
     """Where costs (logarithmic) and accuracies stand."""
 

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +24,7 @@ from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
 from keff.reading.open import Record
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.report import advice_series, series, vega
 from keff.report.headline import Headline, alternatives, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
@@ -51,7 +50,7 @@ Specs = Mapping[str, Mapping[str, Any]]
 Draw = Callable[[Specs], Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exhibit:
     """One run as the page shows it: its record, its analysis, and its replay (None: not replayed)."""
 
@@ -201,7 +200,7 @@ def _share(group: Xml.Element) -> None:
                 del child.attrib[name]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunView:
     """One run as the template shows it; ``charts`` name the datasets that it has something to draw in."""
 
@@ -261,7 +260,7 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
     return {name: data for name, data in drawn.items() if data}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumberRow:
     """One line of the table under the saturation chart."""
 
@@ -294,7 +293,7 @@ def _numbers(analysis: Analysis) -> list[NumberRow]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grid:
     """Several runs as models x tasks."""
 

@@ -7,9 +7,10 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
+
+from keff.records import frozen
 
 Format = Literal["latex", "markdown", "csv"]
 Row = Mapping[str, Any]
@@ -69,7 +70,7 @@ _BREAK = r" (?![^$]*\$(?:[^$]*\$[^$]*\$)*[^$]*$)"
 FORMULA = ("=", "+", "-", "@")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """One column: the key in a row, its header, and how a number is written.
 
@@ -100,7 +101,7 @@ class Column:
         return bool(self.style)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """A table: its name (also its LaTeX label), caption, columns and rows.
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from keff.engine import Engine
 from keff.errors import PolicyError
 from keff.policy import Branching, Policy, Sample, Stop, View
-from keff.records import Item
+from keff.records import Item, frozen
 from keff.sampling.orders import Order, Progress
 from keff.sampling.sampler import PREPARED, Session, bounded, launch_view
 from keff.sampling.store import Run
 from keff.task import Task
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BranchSampler:
     """One branch of a policy: the task as it asks it, its engine, how it draws, and the run that keeps it."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Literal, TypedDict
 from keff.errors import StoreError, UsageError
 from keff.files import write_text
 from keff.narrow import fields, number
+from keff.records import frozen
 from keff.sampling import RUN_FILE
 from keff.sampling.grid import Cell, Study
 from keff.sampling.manifest import Manifest
@@ -27,7 +27,7 @@ Stage = Literal["complete", "begun", "missing", "record"]
 MAY_GROW = ("n", "k", "policy")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellState:
     """One cell: how many items and paths it wants and holds, its tokens, and whether it is complete.
 

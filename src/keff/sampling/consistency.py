@@ -6,7 +6,7 @@ import asyncio
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -32,7 +32,7 @@ from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import choices_of, completions, with_answer
 from keff.protocol.values import question_of
-from keff.records import AnswerSpace, Completion, Finding, Message, Result
+from keff.records import AnswerSpace, Completion, Finding, Message, Result, frozen
 from keff.sampling.sampler import SLOW_SPACES
 
 
@@ -45,7 +45,7 @@ class ChatClient(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict(Result):
     """The outcome of a vote.
 
@@ -68,7 +68,7 @@ class Verdict(Result):
         return cls(stop.answer, stop.weight, stop.kind, len(keys), abstentions, stop.reason)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Consensus(Finding):
     """How a vote ended: the verdict, and the paths that were counted, in the order in which they counted.
 
@@ -213,7 +213,7 @@ async def _only_model(client: Any) -> str:
     return names[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PathsOfQuestion:
     """The paths of one question: launched as the policy asks, voting as it counts them."""
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from keff.records import frozen
+
 MILLION = 1_000_000
 
 
@@ -33,7 +35,7 @@ VERIFIER = "verifier"
 FREE = Price(prompt=0, output=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Tokens that were billed: the prompts, the cached part of them, and the output."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from keff.errors import KeffError, UsageError
 from keff.files import toml_of
 from keff.policy import parse_policy
+from keff.records import frozen
 
 # Names are folders: letters, digits and . _ + -, and not dots alone, which would lead out of the runs.
 NAME = r"^\.*[\w+-][\w.+-]*$"
@@ -209,7 +209,7 @@ class Study(_FrozenModel):
             folders[folder] = cell.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """One run of a study: its model, task, arm and seed, and the folder it goes to.
 

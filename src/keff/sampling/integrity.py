@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from keff.records import Note
+from keff.records import Note, frozen
 
 # Tokens from which two equal texts of one item are no accident of a short answer.
 LONG = 8
@@ -13,7 +11,7 @@ LONG = 8
 COLLAPSED = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thresholds:
     """Shares above which something is wrong: identical pairs, truncated and unread paths, failed attempts."""
 
@@ -30,7 +28,7 @@ SPOILED = Thresholds()
 WASTED = Thresholds(truncated=0.25, unread=0.5, failed=0.25)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Integrity:
     """Counts of a run.
 

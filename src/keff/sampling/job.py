@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path as File
 
@@ -13,7 +13,7 @@ from keff.engine import Engine
 from keff.errors import UsageError
 from keff.files import whole
 from keff.policy import calibrated, for_one_model
-from keff.records import Item, Path, Sampling, stable_hash
+from keff.records import Item, Path, Sampling, frozen, stable_hash
 from keff.sampling import EMBEDDINGS, RUN_FILE
 from keff.sampling.manifest import Config, Manifest, sampling_config
 from keff.sampling.orders import Order, Progress, Watch
@@ -28,7 +28,7 @@ from keff.usercode import VERIFIER, settle
 SCORES = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """What to sample into which run folder.
 

@@ -8,7 +8,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +18,7 @@ from ray.exceptions import RayError, RayTaskError
 from keff.engines._ray import Cluster
 from keff.errors import EngineError, KeffError
 from keff.plugins import load
-from keff.records import stable_hash
+from keff.records import frozen, stable_hash
 from keff.sampling import RUN_FILE
 from keff.sampling.job import Job, execute, prompt_of
 from keff.sampling.manifest import Config
@@ -28,7 +28,7 @@ from keff.sampling.selection import Selection, remember
 from keff.sampling.store import Run, Tables
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnPart:
     """A part of a run as its node has drawn it: the rows of its store, under which configuration."""
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from keff.engine import Capabilities
 from keff.policy import Policy
-from keff.records import Sampling
+from keff.records import Sampling, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     """What to draw: K paths per question, cycling through the slots; or as many as the policy asks for.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtri
 
+from keff.records import frozen
 from keff.stats.models.betabinomial import betabinom_logpmf, log_likelihood, majority_curve
 from keff.stats.models.learned import LAW_SD
 from keff.stats.resampling import clustered_variance, group_sums, resampled_totals
@@ -42,7 +42,7 @@ def cross_from_totals(totals: FloatArray, k: int) -> FloatArray:
         return (totals[3] / (totals[4] * k * k) - p * p) / (p * (1 - p))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InfluenceSummary:
     """Counts and first-order facts about c.
 
@@ -164,7 +164,7 @@ NEGLIGIBLE = 1e-9
 _NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fits:
     """Weighted pairs (p, c) that a record leaves plausible; ``p``, ``c`` and ``weight`` are [m]."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, ndtri, stdtrit
 
-from keff.records import Estimate, Interval
+from keff.records import Estimate, Interval, frozen
 from keff.stats.intervals import interval_c
 from keff.stats.resampling import clustered_variance, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -180,7 +180,7 @@ def wilson(value: float, variance: float, units: int) -> tuple[float | None, flo
     return min(max(middle - half, 0.0), value), max(min(middle + half, 1.0), value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Within:
     """The mean variance of one answer to a question, the variance of that estimate, a typical share of it."""
 
@@ -253,7 +253,7 @@ def _law_square(repeats: Repeats, value: float) -> float:
     return a * (a + 1) * b * (b + 1) / (s * (s + 1) * (s + 2) * (s + 3))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Components:
     """Variance of one answer: between clusters (0 without any), between their questions, between repeats."""
 

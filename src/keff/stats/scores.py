@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, stdtr, stdtrit
 
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.repeats import (
     Repeats,
     own_variances,
@@ -203,7 +202,7 @@ DRAWS = 20_000
 SEED = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """The second score minus the first on the shared questions, on the scale 0 to 1.
 

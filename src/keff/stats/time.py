@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.resampling import clustered_se, resampled_totals
 from keff.stats.votes import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Crowding:
     """How long a unit of recorded work takes, by how many paths run at this moment.
 

@@ -6,7 +6,6 @@ import importlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -19,12 +18,12 @@ from keff.answers.parts.base import golds
 from keff.errors import TaskError
 from keff.narrow import fields, is_object
 from keff.plugins import missing_extra
-from keff.records import AnswerSpace, Completion, Item, Message, mended, stable_hash
+from keff.records import AnswerSpace, Completion, Item, Message, frozen, mended, stable_hash
 from keff.task import Located, Row, ScoredText, Task
 from keff.tasks._templates import family, read_templates
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataSet:
     """A data set on the hub.
 

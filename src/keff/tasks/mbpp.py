@@ -9,14 +9,14 @@ import marshal
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from keff import sandbox
 from keff.answers.literal import parse as parsed
 from keff.errors import SandboxError, TaskError
-from keff.records import Completion, Item, stable_hash
+from keff.records import Completion, Item, frozen, stable_hash
 from keff.task import Example, Row, ScoredText
 from keff.tasks import _code_driver
 from keff.tasks._base import Benchmark, DataSet, text
@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _BUILTINS = frozenset(dir(builtins))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodeTest:
     """One assert.
 
@@ -185,7 +185,7 @@ _DRIVER = Path(_code_driver.__file__).read_text("utf-8")
 _LONGEST_KEY = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ran:
     """What a candidate program did: ``key`` of its outputs (None: it could not be run), all tests passed."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keff.errors import PolicyError
+from keff.records import frozen
 
 # The share to keep when no aim is stated.
 RETAIN = 0.99
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aim:
     """What the user wants of a policy; at most one aim.
 

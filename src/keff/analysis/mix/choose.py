@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
@@ -17,7 +17,7 @@ from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import EQUAL, CandidatePlan
 from keff.analysis.mix.shrink import UNSEEN, cheapest_expected, cluster_sums, errors, plans_at_once
 from keff.errors import PolicyError
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.votes import FloatArray, IntArray
 
 # Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V. Of 0,
@@ -41,7 +41,7 @@ GAMBLE = 0.03
 Some = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanTable:
     """Replayed plans side by side: ``accuracy`` and ``cost`` [P, n].
 
@@ -153,7 +153,7 @@ class WorthRule:
         return out[0] * scale, out[1] * scale, out[2] * scale
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MixAim:
     """What the user wants; at most one aim. Without one: no accuracy lost that the pilot can see.
 
@@ -180,7 +180,7 @@ class MixAim:
             raise PolicyError("cost_per_path must not be negative")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanChoice:
     """Places in a table: baseline A ``best``, baseline B ``cheap``, and the plan that is ``taken``."""
 
@@ -247,7 +247,7 @@ METHOD = "paired on the pilot, corrected for the choice by resampling, 90%"
 Chooser = Callable[[PlanTable, IntArray], PlanChoice]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Against:
     """The chosen plan against one baseline, corrected for the choice.
 
@@ -290,7 +290,7 @@ class Against:
         return max(math.ceil(n * (self.t * max(parts)) ** 2) - n, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claims:
     """What may be claimed of the chosen plan: its accuracy, and how it stands against baselines A and B."""
 

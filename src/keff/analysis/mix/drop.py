@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
 from keff.analysis.mix.shrink import UNSEEN, errors
 from keff.reading.join import Aligned
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.branches.weights import weighted_plurality
 from keff.stats.intervals import interval_mean
 from keff.stats.votes import FloatArray, IntArray
@@ -26,7 +25,7 @@ LOOKS = (12, 25, 50)
 GIVEN_UP = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DroppedBranch:
     """A branch that a pilot drew no further after ``questions``, for branch ``by`` is cheaper and as good.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from keff.analysis.mix.drop import DroppedBranch
@@ -12,12 +11,12 @@ from keff.analysis.mix.prices import Unit
 from keff.analysis.results.words import points
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
-from keff.records import TERMINAL, Finding, Interval, Json, Note, Result, number, plain, text_table
+from keff.records import TERMINAL, Finding, Interval, Json, Note, Result, frozen, number, plain, text_table
 
 Verdict = Literal["saves", "probably saves", "does not save", "one branch is enough", "pilot too small"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BranchLine(Result):
     """One branch: accuracy ``p`` and correlation ``c`` of its paths, mean ``tokens`` and ``cost`` of a path.
 
@@ -40,7 +39,7 @@ class BranchLine(Result):
         return told | values | {"p_interval": told["p"], "c_interval": told["c"]}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanLine(Result):
     """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches.
 
@@ -55,7 +54,7 @@ class PlanLine(Result):
     seconds: None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorthLine(Result):
     """The plan that is taken where a right answer is worth at least ``worth``, in the unit of costs."""
 
@@ -67,7 +66,7 @@ class WorthLine(Result):
         return {"from": self.worth, **self.plan.to_dict()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MixAdvice(Result):
     """The recommended plan and what may be claimed of it, all corrected for the choice on the same pilot.
 
@@ -98,7 +97,7 @@ class MixAdvice(Result):
         return told | {name: plan[own] for own, name in shown.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passed:
     """Questions whose first branch is right in ``lo`` to ``hi`` of its paths.
 
@@ -114,7 +113,7 @@ class Passed:
     whole: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Escalation:
     """Of a cascade: the share of votes that ``reach`` each branch, in order, and that by difficulty."""
 
@@ -123,7 +122,7 @@ class Escalation:
     by_difficulty: tuple[Passed, ...]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class MixFindings(Finding):
     """All that was found of a group of branches on ``n`` shared questions.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,14 +10,14 @@ import numpy as np
 from keff.analysis.money import check_counts, complete, path_dollars, prompt_notes
 from keff.errors import UsageError
 from keff.reading.join import Aligned, AlignedBranch
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.sampling.cost import Price, price_of
 from keff.stats.votes import FloatArray
 
 Unit = Literal["dollars", "tokens", "paths"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Costs:
     """The cost of every recorded path [n, K_a] of each branch, in ``unit``."""
 

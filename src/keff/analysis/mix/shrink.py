@@ -9,17 +9,17 @@ The constants were chosen with whole families of records left out (docs/branches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import CandidatePlan
+from keff.records import frozen
 from keff.stats.votes import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Law:
     """What is expected before a pilot is seen; accuracies are shares.
 
@@ -119,7 +119,7 @@ def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
     return spread / (spread + noise)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Prior:
     """Of each plan [P]: its ``gain`` over the best on the pilot, and what is expected before that counts.
 

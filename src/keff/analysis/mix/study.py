@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 
@@ -38,7 +38,7 @@ from keff.analysis.mix.search import (
 )
 from keff.errors import UsageError
 from keff.reading.join import Aligned
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.sampling.cost import Price
 from keff.stats.branches.covariance import between, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
@@ -67,7 +67,7 @@ EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 TOLERANCE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MixSettings:
     """What the user chose.
 

@@ -40,7 +40,7 @@ from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
-from keff.records import Interval, Note
+from keff.records import Interval, Note, frozen
 from keff.stats.time import ALONE, Crowding, quantiles
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
@@ -75,7 +75,7 @@ def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
     return Seconds(*quantiles(times, (0.5, 0.95), clusters))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replaying:
     """How to replay.
 

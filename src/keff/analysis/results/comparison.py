@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os.path import commonprefix
 from pathlib import PurePath
 from typing import Literal
 
-from keff.records import Finding, Interval, Note, Result, number
+from keff.records import Finding, Interval, Note, Result, frozen, number
 from keff.stats.branches.covariance import BlockCorrelation
 from keff.stats.branches.slots import PhiAudit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot(Result):
     """One template slot: the accuracy of its paths, and the share of them without an answer."""
 
@@ -22,7 +21,7 @@ class Slot(Result):
     extraction_failures: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightedVote(Result):
     """One weighting under one rule of voting, cross-fitted, beside equal weights and the best slot.
 
@@ -43,7 +42,7 @@ class WeightedVote(Result):
     temperature: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pruning(Result):
     """Whether fewer slots do as well.
 
@@ -59,7 +58,7 @@ class Pruning(Result):
     candidate: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GlsR(Result):
     """Weights of slots from hidden states, with the ridge that held-out questions prefer (Eq. 11)."""
 
@@ -71,7 +70,7 @@ class GlsR(Result):
     kept_uniform: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeflectionWorth(Result):
     """How many plain paths all recorded ones are worth as these votes: ``plain``, or weighted by what."""
 
@@ -79,7 +78,7 @@ class DeflectionWorth(Result):
     k_eff: Interval
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Combination(Finding):
     """Every way of combining the paths of one record.
 
@@ -143,7 +142,7 @@ def p_text(value: float) -> str:
 Outcome = Literal["better", "worse", "not decided"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArmResult(Result):
     """What one arm is worth.
 
@@ -178,7 +177,7 @@ class ArmResult(Result):
     blocks: BlockCorrelation | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Better(Result):
     """Whether the second score is better than the first: the paired difference on shared questions.
 
@@ -244,7 +243,7 @@ class Better(Result):
         return f"{what}: {self.said(self.difference.value)}{reach}, p {p_text(self.p_adjusted)}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class ScoreComparison(Finding):
     """Scores of two or more models on the questions that each two share; ``better`` is the only pair of two.
 
@@ -270,7 +269,7 @@ class ScoreComparison(Finding):
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Corrected(Result):
     """The comparison by the bias-corrected c.
 
@@ -283,7 +282,7 @@ class Corrected(Result):
     delta_k_eff: Interval
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Comparison(Finding):
     """The second arm against the first on ``shared_items`` questions.
 

@@ -5,14 +5,13 @@ With what things cost and save in dollars and seconds, and what the paths' confi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from keff.records import Finding, Interval, Result, number
+from keff.records import Finding, Interval, Result, frozen, number
 from keff.stats.voting.choose import Recommendation as Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seconds(Result):
     """How long a question takes: the median and the 95th percentile, in seconds."""
 
@@ -20,7 +19,7 @@ class Seconds(Result):
     p95: Interval | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change(Result):
     """A policy minus ``against``, per question: a saving is negative.
 
@@ -34,7 +33,7 @@ class Change(Result):
     dollars: Interval | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step(Result):
     """One step of the recorded curve, from ``paths_from`` to ``paths_to`` paths per question.
 
@@ -49,7 +48,7 @@ class Step(Result):
     dollars_per_right_answer: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurvePoint(Result):
     """A fixed number of paths on the record: accuracy, mean dollars per question, and the time to answer.
 
@@ -62,7 +61,7 @@ class CurvePoint(Result):
     seconds: Seconds | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bill(Result):
     """What the recommended policy costs at the prices given, in dollars.
 
@@ -79,7 +78,7 @@ class Bill(Result):
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReliabilityPoint(Result):
     """The mean chance of being right that was given to ``paths`` paths, and the share of them that is."""
 
@@ -88,7 +87,7 @@ class ReliabilityPoint(Result):
     paths: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConfidenceWorth(Result):
     """What one confidence of the paths tells, and what it is worth.
 
@@ -142,7 +141,7 @@ class ConfidenceWorth(Result):
 VotingVerdict: TypeAlias = Literal["vote", "ask once", "open"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept(Interval):
     """The share of a reference policy's accuracy that a policy keeps: a ratio of posterior means.
 
@@ -156,7 +155,7 @@ class Kept(Interval):
     of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Differences(Result):
     """A policy minus its reference: ``paths``, ``tokens`` and ``dollars`` per question, seconds, accuracy.
 
@@ -179,7 +178,7 @@ class Differences(Result):
     dollars_apart: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimedRule(Result):
     """A rule that keeps what is asked: cost and time to answer as parts of the reference's.
 
@@ -197,7 +196,7 @@ class TimedRule(Result):
     dominated: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Decision(Finding):
     """What to draw from now on, and what it changes against ``reference``, what is drawn today.
 
@@ -261,7 +260,7 @@ class Decision(Finding):
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VotingGain(Result):
     """What the labels say about voting at all, with the ``gain`` of the vote over one path.
 
@@ -277,7 +276,7 @@ class VotingGain(Result):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recommendation(Result):
     """The policy to deploy, and what it is expected to do on questions like the pilot's.
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from keff.analysis.results.decision import ConfidenceWorth, CurvePoint, Decision, Recommendation
 from keff.analysis.results.words import sentences
-from keff.records import Finding, Interval, Note, Result, number
+from keff.records import Finding, Interval, Note, Result, frozen, number
 from keff.stats.voting.choose import k_eff
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitAnswers(Result):
     """A question whose paths marked right hold several keys, with these keys (cut to 200 characters)."""
 
@@ -24,7 +23,7 @@ class SplitAnswers(Result):
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Matching(Result):
     """What the answers of a record say about their reading.
 
@@ -58,7 +57,7 @@ Limits: TypeAlias = tuple[float, float]
 Band: TypeAlias = Mapping[int, Limits]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KStar(Result):
     """The paper's operating point.
 
@@ -73,7 +72,7 @@ class KStar(Result):
     k_max: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bands(Result):
     """Bootstrap bands of the measured curves, at 1..K paths."""
 
@@ -81,7 +80,7 @@ class Bands(Result):
     plurality: Band | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Predicted(Result):
     """Votes predicted at powers of two up to the cap.
 
@@ -95,7 +94,7 @@ class Predicted(Result):
     plurality: Mapping[int, Interval] | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Analysis(Finding):
     """Everything that is found in one record of ``n`` questions with ``k`` paths in ``clusters`` clusters.
 

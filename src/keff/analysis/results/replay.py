@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from keff.analysis.results.decision import Change, Seconds
 from keff.analysis.results.words import count, points, reference_words
-from keff.records import TERMINAL, Finding, Interval, Note, Result, number, text_table
+from keff.records import TERMINAL, Finding, Interval, Note, Result, frozen, number, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
 ASKED = 0.99
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PilotCosts(Result):
     """What fitting a policy costs: pilot questions, their paths and labels, and mean paths with the pilot.
 
@@ -28,7 +27,7 @@ class PilotCosts(Result):
     mean_paths_if_every_question_were_piloted: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplayRow(Result):
     """One policy: what it keeps and costs, in means over questions and orders of drawing.
 
@@ -69,7 +68,7 @@ class ReplayRow(Result):
         return self.mean_paths if self.mean_tokens is None else self.mean_tokens
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Replay(Finding):
     """Policies compared on ``n`` questions with ``k`` recorded paths, against plurality at ``cap``.
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from keff.records import Finding, Interval, Note, Result, number
+from keff.records import Finding, Interval, Note, Result, frozen, number
 
 # Rows in a table for people; JSON and the page have all of them.
 SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suspect(Result):
     """A question whose gold answer is worth a look: its branches agree on another one.
 
@@ -30,7 +29,7 @@ class Suspect(Result):
     equal_under: str | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Audit(Finding):
     """Gold answers of ``n`` questions that are worth a look, by ``posterior``.
 
@@ -74,7 +73,7 @@ class Audit(Finding):
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VarianceSplit(Result):
     """Variance of one answer: between clusters (None without any), between their questions, and repeats."""
 
@@ -83,7 +82,7 @@ class VarianceSplit(Result):
     clusters: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PowerLine(Result):
     """The smallest difference of two models that ``questions`` x ``repeats`` find with 80% power at 5%.
 
@@ -96,7 +95,7 @@ class PowerLine(Result):
     these_questions: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EqualCost(Result):
     """The standard error of a score of ``questions`` x ``repeats`` answers, for questions like these."""
 
@@ -105,7 +104,7 @@ class EqualCost(Result):
     standard_error: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Noise(Finding):
     """How far to trust the score of ``n`` questions with ``k`` repeats each (at least), on its own ``scale``.
 

@@ -10,11 +10,11 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, cast, runtime_checkable
 
 from keff.errors import PluginError
+from keff.records import frozen
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 TAIL = 20_000
@@ -23,7 +23,7 @@ TAIL = 20_000
 MOST_ROUNDS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extracted:
     """A final answer as the text wrote it, and the name of the rule that found it.
 
@@ -110,7 +110,7 @@ class SmallSpace(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completed(ByKey):
     """A small space with what it lacks: truncated text is not read, and equal keys are equal answers."""
 
@@ -220,7 +220,7 @@ def words(value: str | Sequence[str]) -> tuple[str, ...]:
 MARK = "```"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fence:
     """One block: the language that its mark names (lower case), its content, where it begins and ends."""
 

@@ -22,6 +22,7 @@ from keff.answers.parts import json_text
 from keff.answers.parts.base import Explains, Space, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, MISSING, Number, find, look_up, steps
 from keff.errors import TaskError
+from keff.records import frozen
 
 # So many answers are drawn before a vote is settled: of fewer, those that agree may not be there yet.
 FIRST = 4
@@ -49,7 +50,7 @@ class _Unusable(ValueError):
     """Why a schema says nothing about fields."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VotingFields:
     """The members of a JSON answer that vote.
 
@@ -298,7 +299,7 @@ ABSTAINED = "no answer"
 REMEMBERED, LONGEST_REMEMBERED = 2**16, 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Read:
     """What one text says.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DecimalException
 from functools import lru_cache
 from typing import Final, NoReturn, cast
@@ -17,6 +16,7 @@ from typing import Final, NoReturn, cast
 from keff.answers.parts.base import MARK, NotRead, depths, fences, nesting
 from keff.errors import TaskError
 from keff.narrow import fields, is_array, is_object
+from keff.records import frozen
 
 # Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 100
@@ -255,7 +255,7 @@ _CITATION = re.compile(r"\[\s*\d{1,4}(?:\s*,\s*\d{1,4})*\s*\]")
 _LANGUAGES = ("", "json", "jsonc", "json5")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JsonSpan:
     """JSON that stands in a text; ``broken`` when it looks like JSON and is not."""
 

@@ -14,13 +14,13 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
 from latex2sympy2_extended import latex2sympy
 
 from keff.answers.parts.notation import normalise
+from keff.records import frozen
 
 try:
     import resource
@@ -45,7 +45,7 @@ _EAGER = re.compile(r"binom|choose|gcd|lcm|matrix")
 _LARGE = re.compile(r"\^\s*\{?\s*-?\d{3}|\^\s*\{[^{}]*[\^!]|\d\s*\)*\s*!|\d{5}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizeBound:
     """Upper bounds of an expression once it is expanded: bits of its numbers, degree, terms."""
 

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from keff.errors import UsageError
 from keff.files import toml_of
 from keff.gateway.http.errors import Problem
 from keff.protocol.server import checked_key
+from keff.records import frozen
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # The hash of no key at all: with it every caller would be this client.
@@ -60,7 +61,7 @@ _SETTLE = """INSERT INTO spend VALUES (:day, :key, 1, :paths, :dollars, 0, 0) ON
   held_paths = max(0, held_paths - :held_paths), held_dollars = max(0, held_dollars - :held_dollars)"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Account:
     """A named client: the SHA-256 of its key, and its limits per day (UTC); None for none."""
 
@@ -75,7 +76,7 @@ class Account:
         return self.paths is not None or self.dollars is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Balance:
     """What one account spent on one day, and what its requests in flight have reserved."""
 
@@ -86,7 +87,7 @@ class Balance:
     held_dollars: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reservation:
     """Paths and dollars that a request may draw at the most, held on its account since that day."""
 

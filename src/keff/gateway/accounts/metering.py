@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from keff.narrow import entries, fields, is_array, items
 from keff.protocol.reply import Counts
 from keff.protocol.responses import chat_usage
 from keff.protocol.values import Events, Object, count, data_of, decoded
+from keff.records import frozen
 from keff.sampling.cost import VERIFIER, Price, Usage, price_of
 
 # Tokens of an answer at the most whose request states no length, while too few answers tell what is usual:
@@ -66,7 +66,7 @@ class PriceList:
         return 0.0 if price is None else charge(Usage(), price, paths, seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceiling:
     """The most dollars of one path, and of its prompt alone."""
 
@@ -77,7 +77,7 @@ class Ceiling:
 FREE = Ceiling()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """The most tokens of one path: of its prompt (a token has at least one byte), and of its answer."""
 

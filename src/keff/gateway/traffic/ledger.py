@@ -26,6 +26,7 @@ from keff.gateway.traffic.savings import Spent
 from keff.gateway.traffic.traffic import Learner, Traffic
 from keff.plan import Plan, Profile
 from keff.policy import Policy, gave_up
+from keff.records import frozen
 
 
 class VoteLog:
@@ -63,7 +64,7 @@ def redacted(keys: Sequence[str | None]) -> list[str | None]:
 log = logging.getLogger("keff.gateway")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Voted:
     """One request that was answered by a vote: its votes in launch order, and how it ended.
 
@@ -79,7 +80,7 @@ class Voted:
     at: float = field(default_factory=time.time)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answered:
     """Why a reply's vote stopped, how long it took and what it cost."""
 
@@ -88,7 +89,7 @@ class Answered:
     at: float = field(default_factory=time.time)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnOn:
     """All votes of a regular request that was drawn on after its reply."""
 

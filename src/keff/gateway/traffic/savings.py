@@ -14,7 +14,7 @@ from keff.plan import Plan
 from keff.policy import Policy, parse_policy, policy_now
 from keff.policy.spec import PolicySpec
 from keff.protocol.values import Object
-from keff.records import Interval
+from keff.records import Interval, frozen
 
 Z = 1.96
 
@@ -62,7 +62,7 @@ def share(hits: int, n: int) -> Interval:
 Keys: TypeAlias = Sequence[str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Baseline:
     """What is deployed today: a policy, and how many paths it draws where that is always the same."""
 

@@ -13,6 +13,7 @@ from keff.protocol.reply import Assembler, choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.server import Refusal
 from keff.protocol.values import DONE, Events, Object, data_of, decoded
+from keff.records import frozen
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
 Headers = Mapping[str, str]
@@ -40,7 +41,7 @@ class Address:
         return (self.url, *self.more)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClientHeaders:
     """What a client sent that the upstream gets too.
 
@@ -132,7 +133,7 @@ def _response(body: Object) -> tuple[list[Object], Object]:
 CHAT, RESPONSES = Api("/chat/completions", _chat), Api("/responses", _response)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """One upstream response: the choices, in order of their indices, the whole body, and its rate limits."""
 

@@ -21,7 +21,7 @@ from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
 from keff.protocol.server import Sharing
-from keff.records import Json
+from keff.records import Json, frozen
 from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
@@ -83,7 +83,7 @@ def same_model(asked: str, answered: str) -> bool:
     return a == b or b.startswith((f"{a}-20", f"{a}:", f"{a}@"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """What the operator says of all branches.
 

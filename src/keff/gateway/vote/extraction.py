@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -42,6 +42,7 @@ from keff.narrow import fields, items
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import question_of, text_of
+from keff.records import frozen
 from keff.usercode import without_code
 
 # Spaces that run programs, or a function of the operator's.
@@ -59,7 +60,7 @@ class PathReading(NamedTuple):
     answer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """Reads the answers of paths.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from keff.gateway.traffic.metrics import Metrics
@@ -12,6 +11,7 @@ from keff.narrow import fields
 from keff.policy import Policy, Stop, confidence_of, tally
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.values import Object
+from keff.records import frozen
 from keff.sampling.verifier import Verifier
 
 Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
     branch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How a vote ended.
 

@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import cast
 
@@ -23,6 +23,7 @@ from keff.policy import Branching, Policy, PolicyWarning, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.protocol.server import effort_thinking, template_thinking
 from keff.protocol.values import Object
+from keff.records import frozen
 from keff.sampling.manifest import Config
 from keff.stats.voting.calibration import Calibration
 
@@ -47,7 +48,7 @@ OURS = frozenset({"messages", "n", "seed", "stream", "stream_options", "keff"})
 ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanTerms:
     """What a plan says of the requests that it was measured on.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, islice
 from pathlib import Path
 from threading import local
@@ -19,6 +19,7 @@ from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, To
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Layout
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
+from keff.records import frozen
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -44,7 +45,7 @@ _NUMBER_KINDS = frozenset({float, int, bool, type(None)})
 _WHOLE_KINDS = frozenset({int, bool})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bulk:
     """The columns of a record of n questions; all that is per path stands in one row, question by question.
 

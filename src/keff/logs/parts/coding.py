@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.logs.parts.values import gold_of, optional_text
+from keff.records import frozen
 
 Codes = NDArray[np.int32]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -25,7 +25,7 @@ class NotPlainError(Exception):
     """A row that only the reading row by row understands, or refuses with its line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Coded:
     """Texts by number: ``codes`` index ``names``, -1 for none."""
 

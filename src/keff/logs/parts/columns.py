@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from keff.errors import LogError
-from keff.records import Note
+from keff.records import Note, frozen
 
 # Word of keff -> names of columns that mean it, the surest first; the word itself always does.
 OBVIOUS: Mapping[str, tuple[str, ...]] = {
@@ -122,7 +121,7 @@ class Columned:
         self.columns = parse_columns(columns) if isinstance(columns, str) else columns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """Where each word stands in a table.
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -25,6 +25,7 @@ from keff.logs.parquet import address, matching
 from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
+from keff.records import frozen
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
@@ -32,7 +33,7 @@ COLUMN_BATCH = 16_384
 LONG = frozenset({"all_texts", "all_truncated", "question"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ParquetFile:
     """One of the files of a record, as last changed, by its name on a disk or in an object store."""
 

@@ -6,14 +6,13 @@ import json
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path as File
 
 import numpy as np
 import numpy.typing as npt
 
 from keff.errors import StoreError
-from keff.records import Item
+from keff.records import Item, frozen
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Manifest
 from keff.sampling.store._database import ANSWER, JUDGED, clear_errors
@@ -23,7 +22,7 @@ from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 Wanted = Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OwedPaths:
     """Paths ``start`` to ``start + count - 1`` of one item and slot that are still to be drawn.
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from typing import cast
 
 import jiter
 
-from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path
+from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path, frozen
 from keff.task import ScoredText
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scored:
     """One kept path with its score (None: not scored under any version yet)."""
 

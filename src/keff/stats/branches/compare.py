@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.records import Estimate, Note
+from keff.records import Estimate, Note, frozen
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.choose import k_eff
@@ -38,7 +38,7 @@ C_OF: dict[Estimator, Callable[[Votes], float]] = {
 METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArmPlan:
     """How two arms are compared.
 
@@ -54,7 +54,7 @@ class ArmPlan:
     level: float = 0.95
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArmDraws:
     """Bootstrap draws of c in both arms, each [B]; NaN where a draw is degenerate."""
 
@@ -68,7 +68,7 @@ class ArmDraws:
             return (self.second - self.first) / np.abs(self.first)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArmComparison:
     """The second arm against the first: accuracies, correlations, and changes with intervals.
 

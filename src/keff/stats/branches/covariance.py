@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.resampling import group_sums, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -23,7 +22,7 @@ JACKKNIFE = "cluster jackknife on atanh"
 RANGE = "range by the margins, no interval"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Between:
     """Correctness of A branches on the same questions.
 
@@ -109,7 +108,7 @@ def correlation_intervals(
     return [[interval(a, b) for b in range(len(k))] for a in range(len(k))]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockCorrelation:
     """Two levels of correlation of correctness: paths of one template, and paths of different templates.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
+from keff.records import frozen
 from keff.stats.branches.covariance import Between
 from keff.stats.votes import FloatArray, IntArray
 
@@ -19,7 +18,7 @@ BEAM = 16
 LEAST_NOISE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Margin:
     """The law of the margin of a vote on correctness, by branch.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keff.records import frozen
 from keff.stats.votes import FloatArray
 
 # None, then decades: chosen by cross-validation, so finer steps would fit noise.
 RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RidgeChoice:
     """The ridge of GLS-R that did best on held-out problems.
 

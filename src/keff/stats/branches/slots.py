@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
+from keff.records import frozen
 from keff.stats.models.betabinomial import majority_binomial
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.correlation import correlation_matrix
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhiAudit:
     """How near slot pairs come to the largest correlation that their accuracies allow.
 

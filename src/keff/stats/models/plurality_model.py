@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import stdtrit
 
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.learned import LINE_SD, MODEL_SD
 from keff.stats.votes import FloatArray, Votes
@@ -52,7 +51,7 @@ FIRST_OF_LINE = 3
 LINE_RULES = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PluralityForecast:
     """The plurality accuracy at ``k`` paths, and its ``gain`` over the K0 paths of the pilot.
 

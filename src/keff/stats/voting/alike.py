@@ -9,14 +9,13 @@ computed once per pattern.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.records import Note
+from keff.records import Note, frozen
 from keff.stats.resampling import MANY_ROWS
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -84,7 +83,7 @@ FEW_ITEMS = 16
 BLOCK_CELLS = 2**19
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alike:
     """The u patterns of n items: an item of each [u], their ``counts`` [u], and that of every item [n]."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keff.records import frozen
 from keff.stats.votes import FloatArray
 
 # Weights are whole multiples of 1/1024, so that sums are exact in single precision: equal sums tie, in
@@ -17,7 +16,7 @@ GRAIN = 1024
 LIGHTEST = 1 / 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibration:
     """P(right) and the weight of a vote by confidence, linear between knots and constant beyond them.
 

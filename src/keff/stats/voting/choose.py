@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keff.records import Estimate, Interval
+from keff.records import Estimate, Interval, frozen
 from keff.stats.intervals import bootstrap_means
 from keff.stats.votes import FloatArray, Votes, as_hist
 
@@ -178,7 +177,7 @@ def k_eff_deflection(votes: Votes, weights: FloatArray, seed: int = 0) -> Interv
 MOST = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PilotDesign:
     """The number of paths per question that measures c best, at a fixed number of paths in all.
 

@@ -5,12 +5,10 @@ Paths of unequal accuracy are several things, not one: columns are tested for ex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import chdtrc
 
-from keff.records import Estimate, Note
+from keff.records import Estimate, Note, frozen
 from keff.stats.resampling import NORMAL_ROWS, group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.correlation import agreement
@@ -66,7 +64,7 @@ CHUNK_CELLS = 200_000
 LARGE = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnTest:
     """Cochran's Q of columns, and its p-value."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
-from keff.records import Estimate, Note
+from keff.records import Estimate, Note, frozen
 from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each, pooled_counts
@@ -209,7 +208,7 @@ LEAST_QUESTIONS = 20
 MEETS = 0.8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Meeting:
     """What pairs of right paths say: r with its interval, and a smoothed r (``centre``) with its error.
 

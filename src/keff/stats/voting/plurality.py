@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 import numpy as np
 
+from keff.records import frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each
 
@@ -327,7 +327,7 @@ def plurality_share(votes: Votes) -> FloatArray:
     return mean_of_items(_leader_shares(votes), votes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Keys:
     """Answers of each item: ``size`` [n, r] votes, largest first, padded with 0; ``right`` [n, r] in 0..1."""
 
