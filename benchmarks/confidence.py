@@ -23,7 +23,7 @@ from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.chain import chain
 from keff.analysis.decision.confidences import rated_paths
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.outcomes import expectations, rated, run
+from keff.analysis.walks import expectations, rated, run
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.reading.open import open_record
 from keff.stats.votes import FloatArray, IntArray, Votes

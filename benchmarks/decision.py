@@ -26,7 +26,7 @@ from keff.analysis.decision.choose import choose, stated_gain
 from keff.analysis.decision.outcomes import RuleOutcomes, replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
-from keff.analysis.replay.outcomes import expectations, run
+from keff.analysis.walks import expectations, run
 from keff.policy import parse_policy
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.draws import permuted

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keff.analysis.replay.outcomes import Walks, run
+from keff.analysis.walks import Walks, run
 from keff.policy import parse_policy
 from keff.reading.open import Opening, open_record
 from keff.stats.votes import FloatArray, Votes

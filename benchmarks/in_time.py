@@ -31,7 +31,7 @@ from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.choose import Choice, choose, fast_enough
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.prior import FlipPrice
-from keff.analysis.replay.outcomes import expectations, run
+from keff.analysis.walks import expectations, run
 from keff.policy import Policy, parse_policy
 from keff.reading.open import Opening, open_record
 from keff.records import Interval

@@ -21,11 +21,11 @@ from pydantic import TypeAdapter
 from keff import files
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.replay.outcomes import expectations, rated, run
 from keff.analysis.results.decision import Decision, VotingVerdict
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import points
 from keff.analysis.terms import Terms
+from keff.analysis.walks import expectations, rated, run
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.policy.spec import PolicySpec

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import drawn
 from how_many import examples
 from keff import plugins
-from keff.analysis.replay.outcomes import drive, run
+from keff.analysis.walks import drive, run
 from keff.errors import PolicyError
 from keff.policy import ConfidenceVote, Fittable, Policy, Sample, Stop, Vectorised, View, parse_policy, tally
 from keff.stats.voting.calibration import Calibration

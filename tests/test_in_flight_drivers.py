@@ -18,7 +18,7 @@ import keff
 from how_many import examples
 from jumping import on_a_clock
 from keff.analysis.decision.outcomes import timed
-from keff.analysis.replay.outcomes import run
+from keff.analysis.walks import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
 from keff.gateway.deployment import POLICY

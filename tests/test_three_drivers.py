@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff import plugins
-from keff.analysis.replay.outcomes import drive, run
+from keff.analysis.walks import drive, run
 from keff.answers import space
 from keff.errors import EngineError
 from keff.gateway.upstream.answer import Answer, UpstreamError

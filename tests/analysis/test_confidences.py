@@ -18,7 +18,7 @@ from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Tariff, rates
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.outcomes import expectations, run
+from keff.analysis.walks import expectations, run
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.policy import confidence_of, parse_policy

@@ -12,9 +12,9 @@ from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.timing import SHARES, SURE_OF_TIME, Timing
 from keff.analysis.money import Tariff, complete, rates
-from keff.analysis.replay.outcomes import run
 from keff.analysis.results.words import first_sentence, sentences
 from keff.analysis.terms import Accounts, Terms
+from keff.analysis.walks import run
 from keff.analysis.wanted import settings_of
 from keff.errors import PolicyError, UsageError
 from keff.policy import in_flight_of, parse_policy

@@ -11,8 +11,8 @@ import pytest
 from keff.analysis.replay import RecordedPaths, Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
 from keff.analysis.replay.drawn import PathTokens
-from keff.analysis.replay.outcomes import changed, drive, expectations, run
 from keff.analysis.results.replay import ReplayRow
+from keff.analysis.walks import changed, drive, expectations, run
 from keff.policy import Stop, parse_policy, tally
 from keff.records import Interval
 from keff.stats.intervals import interval_mean

@@ -9,7 +9,7 @@ import pytest
 
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.replay.compare import Fixed, Pilot, Refitter, Rows
-from keff.analysis.replay.outcomes import PolicyOutcome
+from keff.analysis.walks import PolicyOutcome
 from keff.errors import PolicyError
 from keff.policies import fixed
 from keff.policy import Need, Policy, Sample, Stop, View, parse_policy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.outcomes import run
+from keff.analysis.walks import run
 from keff.errors import PolicyError
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.stats.votes import Votes

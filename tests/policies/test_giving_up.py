@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from keff.analysis.replay.outcomes import run
+from keff.analysis.walks import run
 from keff.errors import PolicyError
 from keff.policy import gave_up, parse_policy
 from keff.stats.votes import Votes

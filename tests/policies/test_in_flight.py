@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import drawn
 from how_many import examples
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.outcomes import expectations, run
+from keff.analysis.walks import expectations, run
 from keff.errors import PolicyError
 from keff.policy import Policy, RunningVote, Stop, View, parse_policy, tally
 from keff.policy.spec import PolicySpec

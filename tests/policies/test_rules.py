@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import drawn
 from how_many import examples
-from keff.analysis.replay.outcomes import drive, run
+from keff.analysis.walks import drive, run
 from keff.errors import PolicyError
 from keff.policies._table import lookahead
 from keff.policies.pilot_budget import fit_prior, top_two_lead

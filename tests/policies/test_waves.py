@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import drawn
 from how_many import examples
-from keff.analysis.replay.outcomes import drive, run
+from keff.analysis.walks import drive, run
 from keff.policy import Policy, Sample, Stop, View, parse_policy, tally
 from keff.policy.drawing import in_waves
 from keff.stats.voting.draws import Draws

@@ -13,7 +13,7 @@ import openai
 import pytest
 
 import keff
-from keff.analysis.replay.outcomes import drive
+from keff.analysis.walks import drive
 from keff.errors import EngineError, KeffError, PolicyError, UsageError
 from keff.policy import Stop, parse_policy
 from keff.stats.voting.calibration import Calibration

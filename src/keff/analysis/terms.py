@@ -12,7 +12,6 @@ from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
 from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, doublings, mean_of, pays_back, rates
-from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.decision import (
     Change,
     CurvePoint,
@@ -39,6 +38,8 @@ def seconds_of(votes: Votes, spec: str) -> Seconds | None:
     """
     if votes.seconds is None or votes.answers is None:
         return None
+    from keff.analysis.replay import Replaying, replay
+
     votes, cap = timed(votes), parse_policy(spec).cap
     longer = cap > votes.k
     drawn = redrawn(votes, 2 * cap) if longer else votes

@@ -149,9 +149,9 @@ def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -
         raise NotPlainError
     from keff.reading.parts import ballot_of_parts
 
-    parts = chain((second,), rest)
+    rest = chain((second,), rest)
     del second  # parts are let go once they are counted
-    return ballot_of_parts(first, parts, how)
+    return ballot_of_parts(first, rest, how)
 
 
 def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int | None) -> Ballot:

@@ -27,8 +27,8 @@ from keff.analysis.decision.predicted import predicted
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
-from keff.analysis.replay.outcomes import reference_of
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
+from keff.analysis.walks import reference_of
 from keff.policy import Policy
 from keff.records import Interval
 from keff.stats.votes import Votes

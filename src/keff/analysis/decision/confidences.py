@@ -9,8 +9,8 @@ import numpy as np
 
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.money import Rates
-from keff.analysis.replay.outcomes import chances_of
 from keff.analysis.results.decision import ConfidenceWorth, ReliabilityPoint
+from keff.analysis.walks import chances_of
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.policy.spec import MAX_CAP
 from keff.records import Interval

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
-from keff.analysis.replay.outcomes import PolicyOutcome, Walks, changed, expectations, rated, run
+from keff.analysis.walks import PolicyOutcome, Walks, changed, expectations, rated, run
 from keff.policy import Policy, calibrated
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes

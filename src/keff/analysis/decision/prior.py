@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from keff.analysis.replay.outcomes import changed, run
+from keff.analysis.walks import changed, run
 from keff.policy import Policy, in_flight_of
 from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray

@@ -23,7 +23,9 @@ from keff.analysis.replay.compare import (
     with_frontier,
 )
 from keff.analysis.replay.drawn import DrawnOrders, PathTokens, drawn_orders
-from keff.analysis.replay.outcomes import (
+from keff.analysis.results.decision import Change, Seconds
+from keff.analysis.results.replay import Replay, ReplayRow
+from keff.analysis.walks import (
     PolicyOutcome,
     Walks,
     answers_of,
@@ -35,8 +37,6 @@ from keff.analysis.replay.outcomes import (
     run,
     with_cap,
 )
-from keff.analysis.results.decision import Change, Seconds
-from keff.analysis.results.replay import Replay, ReplayRow
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.replay.outcomes import PolicyOutcome
 from keff.analysis.results.replay import PilotCosts, ReplayRow
+from keff.analysis.walks import PolicyOutcome
 from keff.policy import Fittable, Policy
 from keff.records import Interval
 from keff.stats.intervals import interval_mean
