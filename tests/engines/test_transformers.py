@@ -129,8 +129,8 @@ def test_several_questions_in_one_batch_are_drawn_as_each_alone(folder: Path, ru
     async def draws() -> tuple[list[list[Completion]], list[list[Completion]]]:
         await opened.start()
         alone = [await opened.generate(prompt, SAMPLING, 3) for prompt in prompts]
-        inner = opened._draw
-        opened._draw = lambda taken, read: batches.append(len(taken)) or inner(taken, read)  # type: ignore
+        inner = opened.draw
+        opened.draw = lambda batch: batches.append(len(batch)) or inner(batch)  # type: ignore
         together = await asyncio.gather(*(opened.generate(prompt, SAMPLING, 3) for prompt in prompts))
         return alone, together
 

@@ -73,7 +73,7 @@ def ask(made: Any, *requests: tuple[str, Sampling, int]) -> list[Any]:
         try:
             return list(await asyncio.gather(*tasks, return_exceptions=True))
         finally:
-            made.seen = made._llm
+            made.seen = made._model
             await made.close()
 
     return asyncio.run(work())

@@ -1,24 +1,27 @@
-"""What engines with a model in this process share: its file, the size of its context, requests that wait."""
+"""What engines with a model in this process share: its file, the size of its context, batches of requests."""
 
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib.util
 import json
 import os
 import threading
 import urllib.request
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
 from heapq import nlargest
 from pathlib import Path
+from typing import Any
 
-from keff.errors import PluginError, UsageError
+from keff.errors import EngineError, PluginError, UsageError
 from keff.narrow import entries, fields, items
 from keff.records import Completion, Message, Sampling, frozen
 
@@ -135,7 +138,7 @@ def sha256(file: Path) -> str:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """One request that waits for its batch: its prompt in tokens once read, and where its paths go."""
+    """One request that waits for its batch, and where its paths go."""
 
     messages: list[Message]
     sampling: Sampling
@@ -143,21 +146,78 @@ class Waiting:
     stop: threading.Event = field(default_factory=threading.Event)
     result: Future[list[Completion]] = field(default_factory=Future[list[Completion]])
 
-    def alike(self, other: Waiting) -> bool:
-        """Return whether both can stand in one batch: they differ in prompts and seeds only."""
-        return replace(self.sampling, seed=0, thinking=None) == replace(other.sampling, seed=0, thinking=None)
 
+class BatchEngine(ABC):
+    """Base class of engines that draw the requests that wait as batches of at most ``most`` paths.
 
-class Queue:
-    """Waiting requests in the order of their coming. ``most``: paths that one batch may hold."""
+    All work on the model is done in one thread. A subclass has the attributes of an ``Engine``, and says how
+    the model is loaded, freed and asked.
+    """
+
+    name: str
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: deque[Waiting] = deque()
+        self._model: Any = None
+        self._closing = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
-    def add(self, waiting: Waiting) -> None:
-        """Let a request wait."""
+    @abstractmethod
+    def load(self) -> Any:
+        """Return the loaded model; raises EngineError when that does not work."""
+
+    @abstractmethod
+    def shared(self, sampling: Sampling) -> object:
+        """Return what all requests of a batch must have in common."""
+
+    @abstractmethod
+    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
+        """Return the paths of each request; may raise anything."""
+
+    def failure(self, error: Exception) -> Exception:
+        """Return the error of a request that cannot be drawn alone either."""
+        return error
+
+    def free(self) -> None:
+        """Give back what the model holds."""
+        self._model = None
+
+    async def start(self) -> None:
+        """Load the model; raises EngineError when it cannot be loaded."""
+        if self._model is None:
+            self._model = await asyncio.get_running_loop().run_in_executor(self._thread, self.load)
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths, in one batch with other requests that wait; see ``Engine.generate``."""
+        if self._model is None:
+            raise EngineError(f"engine {self.name}: start() comes before generate()", transient=False)
+        waiting = Waiting(list(messages), sampling, n)
         self._waiting.append(waiting)
+        # Not at once: requests made in this turn of the event loop get into one batch.
+        asyncio.get_running_loop().call_soon(self._submit)
+        try:
+            return await asyncio.wrap_future(waiting.result)
+        finally:
+            waiting.stop.set()
+
+    def _submit(self) -> None:
+        try:
+            self._thread.submit(self._next_batch)
+        except RuntimeError:  # closed meanwhile
+            self._drop()
+
+    def _drop(self) -> None:
+        while self._waiting:
+            self._waiting.popleft().result.cancel()
+
+    def _next_batch(self) -> None:
+        batch = [waiting for waiting in self.take() if waiting.result.set_running_or_notify_cancel()]
+        for waiting, outcome in zip(batch, self._outcomes(batch), strict=True):
+            if isinstance(outcome, Exception):
+                waiting.result.set_exception(outcome)
+            else:
+                waiting.result.set_result(outcome)
 
     def take(self) -> list[Waiting]:
         """Take the requests of the next batch: the first, and what may join it; cancelled ones go."""
@@ -167,10 +227,31 @@ class Queue:
             waiting = self._waiting.popleft()
             if waiting.stop.is_set():
                 waiting.result.cancel()
-            elif not taken or (rows + waiting.n <= self._most and taken[0].alike(waiting)):
+            elif not taken or (
+                rows + waiting.n <= self._most
+                and self.shared(taken[0].sampling) == self.shared(waiting.sampling)
+            ):
                 taken.append(waiting)
                 rows += waiting.n
             else:
                 left.append(waiting)
         self._waiting.extendleft(reversed(left))
         return taken
+
+    def _outcomes(self, batch: list[Waiting]) -> Sequence[list[Completion] | Exception]:
+        """Draw a batch; one that fails by halves, so that a bad prompt spoils no other."""
+        try:
+            return self.draw(batch) if batch else []
+        except Exception as error:  # whatever a library raises must reach who asked
+            if len(batch) == 1:
+                return [self.failure(error)]
+            middle = len(batch) // 2
+            return [*self._outcomes(batch[:middle]), *self._outcomes(batch[middle:])]
+
+    async def close(self) -> None:
+        """Stop what runs where that is possible, and free the model."""
+        self._closing.set()
+        self._drop()
+        if self._model is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.free)
+        await asyncio.to_thread(self._thread.shutdown)

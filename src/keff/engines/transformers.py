@@ -18,11 +18,10 @@ from __future__ import annotations
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportAttributeAccessIssue=false, reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false
 # pyright: reportPrivateImportUsage=false, reportArgumentType=false, reportIncompatibleMethodOverride=false
-import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +39,7 @@ from transformers import (
 from transformers.utils import logging
 
 from keff.engine import Capabilities
-from keff.engines._local import Queue, Waiting, locate
+from keff.engines._local import BatchEngine, Waiting, locate
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import summarize
 from keff.records import Completion, Message, Sampling, frozen
@@ -125,11 +124,10 @@ class HfModel:
         self._settings, self._model = settings, model.to(settings.device).eval()
 
     @torch.inference_mode()
-    def draw(
-        self, taken: list[Waiting], prompts: list[torch.Tensor], closing: threading.Event
-    ) -> list[list[Completion]]:
+    def draw(self, taken: list[Waiting], closing: threading.Event) -> list[list[Completion]]:
         """Draw all rows of a batch; prompts are padded on the left, so that paths begin at one place."""
         begun = time.perf_counter()
+        prompts = [self.prompt(waiting.messages, waiting.sampling) for waiting in taken]
         width = max(len(prompt) for prompt in prompts)
         rows = [
             (waiting, prompt)
@@ -270,7 +268,7 @@ def _dtype(device: str) -> str:
     return "float32" if device == "cpu" else "bfloat16"
 
 
-class Transformers:
+class Transformers(BatchEngine):
     """See the module."""
 
     name = "transformers"
@@ -278,19 +276,14 @@ class Transformers:
     needs_gpu = True
 
     def __init__(self, settings: TransformersSettings, max_n: int, batch: int) -> None:
+        super().__init__(batch)
         most = min(max_n, batch)
         self.capabilities = Capabilities(most, -(-batch // most), by_paths=True)
         self._settings = settings
-        self._queue = Queue(batch)
-        self._model: HfModel | None = None
-        self._closing = threading.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="transformers")
 
-    async def start(self) -> None:
-        """Load tokenizer and weights; raises EngineError when they cannot be loaded."""
-        if self._model is None:
-            loop = asyncio.get_running_loop()
-            self._model = await loop.run_in_executor(self._thread, HfModel, self._settings)
+    def load(self) -> HfModel:
+        """Return tokenizer and weights; raises EngineError when they cannot be loaded."""
+        return HfModel(self._settings)
 
     def identity(self) -> dict[str, object]:
         """Return the model, the number format, and which hidden state is kept."""
@@ -302,53 +295,10 @@ class Transformers:
         )
         return {"engine": self.name, "model": model, "dtype": settings.dtype, **kept}
 
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths, in one batch with other requests that wait; see ``Engine.generate``."""
-        if self._model is None:
-            raise EngineError("engine transformers: start() comes before generate()", transient=False)
-        waiting = Waiting(list(messages), sampling, n)
-        self._queue.add(waiting)
-        # Not at once: requests made in this turn of the event loop get into one batch.
-        asyncio.get_running_loop().call_soon(self._submit)
-        try:
-            return await asyncio.wrap_future(waiting.result)
-        finally:
-            waiting.stop.set()
+    def shared(self, sampling: Sampling) -> object:
+        """Return all but the seed and what shapes the prompt alone."""
+        return replace(sampling, seed=0, thinking=None)
 
-    def _submit(self) -> None:
-        try:
-            self._thread.submit(self._next_batch)
-        except RuntimeError:  # closed meanwhile
-            for waiting in self._queue.take():
-                waiting.result.cancel()
-
-    def _next_batch(self) -> None:
-        """Draw what waits; one request that cannot be drawn fails alone."""
-        assert self._model is not None
-        taken = [waiting for waiting in self._queue.take() if waiting.result.set_running_or_notify_cancel()]
-        prompts: list[torch.Tensor] = []
-        ready: list[Waiting] = []
-        for waiting in taken:
-            try:
-                prompts.append(self._model.prompt(waiting.messages, waiting.sampling))
-                ready.append(waiting)
-            except Exception as error:
-                waiting.result.set_exception(error)
-        try:
-            drawn = self._draw(ready, prompts) if ready else []
-        except Exception as error:
-            for waiting in ready:
-                waiting.result.set_exception(error)
-            return
-        for waiting, paths in zip(ready, drawn, strict=True):
-            waiting.result.set_result(paths)
-
-    def _draw(self, taken: list[Waiting], prompts: list[torch.Tensor]) -> list[list[Completion]]:
-        assert self._model is not None
-        return self._model.draw(taken, prompts, self._closing)
-
-    async def close(self) -> None:
-        """Stop what runs, and free the model."""
-        self._closing.set()
-        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
-        self._model = None
+    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
+        """Return the paths of each request."""
+        return self._model.draw(batch, self._closing)
