@@ -40,19 +40,23 @@ class PaperBenchmark:
     space: str
 
 
+_TABLE_3 = """
+triviaqa      | QA          | TriviaQA   | open text
+hotpotqa      | QA          | HotpotQA   | open text
+arc_challenge | Sci/MC      | ARC-C      | bounded (4)
+mmlu          | Sci/MC      | MMLU       | bounded (4)
+hellaswag     | Commonsense | HellaSwag  | bounded (4)
+winogrande    | Commonsense | WinoGrande | binary (2)
+drop          | NLU         | DROP       | open text
+boolq         | NLU         | BoolQ      | binary (y/n)
+mbpp          | Code        | MBPP       | code pass/fail
+cruxeval      | Code        | CruxEval   | code pass/fail
+gsm8k         | Math        | GSM8K      | numeric
+math          | Math        | MATH       | numeric
+"""
 BENCHMARKS = {
-    "triviaqa": PaperBenchmark("QA", "TriviaQA", "open text"),
-    "hotpotqa": PaperBenchmark("QA", "HotpotQA", "open text"),
-    "arc_challenge": PaperBenchmark("Sci/MC", "ARC-C", "bounded (4)"),
-    "mmlu": PaperBenchmark("Sci/MC", "MMLU", "bounded (4)"),
-    "hellaswag": PaperBenchmark("Commonsense", "HellaSwag", "bounded (4)"),
-    "winogrande": PaperBenchmark("Commonsense", "WinoGrande", "binary (2)"),
-    "drop": PaperBenchmark("NLU", "DROP", "open text"),
-    "boolq": PaperBenchmark("NLU", "BoolQ", "binary (y/n)"),
-    "mbpp": PaperBenchmark("Code", "MBPP", "code pass/fail"),
-    "cruxeval": PaperBenchmark("Code", "CruxEval", "code pass/fail"),
-    "gsm8k": PaperBenchmark("Math", "GSM8K", "numeric"),
-    "math": PaperBenchmark("Math", "MATH", "numeric"),
+    name: PaperBenchmark(*labels)
+    for name, *labels in (map(str.strip, line.split("|")) for line in _TABLE_3.strip().splitlines())
 }
 # In the order of Table 8.
 DOMAINS = ("QA", "Sci/MC", "Commonsense", "NLU", "Code", "Math")

@@ -17,128 +17,143 @@ from keff.report.tables import Column, Table
 
 Row = Mapping[str, Any]
 
-# Columns that several tables have.
-MODEL = Column("model", "Model")
-TASK = Column("task", "Task")
-N = Column("n", "n", "d", latex="$n$")
-K = Column("k", "K", "d", latex="$K$")
-C_PILOT = Column("c_pilot", "c-hat at K=4", ".2f", latex=r"$\hat{c}_{K=4}$")
-K_STAR = Column("k_star", "K*", "d", latex="$K^*$")
-MV_STAR = Column("mv_star", "MV@K*", ".1%", latex="MV@$K^*$")
-RETAINED = Column("retained", "Retained", ".0%")
-ALL_RETAINED = Column("average_retained", "Retained, all subsets", ".1%")
-PLURALITY = Column("plurality", "plurality@K", ".1%", latex="plurality at $K$")
-P = Column("p", "p", ".1%", latex=r"$\bar{p}$")
-CEILING = Column("ceiling", "Ceiling", ".2f")
-DOMAIN = Column("domain", "Domain")
-C = (
-    Column("c", "c", ".2f", latex="$c$"),
-    Column("c_lo", "from", ".2f"),
-    Column("c_hi", "to", ".2f"),
-)
 
-COLUMNS: dict[str, tuple[Column, ...]] = {
-    "table1": (
-        K,
-        Column("agree", "Agree", ".3f"),
-        Column("c", "c-hat", ".3f", latex=r"$\hat{c}$"),
-        Column("k_eff", "K_eff vote", ".2f", latex=r"$K_{\mathrm{eff}}^{\mathrm{vote}}$"),
-        CEILING,
-        Column("percent_of_ceiling", "% Ceil.", ".0f"),
-        Column("p", "p", ".1%", spread="p_std", latex=r"$\bar{p}$"),
-        Column("tokens", "Tokens", ".0f"),
-        Column("c_eq3", "c, Eq. 3", ".3f", latex=r"$\hat{c}$, Eq.~3"),
-        Column("c_corrected", "c, corrected", ".3f", latex=r"$\hat{c}$, corrected"),
-        Column("c_second_order", "c, second order", ".3f", latex=r"$\hat{c}$, 2nd order"),
+def _columns(text: str) -> tuple[Column, ...]:
+    """Return the columns that lines of ``key | header | format | LaTeX | key of the deviation`` tell."""
+    columns: list[Column] = []
+    for line in text.strip().splitlines():
+        key, header, style, latex, spread, *_ = *map(str.strip, line.split("|")), "", "", ""
+        columns.append(Column(key, header, style, spread, latex))
+    return tuple(columns)
+
+
+COLUMNS = {
+    "table1": _columns(
+        r"""
+    k                  | K               | d   | $K$
+    agree              | Agree           | .3f
+    c                  | c-hat           | .3f | $\hat{c}$
+    k_eff              | K_eff vote      | .2f | $K_{\mathrm{eff}}^{\mathrm{vote}}$
+    ceiling            | Ceiling         | .2f
+    percent_of_ceiling | % Ceil.         | .0f
+    p                  | p               | .1% | $\bar{p}$ | p_std
+    tokens             | Tokens          | .0f
+    c_eq3              | c, Eq. 3        | .3f | $\hat{c}$, Eq.~3
+    c_corrected        | c, corrected    | .3f | $\hat{c}$, corrected
+    c_second_order     | c, second order | .3f | $\hat{c}$, 2nd order
+        """
     ),
-    "table2": (
-        MODEL,
-        C_PILOT,
-        *(Column(f"k_eff_{k}", f"K_eff at {k}", ".2f") for k in (4, 8, 16, 32)),
-        Column("mv", "MV@K", ".1%", latex="MV@$K$"),
-        Column("bb", "BB", ".1%"),
-        Column("binomial", "Binom", ".1%"),
-        PLURALITY,
+    "table2": _columns(
+        r"""
+    model     | Model
+    c_pilot   | c-hat at K=4 | .2f | $\hat{c}_{K=4}$
+    k_eff_4   | K_eff at 4   | .2f
+    k_eff_8   | K_eff at 8   | .2f
+    k_eff_16  | K_eff at 16  | .2f
+    k_eff_32  | K_eff at 32  | .2f
+    mv        | MV@K         | .1% | MV@$K$
+    bb        | BB           | .1%
+    binomial  | Binom        | .1%
+    plurality | plurality@K  | .1% | plurality at $K$
+        """
     ),
-    "table3": (
-        DOMAIN,
-        Column("benchmark", "Benchmark"),
-        Column("space", "Answer space"),
-        N,
-        Column("delta_rho", "Mean Δρ", "+.1%"),
-        Column("delta_k_eff", "Mean ΔK_eff", "+.1f", latex=r"Mean $\Delta K_{\mathrm{eff}}^{\mathrm{vote}}$"),
-        Column("rho_sc", "Mean ρ SC", ".2f", latex=r"Mean $\hat{\rho}_{\mathrm{SC}}$"),
-        Column("rho_pt", "Mean ρ PT", ".2f", latex=r"Mean $\hat{\rho}_{\mathrm{PT}}$"),
-        Column("corrected", "Δc, corrected", "+.1%"),
-        Column("phi_ratio_change", "Δ(ρ/ρ-max)", "+.1%"),
+    "table3": _columns(
+        r"""
+    domain           | Domain
+    benchmark        | Benchmark
+    space            | Answer space
+    n                | n             | d    | $n$
+    delta_rho        | Mean Δρ       | +.1%
+    delta_k_eff      | Mean ΔK_eff   | +.1f | Mean $\Delta K_{\mathrm{eff}}^{\mathrm{vote}}$
+    rho_sc           | Mean ρ SC     | .2f  | Mean $\hat{\rho}_{\mathrm{SC}}$
+    rho_pt           | Mean ρ PT     | .2f  | Mean $\hat{\rho}_{\mathrm{PT}}$
+    corrected        | Δc, corrected | +.1%
+    phi_ratio_change | Δ(ρ/ρ-max)    | +.1%
+        """
     ),
-    "table4": (
-        TASK,
-        MODEL,
-        C_PILOT,
-        K_STAR,
-        MV_STAR,
-        Column("mv", "MV@K", ".1%"),
-        RETAINED,
-        Column("net_cost", "Net cost", ".0%"),
-        Column("k_star_conservative", "K*, 90% sure", "d", latex=r"$K^*$, 90\% sure"),
-        ALL_RETAINED,
-        Column("plurality_star", "plurality@K*", ".1%", latex="plurality at $K^*$"),
-        PLURALITY,
+    "table4": _columns(
+        r"""
+    task                | Task
+    model               | Model
+    c_pilot             | c-hat at K=4          | .2f | $\hat{c}_{K=4}$
+    k_star              | K*                    | d   | $K^*$
+    mv_star             | MV@K*                 | .1% | MV@$K^*$
+    mv                  | MV@K                  | .1%
+    retained            | Retained              | .0%
+    net_cost            | Net cost              | .0%
+    k_star_conservative | K*, 90% sure          | d   | $K^*$, 90\% sure
+    average_retained    | Retained, all subsets | .1%
+    plurality_star      | plurality@K*          | .1% | plurality at $K^*$
+    plurality           | plurality@K           | .1% | plurality at $K$
+        """
     ),
-    "table8": (
-        DOMAIN,
-        N,
-        Column("mv_sc", "MV SC", ".1%", latex=r"MV$_{\mathrm{SC}}$"),
-        Column("mv_pt", "MV PT", ".1%", latex=r"MV$_{\mathrm{PT}}$"),
-        Column("delta", "ΔAcc", "+.1%", spread="delta_std", latex=r"$\Delta$Acc"),
+    "table8": _columns(
+        r"""
+    domain | Domain
+    n      | n     | d    | $n$
+    mv_sc  | MV SC | .1%  | MV$_{\mathrm{SC}}$
+    mv_pt  | MV PT | .1%  | MV$_{\mathrm{PT}}$
+    delta  | ΔAcc  | +.1% | $\Delta$Acc | delta_std
+        """
     ),
-    "table9": (
-        K,
-        Column("mv", "Observed MV", ".1%"),
-        Column("bb_error", "Beta-binomial error", ".1%"),
-        Column("binomial_error", "Independence error", ".1%"),
-        Column("average", "MV, all subsets", ".1%"),
-        Column("gain", "held-out gain over K=1", "+.1%"),
-        Column("bb_gain", "predicted gain", "+.1%"),
+    "table9": _columns(
+        r"""
+    k              | K                      | d | $K$
+    mv             | Observed MV            | .1%
+    bb_error       | Beta-binomial error    | .1%
+    binomial_error | Independence error     | .1%
+    average        | MV, all subsets        | .1%
+    gain           | held-out gain over K=1 | +.1%
+    bb_gain        | predicted gain         | +.1%
+        """
     ),
-    "table10": (
-        MODEL,
-        N,
-        Column("c_mean", "c-hat mean", ".3f", latex=r"$\hat{c}$ mean"),
-        Column("c_std", "c-hat std", ".3f", latex=r"$\hat{c}$ std"),
-        Column("k_star_mean", "K* mean", ".1f", latex="$K^*$ mean"),
-        Column("k_star_std", "K* std", ".2f", latex="$K^*$ std"),
-        Column("single_seed_c_std", "c-hat std, one seed", ".3f", latex=r"$\hat{c}$ std, one seed"),
+    "table10": _columns(
+        r"""
+    model             | Model
+    n                 | n                   | d   | $n$
+    c_mean            | c-hat mean          | .3f | $\hat{c}$ mean
+    c_std             | c-hat std           | .3f | $\hat{c}$ std
+    k_star_mean       | K* mean             | .1f | $K^*$ mean
+    k_star_std        | K* std              | .2f | $K^*$ std
+    single_seed_c_std | c-hat std, one seed | .3f | $\hat{c}$ std, one seed
+        """
     ),
-    "table11": (
-        MODEL,
-        Column("epsilon", "ε", "g"),
-        K_STAR,
-        MV_STAR,
-        RETAINED,
-        ALL_RETAINED,
+    "table11": _columns(
+        r"""
+    model            | Model
+    epsilon          | ε                     | g
+    k_star           | K*                    | d   | $K^*$
+    mv_star          | MV@K*                 | .1% | MV@$K^*$
+    retained         | Retained              | .0%
+    average_retained | Retained, all subsets | .1%
+        """
+    ),
+    "arms": _columns(
+        r"""
+    task      | Task
+    model     | Model
+    n         | n           | d   | $n$
+    questions | Questions   | d
+    p         | p           | .1% | $\bar{p}$
+    c         | c           | .2f | $c$
+    c_lo      | from        | .2f
+    c_hi      | to          | .2f
+    k_eff     | K_eff       | .2f | $K_{\mathrm{eff}}$
+    ceiling   | Ceiling     | .2f
+    majority  | majority@K  | .1% | majority at $K$
+    plurality | plurality@K | .1% | plurality at $K$
+    truncated | Truncated   | .1%
+        """
     ),
 }
-COLUMNS["arms"] = (
-    TASK,
-    MODEL,
-    N,
-    Column("questions", "Questions", "d"),
-    P,
-    *C,
-    Column("k_eff", "K_eff", ".2f", latex=r"$K_{\mathrm{eff}}$"),
-    CEILING,
-    Column("majority", "majority@K", ".1%", latex="majority at $K$"),
-    PLURALITY,
-    Column("truncated", "Truncated", ".1%"),
-)
 # What every row of a study says of its arm, after the columns of the table.
-ABOUT = (
-    Column("arm", "Arm"),
-    Column("against", "Against"),
-    Column("paths", "Paths", "d"),
-    Column("seeds", "Seeds", "d"),
+ABOUT = _columns(
+    """
+    arm     | Arm
+    against | Against
+    paths   | Paths | d
+    seeds   | Seeds | d
+    """
 )
 
 CAPTIONS = {
@@ -169,19 +184,23 @@ def make(name: str, rows: Sequence[Row]) -> Table:
     return Table(name, CAPTIONS[name], kept, rows, GROUPS.get(name, ""))
 
 
-SUMMARY = (
-    MODEL,
-    TASK,
-    N,
-    K,
-    P,
-    *C,
-    Column("rho", "c-hat, Pearson", ".2f", latex=r"$\hat{c}$, Pearson"),
-    Column("k_eff", "K_eff", ".2f", latex=r"$K_{\mathrm{eff}}$"),
-    CEILING,
-    Column("majority", "MV@K", ".1%", latex="MV@$K$"),
-    PLURALITY,
-    K_STAR,
+SUMMARY = _columns(
+    r"""
+    model     | Model
+    task      | Task
+    n         | n              | d   | $n$
+    k         | K              | d   | $K$
+    p         | p              | .1% | $\bar{p}$
+    c         | c              | .2f | $c$
+    c_lo      | from           | .2f
+    c_hi      | to             | .2f
+    rho       | c-hat, Pearson | .2f | $\hat{c}$, Pearson
+    k_eff     | K_eff          | .2f | $K_{\mathrm{eff}}$
+    ceiling   | Ceiling        | .2f
+    majority  | MV@K           | .1% | MV@$K$
+    plurality | plurality@K    | .1% | plurality at $K$
+    k_star    | K*             | d   | $K^*$
+    """
 )
 
 

@@ -9,58 +9,30 @@ from difflib import get_close_matches
 from keff.errors import LogError
 from keff.records import Note, frozen
 
-# Word of keff -> names of columns that mean it, the surest first; the word itself always does.
-OBVIOUS: Mapping[str, tuple[str, ...]] = {
-    "id": (
-        "id",
-        "question_id",
-        "item_id",
-        "sample_id",
-        "doc_id",
-        "problem_id",
-        "prompt_id",
-        "qid",
-        "task_id",
-    ),
-    "answer": (
-        "answer",
-        "prediction",
-        "predicted_answer",
-        "extracted_answer",
-        "model_answer",
-        "parsed_answer",
-        "final_answer",
-        "predicted",
-        "pred",
-    ),
-    "correct": ("correct", "is_correct", "is_right", "right", "exact_match", "acc"),
-    "score": ("score",),
-    "gold_answer": (
-        "gold_answer",
-        "gold",
-        "target",
-        "reference_answer",
-        "reference",
-        "ground_truth",
-        "expected_answer",
-        "expected",
-        "correct_answer",
-        "label",
-    ),
-    "model": ("model", "model_name", "model_id"),
-    "slot": ("slot", "template", "prompt_template", "prompt_name"),
-    "path": ("path", "epoch", "repeat", "sample_index", "trial", "run_index"),
-    "tokens": ("tokens", "output_tokens", "completion_tokens", "generated_tokens"),
-    "prompt_tokens": ("prompt_tokens", "input_tokens"),
-    "cached_tokens": ("cached_tokens", "cached_input_tokens"),
-    "seconds": ("seconds", "latency", "latency_s", "duration_s"),
-    "confidence": ("confidence", "mean_logprob"),
-    "text": ("text", "completion", "response", "generation", "output", "model_output", "raw_output"),
-    "cluster": ("cluster", "passage_id", "group_id"),
-    "question": ("question", "prompt", "input", "problem"),
-    "truncated": ("truncated",),
-    "key": ("key",),
-    "rule": ("rule",),
+# A word of keff, which always means itself, and the other names of columns that mean it, the surest first.
+_NAMES = """
+id question_id item_id sample_id doc_id problem_id prompt_id qid task_id
+answer prediction predicted_answer extracted_answer model_answer parsed_answer final_answer predicted pred
+correct is_correct is_right right exact_match acc
+score
+gold_answer gold target reference_answer reference ground_truth expected_answer expected correct_answer label
+model model_name model_id
+slot template prompt_template prompt_name
+path epoch repeat sample_index trial run_index
+tokens output_tokens completion_tokens generated_tokens
+prompt_tokens input_tokens
+cached_tokens cached_input_tokens
+seconds latency latency_s duration_s
+confidence mean_logprob
+text completion response generation output model_output raw_output
+cluster passage_id group_id
+question prompt input problem
+truncated
+key
+rule
+"""
+OBVIOUS: Mapping[str, Sequence[str]] = {
+    names[0]: names for names in map(str.split, _NAMES.strip().splitlines())
 }
 
 # Word for a value of each path -> the list of the JSONL with one line per question.
