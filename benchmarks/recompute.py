@@ -554,7 +554,7 @@ def again(root: Path) -> dict[str, Any]:
     head = headline(cells, points)
     c = pearson(thinking.y)
     head["reasoning"] = {"p": thinking.p, "c": c, "ceiling": 1 / c, "k_eff": worth(32, c)}
-    head["reasoning"] |= {"truncated": thinking.cut.mean()} | adaptive(thinking)
+    head["reasoning"] |= {"truncated": thinking.cut.mean()} | adaptive(thinking) | _names(published.REASONING)
     last = [row for row in two if row["k"] == 32]
     for where, rows, keys in (
         ("adaptive_k", four, ("repaid_after", "cost_at_1000", "net_cost", "retained")),
@@ -565,16 +565,17 @@ def again(root: Path) -> dict[str, Any]:
     head["not_in_figure3"] = dict.fromkeys(("MBPP", "CruxEval"), "scores only, no answers")
     return {
         "tables": {
-            "table1": table1(read[published.SERIES[0]]),
+            "table1": [names[published.SERIES[0]] | row for row in table1(read[published.SERIES[0]])],
             "table2": [table2(names[series], read[series]) for series in gsm8k],
             "table3": table3(cells),
             "table4": four,
             "table8": table8(cells),
-            "table9": table9(thinking),
+            "table9": [_names(published.REASONING) | row for row in table9(thinking)],
             "table11": [row for series in gsm8k for row in table11(names[series], read[series])],
         },
         "figures": {
             "figure2": two,
+            "saturation": [names[series] | row for series in gsm8k for row in observed(read[series])],
             "figure3": points,
             "templates": templates({label: slots[label] for label in order}),
         },
@@ -586,6 +587,11 @@ def again(root: Path) -> dict[str, Any]:
 def _names(series: published.Series) -> dict[str, str]:
     about = published.BENCHMARKS[series.task]
     return {"task": f"{about.label} ({about.domain})", "model": published.MODELS[series.model]}
+
+
+def observed(arm: Arm) -> list[dict[str, Any]]:
+    rows = table1(arm)
+    return [{"k": row["k"], "k_eff": row["k_eff"], "c": rows[-1]["c"]} for row in rows]
 
 
 def leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:

@@ -48,7 +48,7 @@ def test_all_tables_and_figures_come_out_and_the_truth_comes_back(
     found: Reproduction, tmp_path: Path
 ) -> None:
     assert sorted(found.tables) == sorted(claims.PRINTED)
-    assert sorted(found.figures) == ["figure2", "figure3", "templates"]
+    assert sorted(found.figures) == ["figure2", "figure3", "saturation", "templates"]
     assert [len(row["matrix"]) for row in found.figures["templates"]] == [8] * 12
     assert found.problems == []
     assert len(found.missing) == 33 + 1

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from keff.paper.reproduce import Reproduction
-from keff.paper.saturation import KS
 from keff.report import figures, vega
 
 Rows = Sequence[Mapping[str, Any]]
@@ -31,7 +30,7 @@ def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
     specs: dict[str, figures.Spec] = {}
     for name, rows in _parts("figure2", reproduction.figures.get("figure2", [])):
         specs[name] = figures.calibration(rows)
-    for name, rows in _parts("figure_saturation", _curves(reproduction)):
+    for name, rows in _parts("figure_saturation", reproduction.figures.get("saturation", [])):
         curves: dict[str, Any] = {
             row["model"]: {"c": row["c"], "points": []} for row in rows if row["c"] is not None
         }
@@ -44,18 +43,6 @@ def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
     for name, rows in _parts("figure_epsilon", reproduction.tables.get("table11", [])):
         specs[name] = figures.sensitivity(rows, "epsilon", "k_star")
     return specs
-
-
-def _curves(reproduction: Reproduction) -> Rows:
-    """Return K_eff as observed where it is known by K, else c of Table 2 alone."""
-    if reproduction.figures.get("saturation"):
-        return reproduction.figures["saturation"]
-    return [
-        {"model": row["model"], "task": row["task"], "c": row["c_pilot"], "k": k, "k_eff": row[f"k_eff_{k}"]}
-        for row in reproduction.tables.get("table2", [])
-        for k in KS
-        if f"k_eff_{k}" in row
-    ]
 
 
 def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:

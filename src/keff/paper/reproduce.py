@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -17,12 +17,12 @@ import numpy as np
 from keff.errors import LogError
 from keff.files import write_text
 from keff.paper import claims, matrix, records, saturation
+from keff.paper import tables as looks
 from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.claims import check_reference
 from keff.paper.page import differences
 from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
 from keff.paper.saturation import SeriesEntry
-from keff.paper.tables import make
 from keff.records import Json, frozen, plain
 from keff.report.tables import files_of
 
@@ -93,7 +93,7 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
             f"{root} holds none of the published records that can be used "
             f"(wanted files such as {files[0]} or {files[-1]}){wrong}; {GET}"
         )
-    _matrix(result, cells)
+    fill_pairs([ArmPair({}, cells)], result)
     result.headline |= claims.from_saturation(result.tables, result.figures)
     result.headline |= claims.from_matrix(result.tables.get("table3", []), result.cells)
     for name, rows in result.tables.items():
@@ -122,7 +122,7 @@ def write(result: Reproduction, out: Path) -> list[Path]:
     numbers = result.numbers()
     files = {"numbers.json": json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n"}
     for name, rows in result.tables.items():
-        table = make(name, rows)
+        table = looks.make(name, rows)
         files |= files_of(table, "latex") | files_of(table, "markdown")
     files["differences.md"] = differences(numbers)
     for name, content in files.items():
@@ -184,21 +184,48 @@ def _measure(
 
 
 def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Reproducing) -> None:
-    entries = [_entry(series, samples[series.name]) for series in records.SERIES if series.name in samples]
+    known = {
+        series: _entry(series, samples[series.name])
+        for series in (*records.SERIES, records.REASONING)
+        if series.name in samples
+    }
+    thinking = known.pop(records.REASONING, None)
+    entries = list(known.values())
     gsm8k = [entry for entry in entries if entry.task == TABLE_2]
-    if "qwen7b/gsm8k" in samples:
-        result.tables["table1"] = saturation.table1(samples["qwen7b/gsm8k"])
-    if gsm8k:
-        result.tables["table2"] = saturation.table2(gsm8k)
-        result.tables["table10"] = saturation.table10(gsm8k, how.seed)
-        result.tables["table11"] = saturation.table11(gsm8k)
-        result.figures["figure2"] = saturation.figure2(gsm8k)
-    if entries:
-        result.tables["table4"] = saturation.table4(entries, how.replicates, how.seed)
-    sample = samples.get(records.REASONING.name)
-    if sample is not None:
-        result.tables["table9"] = saturation.table9(sample)
-        result.headline["reasoning"] = saturation.reasoning(sample, how.replicates, how.seed)
+    own = dict.fromkeys(("table2", "table10", "table11"), gsm8k) | {"table4": entries}
+    own["table1"] = [known[series] for series in records.SERIES[:1] if series in known]
+    fill_single(result, own | {"table9": [thinking] if thinking else []}, how)
+
+
+def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry]], how: Reproducing) -> None:
+    """Fill the tables that take one arm at a time, each from its own entries, and what goes with them."""
+    makers: dict[str, Callable[[Sequence[SeriesEntry]], Rows]] = {
+        "table1": lambda own: _each(own, saturation.table1),
+        "table2": saturation.table2,
+        "table4": lambda own: saturation.table4(own, how.replicates, how.seed),
+        "table9": lambda own: _each(own, saturation.table9),
+        "table10": lambda own: saturation.table10(own, how.seed),
+        "table11": saturation.table11,
+    }
+    for name, make in makers.items():
+        own = entries.get(name)
+        if not own:
+            continue
+        result.tables[name] = make(own)
+        if name == "table2":
+            result.figures["figure2"] = saturation.figure2(own)
+            result.figures["saturation"] = _each(own, saturation.observed)
+        if name == "table9":
+            appendix = [
+                entry.names | saturation.reasoning(entry.sample, how.replicates, how.seed) for entry in own
+            ]
+            result.headline["reasoning"] = appendix[0]
+            if len(appendix) > 1:
+                result.headline["reasoning_models"] = list(appendix)
+
+
+def _each(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
+    return [entry.names | row for entry in entries for row in make(entry.sample)]
 
 
 def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:
@@ -206,14 +233,37 @@ def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:
     return SeriesEntry(records.MODELS[series.model], f"{about.label} ({about.domain})", sample)
 
 
-def _matrix(result: Reproduction, cells: Sequence[MatrixCell]) -> None:
-    if not cells:
-        return
-    result.cells = [cell.to_dict() for cell in cells]
-    result.tables["table3"] = matrix.table3(cells)
-    result.tables["table8"] = matrix.table8(cells)
-    result.headline |= matrix.headline(cells)
-    result.figures["templates"] = matrix.templates(cells)
-    points = matrix.figure3(cells)
-    if points:
-        result.figures["figure3"] = points
+@frozen
+class ArmPair:
+    """One arm against another, on every model and task that both have; ``about`` is what their rows say.
+
+    The paper's own two arms say nothing: there are no others.
+    """
+
+    about: Mapping[str, Json]
+    cells: Sequence[MatrixCell]
+
+    @property
+    def name(self) -> str:
+        """Both arms in one text."""
+        return f"{self.about['arm']} against {self.about['against']}"
+
+
+def fill_pairs(pairs: Sequence[ArmPair], result: Reproduction) -> None:
+    """Fill what takes two arms; several comparisons never share a row, a figure or a test."""
+    known = [pair for pair in pairs if pair.cells]
+    for pair in known:
+        about, cells = dict(pair.about), pair.cells
+        result.cells += [cell.to_dict() | about for cell in cells]
+        for kind, name, make in (
+            (result.tables, "table3", matrix.table3),
+            (result.tables, "table8", matrix.table8),
+            (result.figures, "figure3", matrix.figure3),
+            (result.figures, "templates", matrix.templates),
+        ):
+            kind.setdefault(name, []).extend(row | about for row in make(cells))
+    if known:
+        result.headline |= matrix.headline(known[0].cells)
+    if len(known) > 1:
+        result.headline["comparison"] = known[0].name
+        result.headline["comparisons"] = {pair.name: matrix.headline(pair.cells) for pair in known}

@@ -188,6 +188,12 @@ def table1(sample: ArmSample) -> Rows:
     return rows
 
 
+def observed(sample: ArmSample) -> Rows:
+    """K_eff as observed with the first K paths, and c of all, for the saturation figure."""
+    rows = table1(sample)
+    return [{"k": row["k"], "k_eff": row["k_eff"], "c": rows[-1].get("c")} for row in rows]
+
+
 def table2(entries: Sequence[SeriesEntry]) -> Rows:
     """Saturation and in-sample calibration by model."""
     rows: Rows = []

@@ -5,7 +5,7 @@ An arm is all seeds of a model, a task and a setting, pooled as one sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -16,10 +16,10 @@ import numpy as np
 from keff import plugins
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo, Question, find_log
-from keff.paper import matrix, records, saturation
+from keff.paper import records, saturation
 from keff.paper.cell import CellPlace, MatrixCell, measure
 from keff.paper.records import ArmSample, PaperBenchmark, cut_is_wrong, diversity
-from keff.paper.reproduce import Reproducing, Reproduction
+from keff.paper.reproduce import ArmPair, Reproducing, Reproduction, fill_pairs, fill_single
 from keff.paper.saturation import PILOT_K, SeriesEntry
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, naming, reading
@@ -124,25 +124,8 @@ def _read(cell: Cell, study: Study, result: Reproduction) -> tuple[LogInfo, list
 
 # Weights are judged in five folds of items.
 FEWEST_ITEMS = 5
-
-Rows = list[dict[str, Any]]
-
-
-@frozen
-class StudyComparison:
-    """One arm against another, on every model and task that both have."""
-
-    about: Mapping[str, Any]
-    cells: Sequence[MatrixCell]
-
-    @property
-    def name(self) -> str:
-        """Both arms in one text."""
-        return f"{self.about['arm']} against {self.about['against']}"
-
-    def named(self, rows: Rows) -> Rows:
-        """Add what the comparison is to each row."""
-        return [row | dict(self.about) for row in rows]
+# The tables that take one arm at a time.
+SINGLE = ("table1", "table2", "table4", "table9", "table10", "table11")
 
 
 def report(study: Study, how: Reproducing | None = None, runs: Path | None = None) -> Reproduction:
@@ -162,43 +145,22 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
             f"{len(result.problems)} have problems{': ' + result.problems[0] if result.problems else ''}"
         )
     result.tables["arms"] = [_arm_row(arm) for arm in arms]
-    _fill_single(study, arms, result, how)
-    _fill_pairs([_compared(study, arm.name, arms, result, how) for arm in study.arms if arm.against], result)
+    fill_single(result, {name: _entries(study, arms, name, result) for name in SINGLE}, how)
+    fill_pairs([_compared(study, arm.name, arms, result, how) for arm in study.arms if arm.against], result)
     _say_unused(study, result)
     _say_all_wrong(arms, result)
     return result
 
 
-def _fill_single(study: Study, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing) -> None:
-    """Fill the tables that take one arm at a time."""
-    makers: dict[str, Callable[[Sequence[SeriesEntry]], Rows]] = {
-        "table1": lambda entries: _each(entries, saturation.table1),
-        "table2": saturation.table2,
-        "table4": lambda entries: saturation.table4(entries, how.replicates, how.seed),
-        "table9": lambda entries: _each(entries, saturation.table9),
-        "table10": lambda entries: saturation.table10(entries, how.seed),
-        "table11": saturation.table11,
-    }
-    for name, make in makers.items():
-        deep: list[SeriesEntry] = []
-        for entry in (_entry(arm) for arm in arms if _enters(study, arm, name)):
-            if why := _unfit(entry):
-                result.problems.append(f"{name}: {entry.model} {entry.task} {entry.about['arm']} {why}")
-            else:
-                deep.append(entry)
-        if not deep:
-            continue
-        result.tables[name] = make(deep)
-        if name == "table2":
-            result.figures["figure2"] = saturation.figure2(deep)
-            result.figures["saturation"] = [row for entry in deep for row in _observed(entry)]
-        if name == "table9":
-            appendix = [
-                entry.names | saturation.reasoning(entry.sample, how.replicates, how.seed) for entry in deep
-            ]
-            result.headline["reasoning"] = appendix[0]
-            if len(appendix) > 1:
-                result.headline["reasoning_models"] = list(appendix)
+def _entries(study: Study, arms: Sequence[StudyArm], name: str, result: Reproduction) -> list[SeriesEntry]:
+    """Return the arms that enter a table; those that cannot are listed."""
+    entries: list[SeriesEntry] = []
+    for entry in (_entry(arm) for arm in arms if _enters(study, arm, name)):
+        if why := _unfit(entry):
+            result.problems.append(f"{name}: {entry.model} {entry.task} {entry.about['arm']} {why}")
+        else:
+            entries.append(entry)
+    return entries
 
 
 def _unfit(entry: SeriesEntry) -> str | None:
@@ -208,37 +170,9 @@ def _unfit(entry: SeriesEntry) -> str | None:
     return "records scores and no answers" if entry.sample.votes.answers is None else None
 
 
-def _each(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
-    return [entry.names | row for entry in entries for row in make(entry.sample)]
-
-
-def _observed(entry: SeriesEntry) -> Rows:
-    """Return K_eff as observed with the first K paths, and c of all, for the saturation figure."""
-    rows = saturation.table1(entry.sample)
-    c = rows[-1].get("c")
-    return [entry.names | {"k": row["k"], "k_eff": row["k_eff"], "c": c} for row in rows]
-
-
-def _fill_pairs(comparisons: Sequence[StudyComparison], result: Reproduction) -> None:
-    """Fill what takes two arms; several comparisons never share a row, a figure or a test."""
-    known = [comparison for comparison in comparisons if comparison.cells]
-    for comparison in known:
-        cells = comparison.cells
-        result.cells += comparison.named([cell.to_dict() for cell in cells])
-        for name, rows in (("table3", matrix.table3(cells)), ("table8", matrix.table8(cells))):
-            result.tables.setdefault(name, []).extend(comparison.named(rows))
-        for name, rows in (("figure3", matrix.figure3(cells)), ("templates", matrix.templates(cells))):
-            result.figures.setdefault(name, []).extend(comparison.named(rows))
-    if known:
-        result.headline |= matrix.headline(known[0].cells)
-    if len(known) > 1:
-        result.headline["comparison"] = known[0].name
-        result.headline["comparisons"] = {pair.name: matrix.headline(pair.cells) for pair in known}
-
-
 def _compared(
     study: Study, name: str, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
-) -> StudyComparison:
+) -> ArmPair:
     """Compare one arm with the arm that it names, in the order of the study's tasks and models."""
     entry = next(arm for arm in study.arms if arm.name == name)
     by_place = {(arm.task.name, arm.model.name, arm.entry.name): arm for arm in arms}
@@ -265,7 +199,7 @@ def _compared(
                     continue
                 k = min(sc.sample.votes.k, pt.sample.votes.k)
                 about |= {"paths": max(about["paths"], k), "seeds": max(about["seeds"], pt.seeds)}
-    return StudyComparison(about, cells)
+    return ArmPair(about, cells)
 
 
 def _measure(
