@@ -13,6 +13,7 @@ from pathlib import Path
 from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs.parts.foreign import configured
 from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, loads
 from keff.logs.parts.values import at, inner, item_of, known_task, name_of
 from keff.narrow import fields, items, text
@@ -24,15 +25,6 @@ from keff.task import Task
 STAMP = re.compile(r"\d{4}-\d{2}-\d{2}T[\d.:-]+(?=\.jsonl$)")
 # The results file holds settings and scores, no samples: larger ones are something else.
 MOST_RESULTS = 64 * 2**20
-
-# Generation arguments of the harness -> the sampling of a configuration.
-SAMPLING = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "max_gen_toks": "max_tokens",
-    "max_tokens": "max_tokens",
-    "seed": "seed",
-}
 
 
 def results_of(path: Path) -> Row:
@@ -54,30 +46,23 @@ def model_name(said: Row) -> str | None:
     return text(at(said, "model_name", "config/model_args/model", "config/model_args/pretrained"))
 
 
-def configuration(said: Row, task: str, row: Row) -> dict[str, object]:
-    """Return engine, sampling and the rest of a configuration; what nobody states is absent.
+def configuration(said: Row, named: str, task: str, row: Row) -> dict[str, object]:
+    """Return the configuration of ``task``, which the harness ``named``.
 
     The arguments of the first request are what was asked for in the end; else those of the task's settings.
     """
     asked = inner(row, "arguments", "gen_args_0", "arg_1") or inner(
-        said, "configs", task, "generation_kwargs"
+        said, "configs", named, "generation_kwargs"
     )
-    sampling = {ours: asked[theirs] for theirs, ours in SAMPLING.items() if asked.get(theirs) is not None}
     if asked.get("do_sample") is False:
-        sampling["temperature"] = 0.0
+        asked = {**asked, "temperature": 0.0}
     until = asked.get("until")
-    stop = [until] if isinstance(until, str) else until
     engine: dict[str, object] = {
         "engine": f"{at(said, 'config/model') or 'lm_eval'} (lm_eval)",
         "model": model_name(said),
         "base_url": at(said, "config/model_args/base_url"),
     }
-    return {
-        "engine": {name: value for name, value in engine.items() if value},
-        "sampling": sampling | ({"stop": stop} if isinstance(stop, list) and stop else {}),
-        "templates": [0],
-        "prompt": "",
-    }
+    return configured(engine, task, "lm_eval", asked, [until] if isinstance(until, str) else until)
 
 
 def choices_of(said: Row, task: str) -> Sequence[str] | None:
@@ -124,11 +109,10 @@ class LmEval(FirstLine):
             return LogInfo()
         task, named, said = _task(path, row), _named(path), results_of(path)
         system = text(said.get("system_instruction"))
-        about = {"task": {"name": task or named, "version": "recorded by lm_eval"}}
         return LogInfo(
             task=task,
             model=model_name(said) or path.parent.name.replace("__", "/") or None,
-            config=configuration(said, named, row) | about,
+            config=configuration(said, named, task or named, row),
             options={"system": system} if system else {},
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, islice
 from pathlib import Path
@@ -149,12 +149,8 @@ class RowColumns:
         """Append rows; raises NotPlainError where one needs the reading row by row."""
         known = frozenset[str]().union(*rows)
         given = {name for name in known if any(row.get(name) is not None for row in rows)}
-        lists = frozenset(given.intersection(LISTS))
-        if self.lists is None:
-            self.lists = lists
-        # A list that only some rows have, and models or templates by name, are read row by row.
-        named = any(name.startswith(NAMED) for name in given)
-        if lists != self.lists or OTHERS & given or named or "all_answers" not in lists:
+        lists = self.lists_of(given)
+        if any(name.startswith(NAMED) for name in given):
             raise NotPlainError
         self.has_texts |= "all_texts" in given
         self.asked.extend(text_hash(row.get("question")) for row in rows)
@@ -163,22 +159,28 @@ class RowColumns:
         if any(set(map(type, column)) != {list} for column in columns.values()):
             raise NotPlainError
         filled = cast("dict[str, list[list[object]]]", columns)
-        sizes = np.fromiter(map(len, filled["all_answers"]), np.int64, len(rows))
-        for name, column in filled.items():
-            if name != "all_answers" and not np.array_equal(
-                np.fromiter(map(len, column), np.int64, len(rows)), sizes
-            ):
-                raise NotPlainError
-        self.add_sizes(sizes)
+        self.add_sizes(*(np.fromiter(map(len, column), np.int64, len(rows)) for column in filled.values()))
         for name, column in filled.items():
             self.add_lists(name, column)
+
+    def lists_of(self, given: Collection[str]) -> frozenset[str]:
+        """Return the lists among the columns that rows have; raises NotPlainError where others had others."""
+        lists = frozenset(LISTS).intersection(given)
+        if self.lists is None:
+            self.lists = lists
+        # A list that only some rows have, and models or templates by name, are read row by row.
+        if lists != self.lists or OTHERS.intersection(given) or "all_answers" not in lists:
+            raise NotPlainError
+        return lists
 
     def enough(self, most: int) -> bool:
         """Return whether there are so many paths, of questions that are turned into votes part by part."""
         return self.paths >= most and int(self.sizes[-1][0]) <= SMALL_K
 
-    def add_sizes(self, sizes: Int) -> None:
-        """Append the numbers of paths of rows."""
+    def add_sizes(self, sizes: Int, *others: Int) -> None:
+        """Append the lengths of a list in rows; raises NotPlainError where the other lists have others."""
+        if not all(np.array_equal(sizes, other) for other in others):
+            raise NotPlainError
         self.sizes.append(sizes)
         self.paths += int(sizes.sum())
 

@@ -13,7 +13,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import as_truth, inner, optional_text, real
-from keff.narrow import fields, is_array
+from keff.narrow import fields, is_array, items
 from keff.records import Note, stable_hash
 
 # Answers that tell whether a log holds answers or whole completions.
@@ -135,6 +135,31 @@ class PathReader:
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
         """Keep the paths that can be used, and count the others."""
         raise NotImplementedError
+
+
+# Settings of other tools that change paths -> their names in the sampling of a configuration.
+SAMPLING = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_gen_toks": "max_tokens",
+    "max_tokens": "max_tokens",
+    "seed": "seed",
+    "reasoning_tokens": "thinking",
+}
+
+
+def configured(
+    engine: Mapping[str, object], task: str, tool: str, asked: Mapping[str, object], stop: object
+) -> dict[str, object]:
+    """Return a configuration as the manifest of a run would hold it; what nobody states is absent."""
+    sampling = {ours: asked[theirs] for theirs, ours in SAMPLING.items() if asked.get(theirs) is not None}
+    return {
+        "engine": {name: value for name, value in engine.items() if value},
+        "task": {"name": task, "version": f"recorded by {tool}"},
+        "sampling": sampling | ({"stop": stop} if items(stop) else {}),
+        "templates": [0],
+        "prompt": "",
+    }
 
 
 def mark(value: object) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 from zipfile import ZipInfo
 
 from keff.errors import LogError
-from keff.logs.parts.foreign import MOST_WORDS
+from keff.logs.parts.foreign import MOST_WORDS, configured
 from keff.logs.parts.lines import MOST_JSON, members, parse, unpack
-from keff.logs.parts.values import as_truth, at, inner, real
+from keff.logs.parts.values import as_truth, at, inner, number_or_none, real
 from keff.narrow import entries, fields, is_array, is_object, items
 
 # The header of a log that ended, and of one that is still being written or was cut off.
@@ -131,23 +131,12 @@ def content(value: object) -> str:
     return "" if value is None else str(value)
 
 
-# The beginning of a task's version where another tool asked the questions.
-RECORDED = "recorded by "
-
-# Settings of inspect that change paths -> their names in the sampling of a configuration.
-SAMPLING = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "max_tokens": "max_tokens",
-    "seed": "seed",
-    "reasoning_tokens": "thinking",
-}
 # Fields that change paths, and stand in a request under the same name.
 BODY = ("presence_penalty", "frequency_penalty", "top_k", "reasoning_effort", "logit_bias")
 
 
 def configuration(about: Mapping[str, object], task: str | None) -> dict[str, object]:
-    """Return the configuration as a run's manifest would hold it; what the header does not state is absent.
+    """Return the configuration that the header states.
 
     inspect names a model as ``provider/name``; the name is what a server is asked for.
     """
@@ -156,17 +145,9 @@ def configuration(about: Mapping[str, object], task: str | None) -> dict[str, ob
     engine: dict[str, object] = {"engine": f"{provider} (inspect_ai)" if slash else "inspect_ai"}
     engine |= {"model": name if slash else provider, "base_url": spec.get("model_base_url")}
     body = {field: said[field] for field in BODY if said.get(field) is not None}
-    body |= fields(said.get("extra_body"))
-    sampling = {ours: said[theirs] for theirs, ours in SAMPLING.items() if said.get(theirs) is not None}
-    stop = said.get("stop_seqs")
-    return {
-        "engine": {field: value for field, value in engine.items() if value}
-        | ({"extra_body": body} if body else {}),
-        "task": {"name": task or str(spec.get("task") or ""), "version": f"{RECORDED}inspect_ai"},
-        "sampling": sampling | ({"stop": stop} if stop else {}),
-        "templates": [0],
-        "prompt": "",
-    }
+    engine["extra_body"] = body | fields(said.get("extra_body"))
+    named = task or str(spec.get("task") or "")
+    return configured(engine, named, "inspect_ai", said, said.get("stop_seqs"))
 
 
 def _generation(about: Mapping[str, object]) -> dict[str, object]:
@@ -192,11 +173,8 @@ def options(about: Mapping[str, object]) -> dict[str, object]:
 
 def expected(spec: Mapping[str, object]) -> int:
     """Return how many samples the log should hold, 0 where the header does not say."""
-    try:
-        samples = int(real(at(spec, "dataset/samples") or 0))
-        return samples * int(real(at(spec, "config/epochs") or 1))
-    except (TypeError, ValueError, OverflowError):
-        return 0
+    samples, epochs = (number_or_none(at(spec, place)) for place in ("dataset/samples", "config/epochs"))
+    return int(samples or 0) * int(epochs or 1)
 
 
 # Letters of inspect's own scorers, with the values that its ``value_to_float`` gives them: correct,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from keff.errors import LogError
 from keff.log import Question
 from keff.logs.parquet import address, matching
-from keff.logs.parts.bulk import LISTS, NAMES, OTHERS, Bulk, RowColumns
+from keff.logs.parts.bulk import NAMES, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
 from keff.records import frozen
@@ -125,16 +125,9 @@ class ArrowColumns(RowColumns):
         """Append a batch; raises NotPlainError where a column is of another type than an export writes."""
         given = {name: column for name, column in batch.items() if column.null_count < len(column)}
         _refuse_packed(given.pop("meta", None))
-        lists = frozenset(name for name in LISTS if name in given)
-        if self.lists is None:
-            self.lists = lists
-        if lists != self.lists or OTHERS & given.keys() or "all_answers" not in lists:
-            raise NotPlainError
+        lists = self.lists_of(given)
         self.add_names({name: given[name].to_pylist() for name in NAMES if name in given}, len(batch["id"]))
-        sizes = {name: _sizes(given[name]) for name in lists}
-        if any(not np.array_equal(own, sizes["all_answers"]) for own in sizes.values()):
-            raise NotPlainError
-        self.add_sizes(sizes["all_answers"])
+        self.add_sizes(*(_sizes(given[name]) for name in lists))
         for name in lists:
             self._add_flat(name, given[name].flatten())
 
