@@ -93,14 +93,11 @@ class CsvLog(TableLog):
         header = _header(path)
         if isinstance(header, str):
             raise LogError(f"{path}: {header}")
-        names, first = header.names, header.blank + 1
-        twice = sorted({name for name in names if name and names.count(name) > 1})
-        if twice:
-            raise LogError(f"{path}:{first}: the column {twice[0]!r} occurs twice")
+        names = header.names
         torn = _last_byte(path) != b"\n"
         csv.field_size_limit(LONGEST_FIELD)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            start = first
+            start = header.blank + 1
             try:
                 for _ in range(header.blank):
                     next(file)

@@ -124,9 +124,8 @@ def measure(
     alone, since rows of one question are not independent; else the questions of both arms together.
     """
     sc, pt = (arm.votes for arm in align(*arms))
-    numbers = _numbers(place, sc, pt, rng)
-    if arms[0].diversity is not None:
-        numbers = replace(numbers, diversity_sc=float(arms[0].diversity.mean()))
+    diversity = arms[0].diversity
+    numbers = _numbers(place, sc, pt, None if diversity is None else float(diversity.mean()), rng)
     slots = correlation_matrix(pt)
     if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
         return MatrixCell(place, numbers, slots)
@@ -148,7 +147,9 @@ def measure(
     return MatrixCell(place, numbers, slots, drawn.relative)
 
 
-def _numbers(place: CellPlace, sc: Votes, pt: Votes, rng: np.random.Generator) -> CellNumbers:
+def _numbers(
+    place: CellPlace, sc: Votes, pt: Votes, diversity: float | None, rng: np.random.Generator
+) -> CellNumbers:
     """Return the paper's estimators, without intervals."""
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
     relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
@@ -166,7 +167,7 @@ def _numbers(place: CellPlace, sc: Votes, pt: Votes, rng: np.random.Generator) -
         delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
         mv_sc=float(majority_prefix(sc)[-1]),
         mv_pt=float(majority_prefix(pt)[-1]),
-        diversity_sc=None,
+        diversity_sc=diversity,
         **_weighting(sc, pt, rng),
         block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
         block_over_vote_pooled=_pooled_block(pt),

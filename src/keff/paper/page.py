@@ -168,27 +168,6 @@ def block(numbers: Numbers) -> str | None:
     )
 
 
-def phi(numbers: Numbers) -> str | None:
-    """Show the fall of rho beside its fall relative to the largest rho that accuracies allow."""
-    rows = [row for row in numbers["tables"].get("table3", []) if row["phi_ratio_change"] is not None]
-    if not rows:
-        return None
-    lines = [
-        f"{row['benchmark']}: Δρ {row['delta_rho']:+.0%}, relative to the largest possible "
-        f"{row['phi_ratio_change']:+.0%}"
-        for row in rows
-    ]
-    return listed(
-        "Decorrelation, or unequal templates",
-        "Two votes of unequal accuracy cannot correlate fully. When templates differ in accuracy "
-        "(or break the answer "
-        "format), rho falls without any independence. Divided by the largest value that the "
-        "accuracies allow, the "
-        "change is what is left.",
-        lines,
-    )
-
-
 def _resampled(numbers: Numbers) -> str:
     by_rows = "rows" in (numbers["headline"].get("precision") or {})
     return "rows, as the paper resamples" if by_rows else "questions of both arms together"
@@ -223,8 +202,6 @@ OF_ARMS: tuple[Section, ...] = (
     sections.estimators,
     sections.subsets,
     sections.plurality,
-    sections.conservative,
-    sections.pilot,
     sections.reasoning,
 )
 OF_PAIRS: tuple[Section, ...] = (
@@ -234,7 +211,6 @@ OF_PAIRS: tuple[Section, ...] = (
     weights,
     oracle,
     block,
-    phi,
 )
 
 

@@ -155,45 +155,6 @@ def plurality(numbers: Numbers) -> str | None:
     )
 
 
-def conservative(numbers: Numbers) -> str | None:
-    """Show K* at the point estimate of c and at its lower limit."""
-    rows = numbers["tables"].get("table4", [])
-    if not rows:
-        return None
-    lines = [
-        f"{row['task']}, {row['model']}: {row['k_star']}, conservative {row['k_star_conservative']}"
-        for row in rows
-    ]
-    return listed(
-        "K* from a point estimate, or from its lower limit",
-        "K* falls with c, so an overestimated c draws too few paths. The conservative K* uses the "
-        "one-sided 90% "
-        "lower limit of c, taken as at least 0.05. Neither is capped, as in the paper's tables: where c "
-        "is small, both can pass the paths recorded.",
-        lines,
-    )
-
-
-def pilot(numbers: Numbers) -> str | None:
-    """Show how much c varies with all seeds of an instance and with one."""
-    rows = [row for row in numbers["tables"].get("table10", []) if row["single_seed_c_std"] is not None]
-    if not rows:
-        return None
-    lines = [
-        f"{row['model']}, n = {row['n']}: {row['c_std']:.3f} with all seeds, "
-        f"{row['single_seed_c_std']:.3f} with one"
-        for row in rows
-        if row["n"] in (50, 100) and row["c_std"] is not None
-    ]
-    return listed(
-        "What a pilot of n instances can see",
-        "The paper's resamples keep all seed replicates of an instance, up to 20 paths each. A "
-        "real pilot draws 4 "
-        "paths of each instance once. The standard deviation of c in both:",
-        lines,
-    )
-
-
 def reasoning(numbers: Numbers) -> str | None:
     """Show the reasoning model's numbers beside the paper's."""
     head = numbers["headline"]

@@ -73,17 +73,12 @@ def parse_columns(text: str | None) -> dict[str, str]:
         word, equals, column = (part.strip() for part in pair.partition("="))
         if not equals or not column:
             raise LogError(f"--columns {pair.strip()!r}: write it as word=column, such as id=question_id")
-        check_word(word)
+        if word not in OBVIOUS:
+            raise LogError(f"--columns: there is no {word!r}; there are {', '.join(OBVIOUS)}")
         if word in given:
             raise LogError(f"--columns names {word} twice")
         given[word] = column
     return given
-
-
-def check_word(word: str) -> None:
-    """Raise LogError unless a word is one that a column can be named for."""
-    if word not in OBVIOUS:
-        raise LogError(f"--columns: there is no {word!r}; there are {', '.join(OBVIOUS)}")
 
 
 class Columned:

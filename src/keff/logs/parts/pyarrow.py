@@ -180,44 +180,22 @@ FAILURES = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
 # Rows that are read whole, texts included: few, for one text may be long.
 BATCH = 32
 
-_TEXTS = pyarrow.list_(pyarrow.string())
-_NUMBERS = pyarrow.list_(pyarrow.float64())
-_WHOLE = pyarrow.list_(pyarrow.int64())
+_TEXT = pyarrow.string()
 _COLUMNS = {
-    "id": pyarrow.string(),
-    "question": pyarrow.string(),
-    "gold_answer": pyarrow.string(),
-    "cluster": pyarrow.string(),
-    "all_answers": _TEXTS,
-    "all_keys": _TEXTS,
-    "all_correct": _WHOLE,
-    "all_tokens": _NUMBERS,
-    "all_prompt_tokens": _NUMBERS,
-    "all_cached_tokens": _NUMBERS,
-    "all_seconds": _NUMBERS,
-    "all_confidences": _NUMBERS,
-    "all_rules": _TEXTS,
-    "all_texts": _TEXTS,
-    "all_truncated": _WHOLE,
-    "slots": _WHOLE,
-    "branches": _TEXTS,
-    "task": pyarrow.string(),
-    "answer_space": pyarrow.string(),
-    "model": pyarrow.string(),
-    "meta": pyarrow.string(),
+    **dict.fromkeys(("id", "question", "gold_answer", "cluster", "task", "answer_space", "model"), _TEXT),
+    **dict.fromkeys(("all_answers", "all_keys", "all_rules", "all_texts", "branches"), pyarrow.list_(_TEXT)),
+    **dict.fromkeys(("all_correct", "all_truncated", "slots"), pyarrow.list_(pyarrow.int64())),
+    **dict.fromkeys(
+        ("all_tokens", "all_prompt_tokens", "all_cached_tokens", "all_seconds", "all_confidences"),
+        pyarrow.list_(pyarrow.float64()),
+    ),
+    "meta": _TEXT,
 }
-
-
 _VOTES = {
-    "id": pyarrow.string(),
-    "answer": pyarrow.string(),
-    "key": pyarrow.string(),
-    "votes": pyarrow.int64(),
-    "paths": pyarrow.int64(),
-    "share": pyarrow.float64(),
+    **dict.fromkeys(("id", "answer", "key", "gold_answer"), _TEXT),
+    **dict.fromkeys(("votes", "paths"), pyarrow.int64()),
+    **dict.fromkeys(("share", "correct"), pyarrow.float64()),
     "tied": pyarrow.bool_(),
-    "gold_answer": pyarrow.string(),
-    "correct": pyarrow.float64(),
 }
 
 # A part that unpacks to more times its size is taken for a decompression bomb.
