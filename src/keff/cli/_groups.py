@@ -66,20 +66,16 @@ class LogOptions:
         )
 
 
+# A word that stands alone, not a part of the name of a file.
+_KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoneyOptions:
-    """What is deployed today, and what paths cost."""
+class WantedOptions:
+    """What is wanted of an analysis: each field is an option, and a keyword of ``keff.analyze``."""
 
     now: o.Now = None
-    prices: o.PriceTable = None
-    volume: o.Volume = None
-    pace: o.PaceText = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AimOptions:
-    """What the recommendation is to serve."""
-
+    cap: o.DecisionCap = None
     retain: o.Retain = None
     sure: o.Sure = None
     budget: o.Budget = None
@@ -87,19 +83,18 @@ class AimOptions:
     value_per_correct: o.ValuePerCorrect = None
     cost_per_path: o.CostPerPath = None
     slower: o.Slower = "1"
+    prices: o.PriceTable = None
+    volume: o.Volume = None
+    pace: o.PaceText = None
+    epsilon: o.Epsilon = 0.025
+    seed: o.AnalysisSeed = 0
 
-
-# A word that stands alone, not a part of the name of a file.
-_KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
-
-
-def settings_from(*groups: MoneyOptions | AimOptions, **given: Any) -> Settings:
-    """Return the settings that options ask for; what is wrong is told by flags, not by keywords."""
-    words = [asdict(group) for group in groups]
-    try:
-        return settings_of({name: value for group in [*words, given] for name, value in group.items()})
-    except UsageError as error:
-        raise UsageError(_KEYWORD.sub(_flag, str(error))) from None
+    def settings(self) -> Settings:
+        """Return the settings that are asked for; what is wrong is told by flags, not by keywords."""
+        try:
+            return settings_of(asdict(self))
+        except UsageError as error:
+            raise UsageError(_KEYWORD.sub(_flag, str(error))) from None
 
 
 def _flag(word: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from keff.analysis.matching import told
 from keff.analysis.results.estimates import Analysis, percent, statements
 from keff.cli import _options as o
 from keff.cli._console import print_json, say, say_all, tabled, warn
-from keff.cli._groups import AimOptions, LogOptions, MoneyOptions, settings_from
+from keff.cli._groups import LogOptions, WantedOptions
 from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.reading.open import Record
@@ -30,16 +30,12 @@ def command(
     *,
     log: LogOptions,
     on: o.CountOn = None,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.DecisionCap = None,
-    money: MoneyOptions,
-    goal: AimOptions,
-    seed: o.AnalysisSeed = 0,
+    wanted: WantedOptions,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH."""
-    settings = settings_from(money, goal, epsilon=epsilon, cap=cap, seed=seed)
+    settings = wanted.settings()
     opening = replace(log.opening(), on=on)
     records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:

@@ -11,7 +11,7 @@ from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import note
-from keff.cli._groups import AimOptions, MoneyOptions, settings_from
+from keff.cli._groups import WantedOptions
 from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
@@ -30,47 +30,43 @@ WIDE, DEEP, BRANCHED = (100, 8), (50, 16), (100, 4)
 BEYOND = 32
 
 
-@grouped(without=("policy", "shard", "money.prices"), n=(s.PilotN, None), k=(s.PilotK, None))
+@grouped(without=("policy", "shard", "wanted.prices", "wanted.seed"), n=(s.PilotN, None), k=(s.PilotK, None))
 def command(
     wishes: Wishes,
     out: o.PlanOut = None,
     page: o.PageOut = None,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.DecisionCap = None,
     *,
-    money: MoneyOptions,
-    goal: AimOptions,
+    wanted: WantedOptions,
     branch: o.Branches = None,
     keep_all: o.KeepAll = False,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
-    wide = money.now is not None and _most(money.now) <= WIDE[1]
+    wide = wanted.now is not None and _most(wanted.now) <= WIDE[1]
     n, k = BRANCHED if branch else WIDE if wide else DEEP
     wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
     if branch:
         branches = read_branches(branch, wishes)
-        aim = MixAim(goal.retain, goal.budget_dollars, goal.value_per_correct, goal.cost_per_path)
-        settings = MixSettings(cap or 32, aim, read_table(wishes.prices), seed=wishes.seed)
-        settings.check([(name, own.model) for name, own in branches.items()])  # before anything is drawn
+        aim = MixAim(wanted.retain, wanted.budget_dollars, wanted.value_per_correct, wanted.cost_per_path)
+        mixing = MixSettings(wanted.cap or 32, aim, read_table(wishes.prices), seed=wishes.seed)
+        mixing.check([(name, own.model) for name, own in branches.items()])  # before anything is drawn
         outputs = Outputs(out, page, branch)
-        drawn = draw_branches(branches, settings.prices, keep_all=keep_all)
+        drawn = draw_branches(branches, mixing.prices, keep_all=keep_all)
         # What a spent budget left undrawn was said above.
         opening = Opening(partial=True)
-        mix_runs(drawn, settings, outputs, opening, names=list(branches), verbose=verbose, json=json)
+        mix_runs(drawn, mixing, outputs, opening, names=list(branches), verbose=verbose, json=json)
         return
-    money = replace(money, prices=wishes.prices)
-    wanted = settings_from(money, goal, epsilon=epsilon, cap=cap, seed=wishes.seed)
-    if wanted.terms.tariff is not None and wishes.model is not None:
-        wanted.terms.tariff.of(wishes.model)  # before anything is drawn
+    settings = replace(wanted, prices=wishes.prices, seed=wishes.seed).settings()
+    if settings.terms.tariff is not None and wishes.model is not None:
+        settings.terms.tariff.of(wishes.model)  # before anything is drawn
     job, drawn = sample_as_wished(wishes)
     report(job, drawn, json=False)
     record = open_record(wishes.run, Opening(texts=page is not None, partial=True))
-    analyses = analyze_records([record], wanted, out, verbose=verbose, json=json)
+    analyses = analyze_records([record], settings, out, verbose=verbose, json=json)
     if page is not None:
         write_runs(analyses, page)
-    if money.now is None and not json:
+    if wanted.now is None and not json:
         say_beyond(analyses[0][1])
 
 

@@ -65,23 +65,23 @@ class JudgeOptions:
         return plugins.load("engine", self.engine, **options)
 
 
-def show_judged(path: Path, opening: Opening, bench: JudgeOptions, *, json: bool) -> None:
+def show_judged(path: Path, opening: Opening, wishes: JudgeOptions, *, json: bool) -> None:
     """Judge a record, write it where asked, and print what came of it."""
-    pairs = None if bench.pairs is None else read_pairs(bench.pairs)
+    pairs = None if wishes.pairs is None else read_pairs(wishes.pairs)
     price = None
-    if bench.prices is not None:
-        price = price_of(bench.model, read_prices(bench.prices))
+    if wishes.prices is not None:
+        price = price_of(wishes.model, read_prices(wishes.prices))
     record = open_record(path, replace(opening, answer_space=_space(path, opening)))
     refuse_scores(record)
-    engine = bench.make()
+    engine = wishes.make()
     judged = judge_record(
         record,
         engine,
         cache_of(path),
         pairs=pairs,
-        out=bench.out,
-        most_calls=bench.most_calls,
-        max_tokens=bench.max_tokens or MAX_TOKENS,
+        out=wishes.out,
+        most_calls=wishes.most_calls,
+        max_tokens=wishes.max_tokens or MAX_TOKENS,
     )
     dollars = None if price is None else judged.spent.usage.dollars(price)
     if json:
@@ -89,8 +89,8 @@ def show_judged(path: Path, opening: Opening, bench: JudgeOptions, *, json: bool
         return
     for line in lines(judged, dollars):
         _console.say(line, 0)
-    if bench.out is not None:
-        _console.say(f"written: keff analyze {bench.out}", 0)
+    if wishes.out is not None:
+        _console.say(f"written: keff analyze {wishes.out}", 0)
 
 
 def _space(path: Path, opening: Opening) -> str | None:

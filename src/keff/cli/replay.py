@@ -16,7 +16,7 @@ from keff.analysis.wanted import tariff_of
 from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli._console import print_json
-from keff.cli._groups import LogOptions, MoneyOptions
+from keff.cli._groups import LogOptions
 from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.files import write_text
@@ -40,14 +40,16 @@ DEFAULTS = (
 )
 
 
-@grouped(without=("branches", "volume"))
+@grouped(without=("branches",))
 def command(
     path: o.ReplayPath,
     policies: o.Policies = None,
     policy: o.OldPolicies = None,
     cap: o.ReplayCap = None,
     *,
-    money: MoneyOptions,
+    now: o.Now = None,
+    prices: o.PriceTable = None,
+    pace: o.PaceText = None,
     replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,
     out: o.ReplayOut = None,
@@ -68,10 +70,10 @@ def command(
         cap=cap,
         replicates=replicates,
         random_slots=random_slots,
-        now=money.now,
-        tariff=None if money.prices is None else tariff_of(money.prices),
+        now=now,
+        tariff=None if prices is None else tariff_of(prices),
         model=record.info.model,
-        pace=None if money.pace is None else Pace.of(money.pace),
+        pace=None if pace is None else Pace.of(pace),
     )
     replayed = replay(
         votes, [*(policies or ()), *(policy or ())] or fitting(top), np.random.default_rng(seed), how

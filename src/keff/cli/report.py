@@ -10,7 +10,7 @@ from pathlib import Path
 from keff.analysis.estimates import analyze
 from keff.cli import _options as o
 from keff.cli._console import print_json, say
-from keff.cli._groups import LogOptions, MoneyOptions, settings_from
+from keff.cli._groups import LogOptions, WantedOptions
 from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.reading.several import open_records
@@ -24,10 +24,7 @@ def command(
     arms: o.Arms = False,
     *,
     log: LogOptions,
-    epsilon: o.Epsilon = 0.025,
-    cap: o.DecisionCap = None,
-    money: MoneyOptions,
-    seed: o.AnalysisSeed = 0,
+    wanted: WantedOptions,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
@@ -36,7 +33,7 @@ def command(
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
     opening = log.opening(texts=True)
-    settings = settings_from(money, epsilon=epsilon, cap=cap, seed=seed)
+    settings = wanted.settings()
     records = [record for path in paths for record in open_records(path, opening)]
     if arms and len(records) != 2:
         raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")
@@ -45,7 +42,7 @@ def command(
         from keff.analysis.arms import compare
 
         comparison = compare(records[0], records[1])
-    write_runs(((record, analyze(record, settings)) for record in records), out, comparison, seed)
+    write_runs(((record, analyze(record, settings)) for record in records), out, comparison, settings.seed)
     if json:
         print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:
