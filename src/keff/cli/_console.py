@@ -64,13 +64,19 @@ def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
         _nobody_reads()
 
 
-def say(text: str, indent: int = 2, *, bold: bool = False) -> None:
+def say(text: str, indent: int = 2, *, bold: bool = False, hang: int = 0) -> None:
     """Print one statement: wrapped at words on a terminal, or where COLUMNS is set, else one line.
 
-    A text of several lines is a table, and printed as it is.
+    A text of several lines is a table, and printed as it is; ``hang`` indents the lines after the first.
     """
     if (sys.stdout.isatty() or "COLUMNS" in os.environ) and "\n" not in text:
-        lines = wrap(text, width() - indent, break_long_words=False, break_on_hyphens=False)
+        lines = wrap(
+            text,
+            width() - indent,
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     else:
         lines = text.split("\n")
     for line in lines or [""]:

@@ -41,7 +41,7 @@ def command(
     if json:
         print_json(combined.to_dict())
         return
-    _console.say(f"{path}: {combined.n} items x {combined.k} paths", 0)
+    _console.say(f"{path}: {combined.n} questions x {combined.k} paths", 0)
     if combined.slots is None:
         rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in combined.weights)
         what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
@@ -50,7 +50,7 @@ def command(
     if record.branches and not record.branches[0].startswith("column "):
         named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
         _console.say(f"  slots: {named}", 0)
-    print_weights(combined.weights, combined.pruning)
+    print_weights(combined.weights, combined.pruning if combined.slots else ())
     for found in combined.k_eff:
         line = f"  K_eff of {combined.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
         _console.say(line, 0)

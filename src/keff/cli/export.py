@@ -39,5 +39,5 @@ def command(
     if json:
         print_json({"file": str(file), "items": done.questions, "paths": done.paths})
     else:
-        line = f"{file}: {done.questions} items and {done.paths} paths"
+        line = f"{file}: {done.questions} questions and {done.paths} paths"
         _console.note(line)

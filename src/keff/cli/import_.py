@@ -25,5 +25,5 @@ def command(log: o.LogFile, run: s.RunFolder, *, reading: LogOptions, json: o.Js
     if json:
         print_json({"run": str(run), "items": done.questions, "paths": done.paths})
     else:
-        line = f"{run}: {done.questions} items and {done.paths} paths from {log}"
+        line = f"{run}: {done.questions} questions and {done.paths} paths from {log}"
         _console.note(line)

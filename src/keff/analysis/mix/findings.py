@@ -208,7 +208,7 @@ class MixFindings(Finding):
     @property
     def pilot_line(self) -> str:
         """What the recorded paths cost and when the plan has saved that, in words."""
-        cost = f"The recorded paths of this pilot cost {self.amount(self.pilot_cost)}"
+        cost = f"This pilot took {self.amount(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
         saved = f"{short(self.pays_back)} questions"

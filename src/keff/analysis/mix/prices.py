@@ -45,7 +45,9 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
         if all(branch.votes.tokens is not None for branch in group.branches):
             return Costs(tuple(_tokens(branch) for branch in group.branches), "tokens")
         without = [branch.name for branch in group.branches if branch.votes.tokens is None]
-        note = Note("cost_in_paths", f"cost is counted in paths: {', '.join(without)} records no tokens")
+        note = Note(
+            "cost_in_paths", f"cost is counted in paths: no tokens are recorded of {', '.join(without)}"
+        )
         return Costs(
             tuple(np.ones_like(b.votes.scored(), np.float64) for b in group.branches), "paths", (note,)
         )
