@@ -77,10 +77,7 @@ def test_the_page_holds_the_numbers_and_no_script(logs: list[Path], tmp_path: Pa
     assert "<script" not in text and "http" not in text.replace("http-equiv", "")
     assert found["recommendation"]["policy"] in text and found["recommendation"]["verdict"] in text
     assert text.count("<polyline") == 2 and "recommended" in text
-    assert (
-        text.count('class="worth') == len(found["by_worth"])
-        and "This pilot took" in text
-    )
+    assert text.count('class="worth') == len(found["by_worth"]) and "This pilot took" in text
     assert {tuple(plan["branches"]) for plan in found["singles"]} == {
         (branch["name"],) for branch in found["branches"]
     }

@@ -83,11 +83,15 @@ def _kept(decision: Decision) -> Tile:
 
 
 def _saved(decision: Decision) -> Tile:
-    paths, change = decision.expected_paths, relative(decision, "paths")
+    # As the sentence above it: paths in flight save tokens of paths that are begun all the same.
+    what = "paths" if relative(decision, "tokens") is None else "tokens"
+    paths, change = decision.expected_paths, relative(decision, what)
     if paths is None or change is None or decision.change.paths is None:
         return Tile("Paths saved", "unknown", "the record is too small to say")
     before = paths.value - decision.change.paths.value
-    label = f"Paths {'saved' if change <= 0 else 'added'}, against {reference_words(decision.reference)}"
+    label = (
+        f"{what.title()} {'saved' if change <= 0 else 'added'}, against {reference_words(decision.reference)}"
+    )
     tokens = decision.expected_tokens
     spent = "" if tokens is None else f", {tokens.value:,.0f} tokens"
     accuracy = "" if decision.change.points is None else f"; accuracy {points(decision.change.points)} points"
