@@ -393,7 +393,8 @@ def print_claims(known: Known) -> None:
 def _covered(p: Pilot, choice: PlanChoice, aim: MixAim, rng: np.random.Generator) -> list[float]:
     found = claims_of(p.table, p.ids, choice, lambda table, ids: choose(table, ids, aim), rng)
     taken, best = choice.taken, choice.best
-    intervals = found.best.accuracy_difference(), found.best.cost_ratio(), found.accuracy
+    ratio, difference = found.best.intervals()
+    intervals = difference, ratio, found.accuracy
     truths = p.true[taken] - p.true[best], p.paid[taken] / p.paid[best], p.true[taken]
     hits = [
         float(i.lo - EXACTLY <= truth <= i.hi + EXACTLY)  # type: ignore[operator]

@@ -279,7 +279,7 @@ def test_claims_of_a_fixed_choice_cover_the_truth() -> None:
         table = table_of(accuracy, cost * np.array([[1], [0.5]]))
         chosen = PlanChoice(0, 0, 1)
         against = claims_of(table, np.arange(n), chosen, lambda _, __, c=chosen: c, rng).best
-        ratio, gain = against.cost_ratio(), against.accuracy_difference()
+        ratio, gain = against.intervals()
         assert None not in (ratio.lo, ratio.hi, gain.lo, gain.hi)
         hits += [ratio.lo <= 0.5 <= ratio.hi, gain.lo <= 0.02 <= gain.hi]  # type: ignore[operator]
     # Resamples of a fixed choice add the variance of their own noise: a little more than 90%.
@@ -299,7 +299,7 @@ def test_the_best_of_many_equal_plans_is_not_flattered() -> None:
 
         choice = best(table, np.arange(80))
         found = claims_of(table, np.arange(80), choice, best, rng)
-        gain = found.best.accuracy_difference()
+        _, gain = found.best.intervals()
         seen.append(float(table.mean_accuracy[choice.taken] - table.mean_accuracy[0]))
         claimed.append(gain.value)
         covered += gain.lo <= 0 <= gain.hi  # type: ignore[operator]
@@ -397,9 +397,7 @@ def test_where_a_cascade_passes_questions_on() -> None:
     orders = draw_orders(
         aligned, [np.ones(b.votes.scored().shape) for b in aligned.branches], 8, np.random.default_rng(4)
     )
-    accuracy = np.array([branch.votes.scored().mean(axis=1) for branch in aligned.branches])
-    spec = "cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh"
-    found = escalation(spec, orders, aligned.names, accuracy)
+    found = escalation("cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh", orders, aligned)
     assert found.branches == ("small", "large") and found.reach[0] == 1
     passed = {row.lo: row.passed for row in found.by_difficulty if row.passed is not None}
     weights = [row.questions for row in found.by_difficulty if row.passed is not None]

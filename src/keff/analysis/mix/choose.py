@@ -266,16 +266,13 @@ class Against:
         """The one-sided limit of Student's t with G - 1 degrees of freedom."""
         return float(stdtrit(max(self.units - 1, 1), SIDE))
 
-    def cost_ratio(self) -> Interval:
-        """Return the ratio of mean costs with its interval."""
+    def intervals(self) -> tuple[Interval, Interval]:
+        """Return the ratio of mean costs and the difference of accuracies, each with its interval."""
         half = self.t * self.log_error
-        lo, hi = math.exp(self.log_ratio - half), math.exp(self.log_ratio + half)
-        return Interval(math.exp(self.log_ratio), lo, hi, METHOD)
-
-    def accuracy_difference(self) -> Interval:
-        """Return the difference of accuracies with its interval."""
+        lo, value, hi = (math.exp(self.log_ratio + by) for by in (-half, 0.0, half))
         half = self.t * self.error
-        return Interval(self.difference, self.difference - half, self.difference + half, METHOD)
+        difference = Interval(self.difference, self.difference - half, self.difference + half, METHOD)
+        return Interval(value, lo, hi, METHOD), difference
 
     def saves(self, tolerance: float) -> bool:
         """Return whether it costs less and loses no more than ``tolerance``: two one-sided tests at 5%."""

@@ -118,26 +118,21 @@ class MixAnalysis:
 
     def __init__(self, group: Aligned, settings: MixSettings, costs: Costs) -> None:
         self.group, self.settings, self.costs = group, settings, costs
-        self.rng = np.random.default_rng(settings.seed)
-        self.orders = draw_orders(group, costs.paths, settings.cap, self.rng)
+        orders = draw_orders(group, costs.paths, settings.cap, np.random.default_rng(settings.seed))
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
-        self.aim = settings.aim
         self.recorded = [branch.votes.k for branch in group.branches]
         self.correct = [branch.votes.scored() for branch in group.branches]
         self.stats = between(self.correct, group.clusters)
-        plans = chain(self._fixed_plans(), mixes(self.stats, group.names, self.orders, self.mean_cost))
+        plans = chain(
+            _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
+        )
         self.table = PlanTable.of(plans, self.recorded)
         self.ids = grouped(group.clusters)[0]
-        self.choose = partial(choose, aim=self.aim)
+        self.choose = partial(choose, aim=settings.aim)
         self.choice = self.choose(self.table, self.ids)
-
-    def _fixed_plans(self) -> list[CandidatePlan]:
-        orders, names = self.orders, self.group.names
-        plans = list(singles(orders, names))
-        if len(names) <= MOST_BRANCHES:
-            plans += pairs(orders, names)
-            plans += triples(orders, names, plans)
-        return plans
+        taken = self.table.plans[self.choice.taken]
+        # The orders are not kept: of a large record they take as much memory as its votes.
+        self.escalation = escalation(taken.spec, orders, group) if taken.kind == "cascade" else None
 
     def line(self, plan: CandidatePlan) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""
@@ -175,7 +170,7 @@ class MixAnalysis:
             frontier=tuple(self.line(plan) for plan in frontier),
             singles=tuple(self.line(plan) for plan in self.table.plans if plan.kind == "single"),
             dropped=dropped,
-            escalation=self._escalation(),
+            escalation=self.escalation,
             best_single=self.line(self.table.plans[self.choice.best]),
             cheap_single=self.line(self.table.plans[self.choice.cheap]),
             advice=self._advice(stats.units),
@@ -193,13 +188,6 @@ class MixAnalysis:
                 *self._predicted(),
             ),
         )
-
-    def _escalation(self) -> Escalation | None:
-        taken = self.table.plans[self.choice.taken]
-        if taken.kind != "cascade":
-            return None
-        right = np.array([branch.votes.scored().mean(axis=1) for branch in self.group.branches])
-        return escalation(taken.spec, self.orders, self.group.names, right)
 
     def _branch(self, number: int, c: Interval) -> BranchLine:
         branch = self.group.branches[number]
@@ -226,29 +214,18 @@ class MixAnalysis:
 
     def _advice(self, units: int) -> MixAdvice:
         taken = self.line(self.table.plans[self.choice.taken])
-        by_model, by_cascade = self._savings()
         if units < FEWEST:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
+            accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
             why = f"{units} independent questions say too little of a choice: at least {FEWEST} are needed"
-            return MixAdvice(
-                "pilot too small", taken, taken.accuracy, none, none, (none, none), by_model, by_cascade,
-                FEWEST - units, why,
-            )  # fmt: skip
-        rng = np.random.default_rng(self.settings.seed + 1)
-        claims = claims_of(self.table, self.ids, self.choice, self.choose, rng)
-        verdict, needed, why = self._verdict(taken, claims.best)
-        return MixAdvice(
-            verdict,
-            taken,
-            claims.accuracy,
-            claims.best.cost_ratio(),
-            claims.best.accuracy_difference(),
-            (claims.cheap.cost_ratio(), claims.cheap.accuracy_difference()),
-            by_model,
-            by_cascade,
-            needed,
-            why,
-        )
+            found: tuple[Verdict, int | None, str] = "pilot too small", FEWEST - units, why
+        else:
+            rng = np.random.default_rng(self.settings.seed + 1)
+            claims = claims_of(self.table, self.ids, self.choice, self.choose, rng)
+            accuracy, best, cheap = claims.accuracy, claims.best.intervals(), claims.cheap.intervals()
+            found = self._verdict(taken, claims.best)
+        verdict, needed, why = found
+        return MixAdvice(verdict, taken, accuracy, *best, cheap, *self._savings(), needed, why)
 
     def _savings(self) -> tuple[float, float]:
         """Return the cost ratios of choosing one model well, and of asking several; they multiply.
@@ -309,7 +286,7 @@ class MixAnalysis:
             return ""
         place = int(np.argmax(np.where(better, accuracy, -1)))
         share, points = cost[place] / cost[taken], 100 * (accuracy[place] - accuracy[taken])
-        if self.aim.value_per_correct is not None:
+        if self.settings.aim.value_per_correct is not None:
             why = "its gain is within one paired standard error, and the best of many is so in part by luck"
         else:
             why = "the best of many plans is so in part by luck, and it may lose accuracy on other questions"
@@ -368,19 +345,26 @@ def _shrunk(factor: float) -> list[Note]:
     return [Note("shrunk", message)]
 
 
-def escalation(spec: str, orders: Orders, names: Sequence[str], accuracy: FloatArray) -> Escalation:
-    """Return where the cascade ``spec`` of several stages passes questions on.
+def _fixed_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
+    """Return the replayed plans whose paths do not hang on accuracy: single branches and cascades."""
+    plans = list(singles(orders, names))
+    if len(names) <= MOST_BRANCHES:
+        plans += pairs(orders, names)
+        plans += triples(orders, names, plans)
+    return plans
 
-    ``accuracy`` [A, n] is the share of right paths of each branch on each question.
-    """
+
+def escalation(spec: str, orders: Orders, group: Aligned) -> Escalation:
+    """Return where the cascade ``spec`` of several stages passes questions on."""
     policy = as_cascade(spec)
-    stops = list(along_stages(policy, orders, names))
+    stops = list(along_stages(policy, orders, group.names))
     left = np.zeros(orders.rows)
     left[stops[0].rows] = 1
     reach = (1.0, *(len(stop.rows) / orders.rows for stop in stops[:-1]))
     means = map(orders.means, (left, stops[0].credit, stops[-1].credit))
-    first = accuracy[list(names).index(policy.branches[0])]
-    return Escalation(policy.branches, reach, tuple(_binned(first, *means)))
+    first = group.branches[group.names.index(policy.branches[0])]
+    by_difficulty = _binned(first.votes.scored().mean(axis=1), *means)
+    return Escalation(policy.branches, reach, tuple(by_difficulty))
 
 
 def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[Passed]:
