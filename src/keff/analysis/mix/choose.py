@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -308,15 +307,17 @@ def claims_of(
     C_i / Cbar - C0_i / Cbar0 on the log ratio and A_i - A0_i on the difference, by cluster.
     """
     units = int(ids.max()) + 1
-    order = np.argsort(ids, kind="stable")
-    members = cast("list[IntArray]", np.split(order, np.flatnonzero(np.diff(ids[order])) + 1))
+    order, sizes = np.argsort(ids, kind="stable"), np.bincount(ids)
+    ends = np.cumsum(sizes)
     seen: list[FloatArray] = []
     for _ in range(int(np.clip(QUESTIONS // len(ids), FEWEST, RESAMPLES))):
-        drawn: list[IntArray] = [members[unit] for unit in rng.integers(0, units, units).tolist()]
-        own = np.repeat(np.arange(units, dtype=np.int64), [len(rows) for rows in drawn])
+        drawn = rng.integers(0, units, units)
+        own = np.repeat(np.arange(units, dtype=np.int64), sizes[drawn])
+        # Of the clusters drawn, one after the other, the questions stand in ``order`` up to their ends.
+        back = np.cumsum(sizes[drawn])[own] - np.arange(len(own))
         # A budget may be out of reach on a resample.
         with suppress(PolicyError):
-            seen.append(_optimism(table, np.concatenate(drawn), own, chooser))
+            seen.append(_optimism(table, order[ends[drawn][own] - back], own, chooser))
     optimism = np.array(seen) if len(seen) > 1 else np.zeros((2, 5))
     value = _figures(table, choice) - optimism.mean(axis=0)
     error = np.sqrt(_errors(table, ids, choice) ** 2 + optimism.var(axis=0, ddof=1))
