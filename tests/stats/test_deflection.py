@@ -27,7 +27,7 @@ def law(p: list[float], c: list[list[float]]) -> Margin:
     accuracy = np.array(p)
     variance = accuracy * (1 - accuracy)
     latent = np.array(c) * np.sqrt(np.outer(variance, variance))
-    return margin(Between(accuracy, variance, latent, np.full(len(p), 8), 100))
+    return margin(Between(accuracy, variance, latent, 100))
 
 
 def random_law(branches: int, rng: np.random.Generator) -> Margin:
@@ -67,14 +67,14 @@ def test_a_branch_below_one_half_gets_no_weight_where_it_only_adds_noise() -> No
 
 def test_a_bad_branch_that_shares_its_errors_would_be_negative_and_is_zero() -> None:
     shared = law([0.8, 0.52], [[0.6, 0.55], [0.55, 0.6]])
-    sigma = shared.covariance([4, 4])
+    sigma = shared.latent + np.diag(shared.noise / 4)
     assert np.linalg.solve(sigma, shared.mu)[1] < 0
     np.testing.assert_allclose(best_weights(shared, [4, 4]), [1, 0])
 
 
 def by_supports(known: Margin, k: np.ndarray) -> float:
     """The best deflection over w >= 0 by trying every support."""
-    sigma, best = known.covariance(k), 0.0
+    sigma, best = known.latent + np.diag(known.noise / k), 0.0
     for size in range(1, len(k) + 1):
         for support in combinations(range(len(k)), size):
             at = np.ix_(support, support)
@@ -105,7 +105,7 @@ def test_deflection_is_that_of_simulated_votes() -> None:
     means = np.stack([rng.binomial(count, chance) / count for count, chance in zip(k, (a, b), strict=True)])
     p = np.array([0.65, 0.6])
     latent = np.array([[0.05, 0.03], [0.03, 0.0325]])
-    known = margin(Between(p, p * (1 - p), latent, k, n))
+    known = margin(Between(p, p * (1 - p), latent, n))
     w = best_weights(known, k)
     simulated = w @ (2 * means - 1)
     assert deflection(known, k, w) == pytest.approx((simulated.mean() / simulated.std()) ** 2, rel=0.02)

@@ -12,7 +12,6 @@ from keff.stats.influence import (
     bootstrap_fits,
     influence,
     model_variance,
-    standard_error,
     summarise,
 )
 from keff.stats.intervals import (
@@ -157,7 +156,7 @@ def test_influence_is_the_derivative_of_c():
     for s in range(5):
         moved = (1 - step) * hist / n + step * np.eye(5)[s]
         assert (float(pooled_from_hist(moved)) - c) / step == pytest.approx(values[s], rel=1e-4, abs=1e-5)
-    assert float(standard_error(hist, p, c)) == pytest.approx(math.sqrt(hist @ values**2 / (n * (n - 1))))
+    assert summarise(hist).se == pytest.approx(math.sqrt(hist @ values**2 / (n * (n - 1))))
 
 
 def test_model_variance_is_the_sampling_variance_of_c():

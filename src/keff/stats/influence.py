@@ -85,7 +85,8 @@ def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
         raise ValueError("correlation needs at least two paths per item and at least two items")
     p, pooled = float(hist @ np.arange(k + 1)) / (n * k), float(pooled_from_hist(hist))
     if not isinstance(source, Votes) or source.n_clusters == n:
-        se = float(standard_error(hist, p, pooled))
+        values = influence(k, p, pooled)
+        se = math.sqrt(float(hist @ np.square(values - hist @ values / n)) / (n * (n - 1)))
         return InfluenceSummary(hist, n, n, p, pooled, float(unbias(pooled, n, k)), se, float(n))
     return _clustered(source, hist, p, pooled)
 
@@ -99,16 +100,6 @@ def influence(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
     s = np.arange(k + 1, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return (s * (s - 1) / (k * (k - 1)) - (2 * p + c * (1 - 2 * p)) * s / k) / (p * (1 - p))
-
-
-def standard_error(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:
-    """Return the standard error of c [...] for histograms [..., K+1] of independent items."""
-    weights = np.asarray(hist, float)
-    n = weights.sum(axis=-1)
-    values = influence(weights.shape[-1] - 1, p, c)
-    mean = np.sum(weights * values, axis=-1) / n
-    spread = np.sum(weights * np.square(values - mean[..., None]), axis=-1)
-    return np.sqrt(spread / (n * (n - 1)))
 
 
 def model_variance(k: int, p: float, c: FloatArray) -> FloatArray:

@@ -70,13 +70,12 @@ class ArmDraws:
 
 @frozen
 class ArmComparison:
-    """The second arm against the first: accuracies, correlations, and changes with intervals.
+    """The second arm against the first: correlations, and changes with intervals.
 
     ``delta`` is second minus first, ``relative`` that over |first| (a share: -0.38 is the paper's -38%),
     ``delta_k_eff`` the change of K/(1+(K-1)c).
     """
 
-    p: tuple[float, float]
     c: tuple[float, float]
     delta: Estimate
     relative: Estimate
@@ -106,7 +105,6 @@ def compare_arms(
         relative = (b - a) / abs(a) if a else math.nan
         found.append(
             ArmComparison(
-                p=(first.p, second.p),
                 c=(a, b),
                 delta=_percentile(base, b - a, draws.second - draws.first, plan.level),
                 relative=_percentile(base, relative, draws.relative, plan.level),

@@ -27,14 +27,13 @@ class Between:
     """Correctness of A branches on the same questions.
 
     ``p`` [A] mean accuracy of a path; ``variance`` [A] of one path, s^2 = p(1-p) + v with v the variance of
-    the estimate p; ``latent`` [A, A] the covariance of the chances of being right, theta; ``k`` [A] paths.
+    the estimate p; ``latent`` [A, A] the covariance of the chances of being right, theta.
     The diagonal of ``latent`` is NaN for a branch with one path. ``units`` counts independent questions.
     """
 
     p: FloatArray
     variance: FloatArray
     latent: FloatArray
-    k: IntArray
     units: int
 
     @property
@@ -75,7 +74,7 @@ def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Be
     units = len(sums.n)
     if units < 2:
         raise ValueError("the covariance of branches needs at least two independent questions")
-    return Between(*_covariance(_whole(sums), k, units), k, units)
+    return Between(*_covariance(_whole(sums), k, units), units)
 
 
 def correlation_intervals(
@@ -113,9 +112,10 @@ class BlockCorrelation:
     """Two levels of correlation of correctness: paths of one template, and paths of different templates.
 
     ``within`` and ``between`` are covariances over the mean variance of a path, so that the mean of K = T r
-    paths, r of each of T templates, has the variance of K_eff independent ones (``k_eff``) whatever the
-    templates' accuracies. ``difference`` is within minus between: what another template adds over another
-    path of the same one. ``paths`` [T] are those of each template; one path each leaves ``within`` unknown.
+    paths, r of each of T templates, has the variance of T r / (1 + (r-1) c_within + (T-1) r c_between)
+    independent ones whatever the templates' accuracies. ``difference`` is within minus between: what another
+    template adds over another path of the same one. ``paths`` [T] are those of each template; one path each
+    leaves ``within`` unknown.
     """
 
     templates: int
@@ -123,12 +123,6 @@ class BlockCorrelation:
     within: Interval
     between: Interval
     difference: Interval
-
-    def k_eff(self, templates: ArrayLike, paths: ArrayLike) -> FloatArray:
-        """Return T r / (1 + (r-1) c_within + (T-1) r c_between), T templates of r paths each."""
-        t, r = np.asarray(templates, float), np.asarray(paths, float)
-        inside = np.where(r > 1, (r - 1) * self.within.value, 0.0)
-        return t * r / (1 + inside + (t - 1) * r * self.between.value)
 
 
 def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:

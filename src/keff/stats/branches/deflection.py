@@ -32,10 +32,6 @@ class Margin:
     noise: FloatArray
     shrunk: float
 
-    def covariance(self, k: ArrayLike) -> FloatArray:
-        """Return Sigma of the branches' means with k_a >= 1 paths: latent plus noise / k on the diagonal."""
-        return self.latent + np.diag(self.noise / np.asarray(k, np.float64))
-
 
 def margin(branches: Between) -> Margin:
     """Return the margin's law by branch, the latent covariance shrunk to positive semidefinite.
