@@ -294,7 +294,7 @@ def _frontier(title: str) -> Any:
 
 def _changes() -> Any:
     rows = data("changes")
-    y = alt.Y("change:N", title=None, sort=None, axis=alt.Axis(labelLimit=220))
+    y = alt.Y("change:N", title=None, sort=None, axis=alt.Axis(labelLimit=220, minExtent=132))
     x = alt.X("value:Q", title="change from the first arm to the second", axis=alt.Axis(format="+.0%"))
     shown = [
         tip("change", ""),

@@ -323,6 +323,10 @@ def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None
     assert page.locator("#run-1 [data-chart=slots]").count() == 0
     parts = page.eval_on_selector_all("#overview, #arms, #run-1, #run-2", "all => all.map(e => e.id)")
     assert parts == ["overview", "arms", "run-1", "run-2"]
+    page.set_viewport_size({"width": 390, "height": 800})
+    clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)"
+    assert page.eval_on_selector_all(".scroll", clipped) == [], "no table is cut on a telephone"
+    page.set_viewport_size({"width": 1280, "height": 800})
     assert violations(page) == []
     assert page.locator("#run-2 [data-chart=slots] .wide .mark-rect path").count() == 2
 
