@@ -189,8 +189,10 @@ def _folded(cell: str, width: int) -> list[str]:
     return [*lines, cell]
 
 
-def number(value: float | None, style: str = ".2f") -> str:
-    """Format a number: a dash where it is unknown or undefined, ∞ where it is infinite."""
+def number(value: float | Interval | None, style: str = ".2f") -> str:
+    """Format a number, or one with its limits: a dash where it is unknown or undefined, ∞ where infinite."""
+    if isinstance(value, Interval):
+        return value.text(style)
     if value is None or math.isnan(value):
         return "–"
     return format(value, style) if math.isfinite(value) else "∞" if value > 0 else "-∞"

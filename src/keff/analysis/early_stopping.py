@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from keff import answers
 from keff.errors import UsageError
 from keff.plugins import missing_extra
-from keff.policy import Policy, Stop, View, for_one_model, parse_policy
+from keff.policy import Stop, View, for_one_model, parse_policy
 
 
 class ScoredEpoch(Protocol):
@@ -31,7 +30,6 @@ class ScoredSample(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class StopWhenSettled:
     """An early stopping manager of inspect_ai: ``Task(..., epochs=16, early_stopping=StopWhenSettled())``.
 
@@ -43,22 +41,20 @@ class StopWhenSettled:
     answers, PolicyError for one that is none.
     """
 
-    policy: str = "adaptive_consistency:0.95"
-    answer_space: str = "exact"
-    scorer: str | None = None
-    _policy: Policy = field(init=False, repr=False)
-    _keys: dict[str | int, dict[int, str | None]] = field(
-        init=False, repr=False, default_factory=dict[str | int, dict[int, str | None]]
-    )
-    _stops: dict[str | int, Stop] = field(init=False, repr=False, default_factory=dict[str | int, Stop])
-    _saved: int = field(init=False, repr=False, default=0)
-
-    def __post_init__(self) -> None:
-        self._policy = parse_policy(self.policy)
+    def __init__(
+        self,
+        policy: str = "adaptive_consistency:0.95",
+        answer_space: str = "exact",
+        scorer: str | None = None,
+    ) -> None:
+        self._policy, self._scorer = parse_policy(policy), scorer
         for_one_model(self._policy, "an evaluation")
         if self._policy.needs - {"answers"}:
-            raise UsageError(f"{self.policy} needs more than answers, which is all that a scorer gives")
-        answers.space(self.answer_space)
+            raise UsageError(f"{policy} needs more than answers, which is all that a scorer gives")
+        self._space = answers.space(answer_space)
+        self._keys: dict[str | int, dict[int, str | None]] = {}
+        self._stops: dict[str | int, Stop] = {}
+        self._saved = 0
 
     async def start_task(self, task: object, samples: Sequence[object], epochs: int) -> str:
         """Begin an evaluation; returns the name of the manager."""
@@ -80,11 +76,11 @@ class StopWhenSettled:
 
     async def complete_sample(self, id: str | int, epoch: int, scores: Mapping[str, ScoredSample]) -> None:
         """Take note of the answer of an epoch."""
-        name = self.scorer if self.scorer is not None else next(iter(scores), None)
+        name = self._scorer if self._scorer is not None else next(iter(scores), None)
         if name is not None and name not in scores:
             raise UsageError(f"there is no scorer {name}: there are {', '.join(scores)}")
         answer = None if name is None else scores[name].score.answer
-        key = answers.space(self.answer_space).key(answer) if answer else None
+        key = self._space.key(answer) if answer else None
         self._keys.setdefault(id, {})[epoch] = key
 
     async def complete_task(self) -> dict[str, object]:

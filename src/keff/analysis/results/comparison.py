@@ -318,7 +318,6 @@ class Comparison(Finding):
     def rows(self) -> list[tuple[str, ...]]:
         """Return both arms and the change from the first to the second."""
         first, second = self.arms
-        plurality = self.delta_plurality
         return [
             ("", first.path, second.path, "change"),
             ("mean pairwise rho", number(first.rho), number(second.rho), self.delta_rho.text("+.1%")),
@@ -335,7 +334,7 @@ class Comparison(Finding):
                 "plurality",
                 number(first.plurality, ".1%"),
                 number(second.plurality, ".1%"),
-                "–" if plurality is None else plurality.text("+.1%"),
+                number(self.delta_plurality, "+.1%"),
             ),
             ("phi / phi-max", number(first.phi.ratio), number(second.phi.ratio), ""),
             ("K_eff block/vote", number(first.block_over_vote), number(second.block_over_vote), ""),

@@ -161,8 +161,8 @@ class Analysis(Finding):
 
     def line(self) -> str:
         """Return the size of the record, c, K_eff and what is recommended."""
-        c, worth = ("–" if value is None else value.text() for value in (self.c, self.k_eff))
-        return f"{self.n} questions x {self.k} paths, c = {c}, K_eff = {worth}; {self.decision.line()}"
+        size = f"{self.n} questions x {self.k} paths"
+        return f"{size}, c = {number(self.c)}, K_eff = {number(self.k_eff)}; {self.decision.line()}"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the estimates that people look at first, and the recommendation."""
@@ -172,9 +172,9 @@ class Analysis(Finding):
             ("questions x paths", f"{self.n} x {self.k}"),
             ("accuracy of one path", number(self.p, ".1%")),
             (f"plurality of {self.k} paths", number(vote, ".1%")),
-            ("correlation c", "–" if self.c is None else self.c.text()),
-            (f"K_eff of {self.k} paths", "–" if self.k_eff is None else self.k_eff.text()),
-            ("ceiling 1/c", "–" if self.ceiling is None else self.ceiling.text()),
+            ("correlation c", number(self.c)),
+            (f"K_eff of {self.k} paths", number(self.k_eff)),
+            ("ceiling 1/c", number(self.ceiling)),
             ("K*", "–" if star is None else f"{star.paper} [{star.lo}, {star.hi}]"),
             *self.decision.rows(),
         ]
@@ -309,12 +309,9 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
         f"correlates with c = {c.text()}."
     )
     if c.value > 0:
-        worth, ceiling = (
-            "–" if value is None else value.text() for value in (analysis.k_eff, analysis.ceiling)
-        )
         yield (
-            f"{analysis.k} paths carry as much evidence as {worth} independent ones; no number of paths "
-            f"carries more than {ceiling}."
+            f"{analysis.k} paths carry as much evidence as {number(analysis.k_eff)} independent ones; no "
+            f"number of paths carries more than {number(analysis.ceiling)}."
         )
     else:
         yield "That is no sign of correlation: how much evidence K paths carry cannot be said yet."

@@ -154,9 +154,9 @@ def _beside(replayed: Replay) -> Columns:
     if any(row.dollars is not None for row in replayed.policies):
         columns["$ per 1,000"] = lambda row: number(row.dollars and 1000 * row.dollars.value, ".3g")
     if any(row.seconds is not None for row in replayed.policies):
-        columns["p50 s"] = lambda row: _time(row.seconds and row.seconds.p50)
-        columns["p95 s"] = lambda row: _time(row.seconds and row.seconds.p95)
-        columns["p95 s at once"] = lambda row: _time(row.seconds_at_once and row.seconds_at_once.p95)
+        columns["p50 s"] = lambda row: number(row.seconds and row.seconds.p50, ".1f")
+        columns["p95 s"] = lambda row: number(row.seconds and row.seconds.p95, ".1f")
+        columns["p95 s at once"] = lambda row: number(row.seconds_at_once and row.seconds_at_once.p95, ".1f")
     return columns
 
 
@@ -168,10 +168,6 @@ def _paths_change(row: ReplayRow) -> str:
 
 def _points_change(row: ReplayRow) -> str:
     return "–" if row.change is None else points(row.change.accuracy)
-
-
-def _time(value: Interval | None) -> str:
-    return "–" if value is None else value.text(".1f")
 
 
 Columns: TypeAlias = dict[str, Callable[[ReplayRow], str]]

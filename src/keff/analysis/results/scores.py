@@ -171,7 +171,7 @@ class Noise(Finding):
         rows += [
             ("standard deviation of one run on these questions", self.said(self.run_to_run_sd, points=True)),
             ("two runs differ by chance by up to (95%)", self.said(self.gap_of_two_runs, points=True)),
-            ("intraclass correlation c of repeats", "–" if self.c is None else self.c.text()),
+            ("intraclass correlation c of repeats", number(self.c)),
         ]
         parts = {"clusters": self.variance.clusters, "questions": self.variance.questions}
         parts["repeats"] = self.variance.repeats
