@@ -128,18 +128,13 @@ def _rivals(record: Record) -> dict[str, Rival]:
         raise UsageError(f"{record.path} has no {lacking}: nothing says which may be wrong")
     item, column, size, right = _answers(votes)
     share = np.bincount(item, size * right, votes.n) / votes.k
-    other = right < 0.5
-    order = np.lexsort((-size, item))
-    order = order[other[order]]
-    rows, first = np.unique(item[order], return_index=True)
-    top = {int(row): int(order[place]) for row, place in zip(rows, first, strict=True)}
-    rivals: dict[str, Rival] = {}
-    for row, name in enumerate(record.ballot.names):
-        place = top.get(row)
-        key = None if place is None else record.ballot.keys[row][int(column[place])]
-        rivals[name] = Rival(
-            float(share[row]), key, 0.0 if place is None else float(size[place]) / votes.k, row
-        )
+    rivals = {name: Rival(float(share[row]), None, 0.0, row) for row, name in enumerate(record.ballot.names)}
+    # The most frequent wrong answer comes last, of equally frequent ones the first.
+    order = np.lexsort((-size, item))[::-1]
+    for place in order[right[order] < 0.5].tolist():
+        row = int(item[place])
+        key = record.ballot.keys[row][int(column[place])]
+        rivals[record.ballot.names[row]] = Rival(float(share[row]), key, float(size[place]) / votes.k, row)
     return rivals
 
 

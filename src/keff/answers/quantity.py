@@ -11,6 +11,7 @@ import pint
 
 from keff.answers.parts import notation
 from keff.answers.parts.base import TAIL, ByForm, Extracted, NotRead, fold, visible
+from keff.answers.parts.notation import rules
 from keff.answers.parts.statements import Statement, plain, stated
 from keff.records import frozen
 
@@ -74,7 +75,17 @@ _SAFE = frozenset(
     )
 )
 _SLIPS = ValueError, TypeError, AttributeError, ArithmeticError, LookupError, AssertionError
-_UNBRACED = str.maketrans("", "", "{}")
+# A unit in pint's syntax.
+_PINT = rules(
+    (r"[{}]", ""),
+    (r"·", "*"),
+    (r"\s+per\s+", "/"),
+    (r"\bsq(?:uare)?\.? +(\w+)", r"\1**2"),
+    (r"\bcu(?:bic)?\.? +(\w+)", r"\1**3"),
+    (r"(?<=[a-zA-Z])([23])\b", r"**\1"),
+    (r"\s*(\*\*|\^)\s*", "**"),
+    (rf"(?<=\w)\s+(?={_SYMBOL}(?![a-zA-Z]))", "*"),
+)
 # What pint's parser raises on texts that are no unit: whatever its steps happen to trip over.
 _ERRORS = pint.errors.PintError, *_SLIPS
 
@@ -246,12 +257,9 @@ def _known(words: str) -> str:
 
 def _pint(unit: str) -> str:
     """Return a unit in pint's syntax. Exponents have one digit: pint works powers out while it reads."""
-    unit = re.sub(r"\s+per\s+", "/", unit.replace("·", "*").translate(_UNBRACED))
-    unit = re.sub(r"\bsq(?:uare)?\.? +(\w+)", r"\1**2", unit)
-    unit = re.sub(r"\bcu(?:bic)?\.? +(\w+)", r"\1**3", unit)
-    unit = re.sub(r"(?<=[a-zA-Z])([23])\b", r"**\1", unit)
-    unit = re.sub(r"\s*(\*\*|\^)\s*", "**", unit)
-    return re.sub(rf"(?<=\w)\s+(?={_SYMBOL}(?![a-zA-Z]))", "*", unit)
+    for pattern, form in _PINT:
+        unit = pattern.sub(form, unit)
+    return unit
 
 
 @lru_cache(maxsize=1)

@@ -319,13 +319,13 @@ _TEXT = re.compile(
 )
 
 
-def _rules(*spellings: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
+def rules(*spellings: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
     """Return patterns with what is written for them, in order: later ones see what earlier ones wrote."""
     return [(re.compile(pattern), form) for pattern, form in spellings]
 
 
 # Spellings of one thing.
-_SAME = _rules(
+_SAME = rules(
     (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
     (r"\\leq?(?:slant)?(?![a-zA-Z])|≤|<=", r"\\le "),
     (r"\\geq?(?:slant)?(?![a-zA-Z])|≥|>=", r"\\ge "),
@@ -344,7 +344,7 @@ _SAME = _rules(
     (r"\*\*", "^"),
 )
 # LaTeX lets braces be missing around one character; with them every form is the same.
-_BRACED = _rules(
+_BRACED = rules(
     (r"\\frac\s*(\d|[a-zA-Z])\s*(\d|[a-zA-Z])", r"\\frac{\1}{\2}"),
     (r"\\frac\s*(\d|[a-zA-Z])\s*(?=\{)", r"\\frac{\1}"),
     (r"(\\frac\s*\{[^{}]{1,80}\})\s*(\d|[a-zA-Z])", r"\1{\2}"),

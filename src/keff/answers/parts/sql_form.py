@@ -14,14 +14,14 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from keff.answers.parts.base import MOST_ROUNDS, NotRead, nesting
+from keff.answers.parts.base import NotRead, nesting, settled
 
 # The base class of sqlglot's nodes is named otherwise from version to version.
 Tree: TypeAlias = Any
@@ -76,21 +76,14 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 def canonical(text: str, dialect: str) -> str:
     """Return SQL in its one form; raises NotRead."""
-    seen: list[str] = []
     # Numbers of aliases follow the order of the text, which sorting changes: until nothing changes.
-    while text not in seen and len(seen) < MOST_ROUNDS:
-        seen.append(text)
-        text, numbered = _once(text, dialect)
-        if numbered < 2:
-            return text
-    return min(seen[seen.index(text) :]) if text in seen else text
+    return settled(lambda each: _once(each, dialect), text)
 
 
-def _once(text: str, dialect: str) -> tuple[str, int]:
-    trees = _parsed(text, dialect)
-    numbered, written = 0, list[str]()
+def _once(text: str, dialect: str) -> str:
+    written = list[str]()
     try:
-        for tree in trees:
+        for tree in _parsed(text, dialect):
             folding = _Folding(Counter(_table_name(table) for table in tree.find_all(exp.Table)))
             folding.query(tree, [], {})
             _fold_output(tree)
@@ -98,10 +91,9 @@ def _once(text: str, dialect: str) -> tuple[str, int]:
             _group(tree)
             _sort(tree, dialect)
             written.append(_sql(tree, dialect))
-            numbered += folding.count
     except (RecursionError, SqlglotError) as error:
         raise NotRead(f"not normalised: {type(error).__name__}") from None
-    return "; ".join(written), numbered
+    return "; ".join(written)
 
 
 def _parsed(text: str, dialect: str) -> list[Tree]:
@@ -143,7 +135,6 @@ class _Folding:
 
     uses: Counter[str]
     count: int = 0
-    ctes: dict[str, str] = field(default_factory=dict[str, str])
 
     def _numbered(self, stem: str) -> str:
         self.count += 1
