@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -126,3 +128,28 @@ def test_closing_ends_the_core_once_so_that_another_model_fits(module: ModuleTyp
         made = module.engine(model=name)
         ask(made, ("q", Sampling(seed=1), 2))
         assert (made.seen.arguments["model"], made.seen.ended) == (name, 1)
+
+
+def test_what_the_library_wrote_is_read_with_its_log_probabilities(module: ModuleType) -> None:
+    """Outputs of vLLM's own output processor, in place of a run of the model: an accelerator's part."""
+    folder = Path(__file__).parents[1] / "logs" / "fixtures" / "real"
+    told = json.loads((folder / "vllm.truth").read_text("utf-8"))
+    outputs = [json.loads(line) for line in (folder / "vllm_outputs.jsonl").read_text("utf-8").splitlines()]
+    for output in outputs:
+        output["outputs"] = [
+            SimpleNamespace(**path | {"logprobs": list(map(by_token, path["logprobs"]))})
+            for path in output["outputs"]
+        ]
+    made = module.engine(model="m")
+    made._model = SimpleNamespace(chat=lambda *_, **__: [SimpleNamespace(**output) for output in outputs])
+    waiting = [module.Waiting([{"role": "user", "content": one["prompt"]}], Sampling(), 3) for one in outputs]
+    for output, paths in zip(outputs, made.draw(waiting), strict=True):
+        for path, raw, (answer, mean) in zip(paths, output["outputs"], told[output["prompt"]], strict=True):
+            assert path.logprobs.mean == pytest.approx(mean)
+            assert path.logprobs.total == pytest.approx(raw.cumulative_logprob)
+            assert (path.tokens, path.prompt_tokens) == (len(raw.token_ids), 6)
+            assert (path.text.split()[-1], path.finish) == ((answer, "stop") if answer else ("is", "length"))
+
+
+def by_token(entry: dict[str, dict[str, Any]]) -> dict[int, SimpleNamespace]:
+    return {int(token): SimpleNamespace(**one) for token, one in entry.items()}
