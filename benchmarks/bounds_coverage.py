@@ -57,7 +57,7 @@ def main() -> None:
             truth = float(betainc(K // 2, K // 2, THETA) @ weights)
             for n in options.items:
                 drawn = rng.multinomial(n, counts / counts.sum(), size=options.repeats)
-                lo, hi = np.array([majority_bounds(hist, K) for hist in drawn]).T
+                lo, hi = np.array([majority_bounds(hist, [K]) for hist in drawn])[..., 0].T
                 below, above, width = np.mean(truth < lo), np.mean(truth > hi), np.mean(hi - lo)
                 worst = max(worst, float(below), float(above))
                 print(

@@ -17,6 +17,11 @@ from keff.stats.votes import Votes
 THETA = np.sin(np.linspace(0, np.pi / 2, 3001)) ** 2
 
 
+def bounds_at(source: object, k: int, level: float = 0.95) -> tuple[float, float]:
+    lo, hi = majority_bounds(source, [k], level)  # type: ignore[arg-type]
+    return float(lo[0]), float(hi[0])
+
+
 def beta_binomial(k0: int, p: float, c: float) -> NDArray[np.float64]:
     return np.asarray(
         scipy.stats.betabinom.pmf(np.arange(k0 + 1), k0, p * (1 - c) / c, (1 - p) * (1 - c) / c)
@@ -51,7 +56,7 @@ def most_likely(hist: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[n
 
 @pytest.mark.parametrize(("k0", "low", "high"), [(4, 0.771, 0.853), (8, 0.808, 0.826)])
 def test_many_questions_give_the_bounds_of_the_law(k0: int, low: float, high: float) -> None:
-    lo, hi = majority_bounds(many(beta_binomial(k0, 0.8, 0.6)), 32)
+    lo, hi = bounds_at(many(beta_binomial(k0, 0.8, 0.6)), 32)
     assert [lo, hi] == pytest.approx([low, high], abs=3e-3)
 
 
@@ -67,7 +72,7 @@ def test_many_questions_give_the_bounds_of_the_law(k0: int, low: float, high: fl
 )
 def test_bounds_enclose_linear_programming_and_close_in_on_it(p: float, c: float, k0: int, k: int) -> None:
     law = beta_binomial(k0, p, c)
-    lo, hi = majority_bounds(many(law), k)
+    lo, hi = bounds_at(many(law), k)
     inner = [s * linprog(s * vote(k, THETA), A_eq=cells(k0, THETA), b_eq=law).fun for s in (1, -1)]
     assert lo <= inner[0]
     assert hi >= inner[1]
@@ -76,7 +81,7 @@ def test_bounds_enclose_linear_programming_and_close_in_on_it(p: float, c: float
 
 def test_bounds_meet_where_the_counts_fix_the_vote() -> None:
     for k in (3, 5, 8):
-        lo, hi = majority_bounds(many(beta_binomial(8, 0.7, 0.3)), k)
+        lo, hi = bounds_at(many(beta_binomial(8, 0.7, 0.3)), k)
         truth = majority_table(8)[k - 1] @ beta_binomial(8, 0.7, 0.3)
         assert lo <= truth <= hi
         assert [lo, hi] == pytest.approx([truth, truth], abs=2e-3)
@@ -84,7 +89,7 @@ def test_bounds_meet_where_the_counts_fix_the_vote() -> None:
 
 @pytest.mark.parametrize("law", [[0, 0, 1, 0, 0], [0, 1, 1, 0]])
 def test_a_law_that_no_mixture_has_keeps_its_bounds(law: list[int]) -> None:
-    lo, hi = majority_bounds([20 * x for x in law], 32, 0.95)
+    lo, hi = bounds_at([20 * x for x in law], 32, 0.95)
     assert 0 <= lo <= hi <= 1
 
 
@@ -100,7 +105,7 @@ def test_one_path_is_the_chernoff_interval(right: int, n: int, level: float) -> 
 
     low = 0.0 if right == 0 else brentq(excess, 1e-12, share)
     high = 1.0 if right == n else brentq(excess, share, 1 - 1e-12)
-    assert majority_bounds([n - right, right], 1, level) == pytest.approx([low, high], abs=1e-4)
+    assert bounds_at([n - right, right], 1, level) == pytest.approx([low, high], abs=1e-4)
 
 
 @pytest.mark.slow
@@ -121,14 +126,14 @@ def test_every_likely_mixing_law_is_inside(seed: int, k0: int, k: int) -> None:
         fit = np.log(laws @ cells(k0, grid).T) @ hist
     votes = laws[fit >= greatest - np.log(40)] @ vote(k, grid)
     assert votes.size > 40
-    lo, hi = majority_bounds(hist, k, 0.95)
+    lo, hi = bounds_at(hist, k, 0.95)
     assert votes.min() >= lo - 1e-9
     assert votes.max() <= hi + 1e-9
 
 
 @pytest.mark.slow
 def test_level_widens() -> None:
-    widths = [np.diff(majority_bounds([4, 3, 5, 8, 30], 32, level))[0] for level in (0.5, 0.9, 0.99)]
+    widths = [np.diff(bounds_at([4, 3, 5, 8, 30], 32, level))[0] for level in (0.5, 0.9, 0.99)]
     assert widths == sorted(widths)
     assert widths[0] < widths[2] - 0.05
 
@@ -139,36 +144,25 @@ def test_bounds_hold_for_samples_of_an_extremal_law() -> None:
     law = beta_binomial(4, 0.43, 0.45)
     found = linprog(-vote(32, THETA), A_eq=cells(4, THETA), b_eq=law)
     rng = np.random.default_rng(3)
-    bounds = np.array([majority_bounds(rng.multinomial(100, law / law.sum()), 32) for _ in range(15)])
+    bounds = np.array([bounds_at(rng.multinomial(100, law / law.sum()), 32) for _ in range(15)])
     assert np.sum(-found.fun > bounds[:, 1]) <= 2
     assert np.mean(bounds[:, 1] - bounds[:, 0]) < 0.6
 
 
 @pytest.mark.slow
-def test_mirror_image_and_shapes() -> None:
+def test_mirror_image() -> None:
     hist = np.array([3, 4, 1, 6, 20])
-    sizes = np.array([[1, 4], [9, 33]])
+    sizes = [1, 4, 9, 33]
     lo, hi = majority_bounds(hist, sizes)
     flipped_lo, flipped_hi = majority_bounds(hist[::-1], sizes)
-    assert lo.shape == hi.shape == sizes.shape
     np.testing.assert_allclose(lo, 1 - flipped_hi, atol=1e-4)
     np.testing.assert_allclose(hi, 1 - flipped_lo, atol=1e-4)
     matrix = (np.arange(4) < np.repeat(np.arange(5), hist)[:, None]).astype(int)
-    alone = majority_bounds(Votes.from_correct(matrix), 33)
-    assert alone == pytest.approx([lo[1, 1], hi[1, 1]], abs=1e-9)
+    alone = bounds_at(Votes.from_correct(matrix), 33)
+    assert alone == pytest.approx([lo[3], hi[3]], abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("source", "k", "level"),
-    [
-        ([3, 4], 0, 0.95),
-        ([3, 4], 2.5, 0.95),
-        ([3, 4], 3, 1.0),
-        ([3.5, 4], 3, 0.95),
-        ([-1, 4], 3, 0.95),
-        ([0, 0], 3, 0.95),
-    ],
-)
-def test_bad_input(source: list[float], k: float, level: float) -> None:
-    with pytest.raises(ValueError, match=r"k must|level must|histogram"):
-        majority_bounds(source, k, level)  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("source", [[3.5, 4], [-1, 4], [0, 0]])
+def test_bad_input(source: list[float]) -> None:
+    with pytest.raises(ValueError, match="histogram"):
+        majority_bounds(source, [3])

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -125,7 +124,7 @@ class Cluster:
         self._abandoned: set[asyncio.Task[object]] = set()
         self._refusal: KeffError | None = None
         self._room = 1
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._changed = asyncio.Event()
 
     async def start(self) -> None:
         """Start the workers; goes on when the first is ready. Raises what its engine raises."""
@@ -242,26 +241,16 @@ class Cluster:
         """Wait, first come first served, for a worker with room; raises when none is left or comes."""
         while True:
             if not self._seats and not self._hiring:
-                self._call_next()
                 raise self._refusal or EngineError("the cluster has no worker left", transient=False)
             free = [seat for seat in self._seats if seat.takes(cost)]
             if free:
                 return min(free, key=lambda seat: seat.busy)
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._call_next()  # the turn was given, and is passed on
-                raise
+            await self._changed.wait()
 
     def _call_next(self) -> None:
-        """Let those who wait look again: all of them where a worker came or went, for several may fit."""
-        waiting, self._waiting = self._waiting, deque()
-        for turn in waiting:
-            if not turn.done():
-                turn.set_result(None)
+        """Let all who wait look again, in their order: a worker came, went or has room."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 async def _answer_of(request: Any) -> Any:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -90,15 +89,15 @@ class OpenAIOptions:
     """The options of ``engine``, checked."""
 
     url: str
-    api_key_env: str = "OPENAI_API_KEY"
-    n: int | None = None
-    logprobs: bool = True
-    stream: bool = False
-    max_retries: int = 3
-    timeout: float = 600.0
-    effort: bool = False
-    extra_body: Mapping[str, object] = field(default_factory=dict[str, object])
-    omit: frozenset[str] = frozenset()
+    api_key_env: str
+    n: int | None
+    logprobs: bool
+    stream: bool
+    max_retries: int
+    timeout: float
+    effort: bool
+    extra_body: Mapping[str, object]
+    omit: frozenset[str]
 
 
 class OpenAI:
@@ -162,18 +161,12 @@ class OpenAI:
             if n == 1:
                 raise refusal.error from None
             # Was it n? The same request for one path tells, and is drawn in any case.
-            drawn = await self._single(messages, sampling)
+            drawn = await self.generate(messages, sampling, 1)
             if refusal.sure:
                 self._sharing.refused(n)
                 return drawn
         self._sharing.came(n, len(drawn))
         return drawn
-
-    async def _single(self, messages: Sequence[Message], sampling: Sampling) -> list[Completion]:
-        try:
-            return await self._draw(messages, sampling, 1)
-        except UnsupportedError as refusal:
-            raise refusal.error from None
 
     async def _draw(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Send one request, again without what the server says it does not know, and read the answer."""

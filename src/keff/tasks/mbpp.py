@@ -174,9 +174,6 @@ def _expected(test: ast.expr) -> str | None:
             return None
 
 
-if TYPE_CHECKING:
-    from keff.tasks._code_driver import Node
-
 # The import lines and the tests of a question.
 Gold = Mapping[str, Sequence[str]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -75,9 +75,9 @@ FINEST = 2**19
 
 
 def majority_bounds(
-    source: Votes | ArrayLike, k: int | ArrayLike, level: float = 0.95
+    source: Votes | ArrayLike, ks: Sequence[int], level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the least and greatest MV@k, arrays shaped like ``k``, that the counts at K0 paths allow.
+    """Return the least and greatest MV@k at each of ``ks`` that the counts at K0 paths allow.
 
     Items have a chance theta of a correct path, drawn from any mixing law G on [0, 1]; then
     MV@k = E_G m_k(theta), with m_k the chance that most of k independent paths are right (half credit at a
@@ -90,15 +90,9 @@ def majority_bounds(
     Both are outer bounds: each comes from a polynomial of degree K0 that is checked to stay on its side of
     m_k over all of [0, 1] (a fine grid and Bernstein's inequality), and is loose by about 1e-5 up to K = 500.
     """
-    sizes = np.atleast_1d(np.asarray(k))
-    if sizes.dtype.kind not in "iu" or sizes.min(initial=1) < 1:
-        raise ValueError("k must be one or more integers, at least 1")
-    if not 0 < level < 1:
-        raise ValueError("level must lie between 0 and 1")
-    limits = _likely(tuple(as_hist(source).tolist()), level, tuple(sizes.ravel().tolist()))
-    lo, hi = np.array(limits, np.float64).reshape(*sizes.shape, 2).swapaxes(0, -1)
-    shape = np.shape(k)
-    return lo.T.reshape(shape), hi.T.reshape(shape)
+    limits = _likely(tuple(as_hist(source).tolist()), level, tuple(ks))
+    lo, hi = np.array(limits, np.float64).T
+    return lo, hi
 
 
 # One record is asked again and again: at other aims, prices and seeds, which change nothing here.
