@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,24 @@ def test_a_healthy_paid_run_and_a_free_one_are_not_stopped(questions: Path) -> N
         assert sample(questions, url).done == ITEMS * K
     with running(Script(answer=always_the_same)) as url:
         assert sample(questions, url, run=questions.parent / "free", base_url=url).done == ITEMS * K
+
+
+def test_a_run_that_goes_on_has_no_new_budget(questions: Path, tmp_path: Path) -> None:
+    """What the run holds counts: the same command draws nothing more, a higher limit draws on to that one."""
+
+    def session(tokens: int) -> int:
+        wishes = Wishes(task=str(questions), run=tmp_path / "run", engine="fake", k=2, concurrency=1)
+        drawn = sample_as_wished(replace(wishes, token_budget=tokens))[1]
+        assert drawn.stopped == f"the token budget of {tokens} is spent ({held + used(drawn)} tokens)"
+        return used(drawn)
+
+    held = 0
+    held += session(500)
+    assert 500 <= held < 600
+    assert session(500) == 0
+    held += session(900)
+    assert 900 <= held < 1000
+
+
+def used(drawn: Progress) -> int:
+    return drawn.tokens + drawn.prompt_tokens

@@ -13,8 +13,8 @@ from keff import files
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
-from keff.cli._preflight import is_paid, limits, sample_as_wished, usage
-from keff.cli._sampling import Together, Wishes, report, rule_of
+from keff.cli._preflight import held_by, is_paid, limits, sample_as_wished, usage
+from keff.cli._sampling import Together, Wishes, report
 from keff.errors import UsageError
 from keff.files import toml_of
 from keff.policy import Policy
@@ -27,6 +27,7 @@ from keff.sampling.cost import FREE, Price, Usage
 from keff.sampling.job import Job, configuration
 from keff.sampling.orders import Halt, Progress
 from keff.sampling.store import Run
+from keff.sampling.verifier import rule_of
 
 # What a branch may set for itself: options of the command line under the same names.
 OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")
@@ -84,20 +85,16 @@ class _Total:
         """Begin with what was spent before: a run that goes on has no new budget."""
         first = next(iter(branches.values()))
         prices = {name: limits(own).price for name, own in branches.items()}
-        held = {name: _held(own.run) for name, own in branches.items()}
+        held = {name: held_by(own.run) for name, own in branches.items()}
         return cls(first.token_budget, first.max_cost, prices, held)
 
-    def left(self) -> tuple[int | None, float | None]:
-        """Return the tokens and dollars that are left."""
-        tokens = (
-            None
-            if self.tokens is None
-            else self.tokens - sum(used.prompt + used.output for used in self.spent.values())
-        )
-        if self.dollars is None:
-            return tokens, None
-        paid = (used.dollars(self.prices[name] or FREE) for name, used in self.spent.items())
-        return tokens, self.dollars - sum(paid)
+    def left(self, own: str = "") -> tuple[int | None, float | None]:
+        """Return the tokens and dollars that are left; of a branch its ``own`` run's limits."""
+        spent = {name: used for name, used in self.spent.items() if name != own}
+        used = sum(each.prompt + each.output for each in spent.values())
+        paid = sum(each.dollars(self.prices[name] or FREE) for name, each in spent.items())
+        tokens = None if self.tokens is None else self.tokens - used
+        return tokens, None if self.dollars is None else self.dollars - paid
 
     def reason(self) -> str | None:
         """Return why nothing more may be drawn, or None."""
@@ -117,15 +114,6 @@ class _Total:
             return self.reason()
 
         return reason
-
-
-def _held(folder: Path) -> Usage:
-    """Return the tokens that a run was billed for so far."""
-    if not (folder / RUN_FILE).exists():
-        return Usage()
-    with Run.open(folder) as run:
-        held = run.count()
-    return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"])
 
 
 def draw_branches(
@@ -153,9 +141,9 @@ def draw_branches(
                 break
             k = min(wishes.k, FIRST_PATHS) if number == 0 else wishes.k
             own = replace(wishes, n=size, k=k, yes=wishes.yes or number > 0)
-            tokens, dollars = total.left()
+            tokens, dollars = total.left(name)
             job, now = sample_as_wished(replace(own, token_budget=tokens, max_cost=dollars), together)
-            total.spent[name] = _held(own.run)
+            total.spent[name] = held_by(own.run)
             drawn[name] = job, now.after(drawn[name][1]) if name in drawn else now
         if keep_all or size not in LOOKS or size == sizes[-1] or total.reason() or len(going) < 2:
             continue

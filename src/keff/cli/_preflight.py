@@ -16,6 +16,7 @@ from keff.cli._console import console
 from keff.cli._sampling import Together, Wishes, draw
 from keff.errors import RunError, UsageError
 from keff.records import frozen
+from keff.sampling import RUN_FILE
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
@@ -33,11 +34,12 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @frozen
 class Spending:
-    """What a run may cost: output and prompt tokens, dollars; and the price table to count with."""
+    """What a run may cost: output and prompt tokens, dollars; the price to count with, and what it holds."""
 
     tokens: int | None = None
     dollars: float | None = None
     price: Price | None = None
+    held: Usage = Usage()
 
     def halt(self) -> Halt | None:
         """Return the rule that stops a run at its limits."""
@@ -46,11 +48,11 @@ class Spending:
         return self._reason
 
     def _reason(self, progress: Progress) -> str | None:
-        used = progress.tokens + progress.prompt_tokens
-        if self.tokens is not None and used >= self.tokens:
-            return f"the token budget of {self.tokens:,} is spent ({used:,} tokens)"
+        used = self.held + usage(progress)
+        if self.tokens is not None and (tokens := used.prompt + used.output) >= self.tokens:
+            return f"the token budget of {self.tokens:,} is spent ({tokens:,} tokens)"
         if self.dollars is not None and self.price is not None:
-            spent = usage(progress).dollars(self.price)
+            spent = used.dollars(self.price)
             if spent >= self.dollars:
                 return f"the cost limit of ${self.dollars:g} is reached (${spent:.4f})"
         return None
@@ -86,8 +88,20 @@ def usage(progress: Progress) -> Usage:
     return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens)
 
 
+def held_by(folder: Path) -> Usage:
+    """Return the tokens that a run was billed for so far."""
+    if not (folder / RUN_FILE).exists():
+        return Usage()
+    with Run.open(folder) as run:
+        held = run.count()
+    return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"])
+
+
 def limits(wishes: Wishes) -> Spending:
-    """Return the limits of a run; raises UsageError when a dollar limit has no price to count with."""
+    """Return the limits of a run, in which what it holds counts: one that goes on has no new budget.
+
+    Raises UsageError when a dollar limit has no price to count with.
+    """
     table = read_prices(wishes.prices) if wishes.prices else {}
     local = plugins.declares("engine", wishes.engine, "local")
     price = FREE if local else price_of(wishes.model, table)
@@ -95,7 +109,7 @@ def limits(wishes: Wishes) -> Spending:
         raise UsageError(
             f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
         )
-    return Spending(wishes.token_budget, wishes.max_cost, price)
+    return Spending(wishes.token_budget, wishes.max_cost, price, held_by(wishes.run))
 
 
 def is_paid(wishes: Wishes) -> bool:

@@ -107,7 +107,7 @@ Workers = Annotated[
 ]
 TokenBudget = Annotated[
     int | None,
-    money_option("--token-budget", min=1, help="Stop when this many tokens are used, prompts included."),
+    money_option("--token-budget", min=1, help="Stop when the run holds this many tokens, prompts included."),
 ]
 MaxCost = Annotated[
     float | None, money_option("--max-cost", min=0, help="Stop at this many dollars (with --prices).")

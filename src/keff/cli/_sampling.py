@@ -25,14 +25,13 @@ from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._local import longest
 from keff.engines.fake import wrong_answers
-from keff.errors import PlanError, RunError, UsageError
+from keff.errors import RunError, UsageError
 from keff.narrow import is_array
-from keff.policy import Policy, parse_policy
 from keff.records import Completion, Item, Message, Sampling, stable_hash
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.sampling.selection import Selection, choose
-from keff.sampling.verifier import check_rated, verifier_of
+from keff.sampling.verifier import rule_of, verifier_of
 from keff.task import Task
 
 # Wrong answers of a prompt, where its task has so many.
@@ -223,25 +222,6 @@ class Wishes:
             given["prompts"] = longest(prompts(task, items(), order))
             given["max_tokens"] = order.sampling.max_tokens
         return made_engine(self.engine, given, self.on, self.workers)
-
-
-def rule_of(text: str) -> Policy:
-    """Return the policy of a string, or that of a plan (``plan.json``) with the calibrations that it holds.
-
-    Raises UsageError for a plan whose rule reads a verifier: a run rates paths when all are drawn.
-    """
-    if not text.endswith(".json"):
-        return parse_policy(text)
-    from keff.plan import Plan
-
-    plan = Plan.read(Path(text))
-    policy = parse_policy(plan.policy, plan.calibrations)
-    try:
-        check_rated(plan, policy, None)
-    except (PlanError, UsageError):
-        line = f"{text}: {plan.policy} reads a verifier, which rates a run's paths when all are drawn"
-        raise UsageError(f"{line}: keff serve --plan {text} asks it path by path") from None
-    return policy
 
 
 def prompts(task: Task, items: Iterable[Item], order: orders.Order) -> Iterator[tuple[Message, ...]]:

@@ -13,13 +13,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import httpx2
 
 from keff.errors import PlanError, UsageError
 from keff.narrow import fields, is_array, items
-from keff.policy import Policy, calibrated, confidence_of
+from keff.policy import Policy, calibrated, confidence_of, parse_policy
 from keff.policy.weighting import LOGPROBS
 from keff.records import Message, stable_hash
 from keff.sampling.store import Run
@@ -148,6 +149,25 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
             f"the plan's policy {policy.spec} reads a confidence of its record that is no log-probability: "
             f"name what rates paths with {VERIFIER_FLAGS}"
         )
+
+
+def rule_of(text: str) -> Policy:
+    """Return the policy of a string, or that of a plan (``plan.json``) with the calibrations that it holds.
+
+    Raises UsageError for a plan whose rule reads a verifier: a run rates paths when all are drawn.
+    """
+    if not text.endswith(".json"):
+        return parse_policy(text)
+    from keff.plan import Plan
+
+    plan = Plan.read(Path(text))
+    policy = parse_policy(plan.policy, plan.calibrations)
+    try:
+        check_rated(plan, policy, None)
+    except (PlanError, UsageError):
+        line = f"{text}: {plan.policy} reads a verifier, which rates a run's paths when all are drawn"
+        raise UsageError(f"{line}: keff serve --plan {text} asks it path by path") from None
+    return policy
 
 
 def prompt_of(messages: Sequence[Message]) -> str:
