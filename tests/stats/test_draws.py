@@ -37,14 +37,6 @@ def test_tallies_are_the_counts_of_each_prefix(codes: list[int], right: list[boo
         assert draws.distinct[0, 0, n] == len(counts)
 
 
-def test_equal_sets_of_counts_share_a_name_whatever_the_answers() -> None:
-    codes = np.array([[[0, 1, 0, -1], [2, 2, 1, 0], [1, 0, -1, 1]]], np.int16)
-    names = Draws(codes).bags
-    assert names[0, 0, 4] == names[0, 2, 4] == names[0, 1, 3]
-    assert names[0, 0, 4] != names[0, 1, 4]
-    assert names[0, 0, 3] == names[0, 0, 4]
-
-
 def test_dense_codes_number_answers_by_first_use() -> None:
     assert dense_codes(np.array([[9, -1, 4, 9], [3, 3, 3, 3]])).tolist() == [[0, -1, 1, 0], [0, 0, 0, 0]]
 
