@@ -5,7 +5,7 @@ Settles the reading before paying for more paths; draws and writes nothing, unle
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import print_json
 from keff.cli._groups import opening_of
+from keff.cli._options import grouped
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
 from keff.log import find_log
@@ -33,7 +34,6 @@ from keff.reading.judge import (
 )
 from keff.reading.open import Opening, named_part, open_record
 from keff.reading.survey import Survey, survey
-from keff.records import frozen
 from keff.sampling.cost import price_of
 from keff.sampling.price_table import read_prices
 
@@ -43,26 +43,37 @@ if TYPE_CHECKING:
 DEFAULT_SPACE = "text"
 
 
-@frozen
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """The options of the judge, as given."""
+    """The options of the judge, each field one of the command line."""
 
-    engine: str
-    model: str | None
-    base_url: str | None
-    engine_option: list[str] | None
-    pairs: Path | None
-    most_calls: int
-    max_tokens: int | None
-    prices: Path | None
-    out: Path | None
+    judge: Annotated[
+        str | None,
+        typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
+    ] = None
+    model: s.Model = None
+    base_url: s.BaseUrl = None
+    engine_option: s.EngineOptions = None
+    pairs: Annotated[
+        Path | None,
+        typer.Option("--pairs", metavar="FILE", help="Labelled pairs (a, b, same) to measure the judge on."),
+    ] = None
+    most_calls: Annotated[int, typer.Option("--most-calls", min=1, help="Requests to the judge.")] = 10_000
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="Tokens of a judge's reply.", show_default="1024"),
+    ] = None
+    prices: s.Prices = None
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
+    ] = None
 
     def make(self) -> Engine:
-        """Make the engine."""
+        """Make the engine that judges."""
         given = {"model": self.model, "base_url": self.base_url}
         given |= parse_pairs(self.engine_option, "--engine-option")
         options = {name: value for name, value in given.items() if value is not None}
-        return plugins.load("engine", self.engine, **options)
+        return plugins.load("engine", str(self.judge), **options)
 
 
 def show_judged(path: Path, opening: Opening, wishes: JudgeOptions, *, json: bool) -> None:
@@ -129,6 +140,7 @@ def _error(measured: Reliability, labels: str) -> str:
     return "; ".join(parts)
 
 
+@grouped()
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
     answer_space: o.AnswerSpaceName = None,
@@ -136,39 +148,18 @@ def command(
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
     format: o.Format = None,
     partial: o.Partial = False,
-    judge: Annotated[
-        str | None,
-        typer.Option("--judge", metavar="ENGINE", help="Let a model say which answers mean the same."),
-    ] = None,
-    model: s.Model = None,
-    base_url: s.BaseUrl = None,
-    engine_option: s.EngineOptions = None,
-    pairs: Annotated[
-        Path | None,
-        typer.Option("--pairs", metavar="FILE", help="Labelled pairs (a, b, same) to measure the judge on."),
-    ] = None,
-    most_calls: Annotated[int, typer.Option("--most-calls", min=1, help="Requests to the judge.")] = 10_000,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option("--max-tokens", min=1, help="Tokens of a judge's reply.", show_default="1024"),
-    ] = None,
-    prices: s.Prices = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
-    ] = None,
+    *,
+    judging: JudgeOptions,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
     opening = opening_of(format, o.reading_of(answer_space, answer_key), partial=partial)
     path, opening = named_part(path, opening)
-    if judge is not None:
-        wishes = JudgeOptions(
-            judge, model, base_url, engine_option, pairs, most_calls, max_tokens, prices, out
-        )
-        show_judged(path, opening, wishes, json=json)
+    if judging.judge is not None:
+        show_judged(path, opening, judging, json=json)
         return
-    if pairs is not None or out is not None:
+    if judging.pairs is not None or judging.out is not None:
         raise UsageError("--pairs and --out go with --judge ENGINE")
     seen = survey(path, opening, size=size, seed=seed)
     print_json(seen.to_dict()) if json else _print(seen)
