@@ -21,7 +21,6 @@ from keff.stats.branches.weights import (
     Learn,
     Rule,
     Scheme,
-    WeightReport,
     choose_subset,
     choose_temperature,
     confidence_weights,
@@ -116,10 +115,7 @@ def judged(
     for name, given in votes.rated.items():
         learners[f"log odds of {name}"] = partial(_learn_log_odds, votes, given)
     for rule in rules:
-        rows += [
-            _row(name, rule, judge_weights(votes, learn, rule, how.rng(), how.folds))
-            for name, learn in learners.items()
-        ]
+        rows += [_row(votes, name, learn, rule, how) for name, learn in learners.items()]
         rows += _by_confidence(votes, rule, how) + _by_embeddings(votes, by_states, rule, how)
     return tuple(rows), tuple(_pruned(votes, rule, how) for rule in rules)
 
@@ -185,8 +181,7 @@ def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]
     def learn(items: NDArray[np.bool_]) -> FloatArray:
         return confidence_weights(given, choose_temperature(votes.take(items), rule))
 
-    report = judge_weights(votes, learn, rule, how.rng(), how.folds)
-    return [_row("confidence", rule, report, choose_temperature(votes, rule))]
+    return [_row(votes, "confidence", learn, rule, how, choose_temperature(votes, rule))]
 
 
 def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
@@ -221,7 +216,7 @@ def _by_embeddings(
     rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
-            rows.append(_row(scheme, rule, judge_weights(votes, learn, rule, how.rng(), how.folds)))
+            rows.append(_row(votes, scheme, learn, rule, how))
         except ValueError:  # too few items for their covariance, which the line on GLS-R says
             continue
     return rows
@@ -232,11 +227,15 @@ def _voting(weights: FloatArray) -> FloatArray:
     return kept if np.any(kept) else np.ones_like(kept)
 
 
-def _row(scheme: str, rule: Rule, report: WeightReport, temperature: float | None = None) -> WeightedVote:
+def _row(
+    votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, how: Judging, temperature: float | None = None
+) -> WeightedVote:
+    """Return a weighting under one rule, cross-fitted."""
+    report = judge_weights(votes, learn, rule, how.rng(), how.folds)
     slots = report.weights if report.weights.ndim == 1 else None
     weights = None if slots is None else tuple((slots / slots.sum()).tolist())
     told: dict[str, Any] = report._asdict() | {"weights": weights}
-    return WeightedVote(scheme=scheme, rule=rule, temperature=temperature, **told)
+    return WeightedVote(scheme=name, rule=rule, temperature=temperature, **told)
 
 
 def _pruned(votes: Votes, rule: Rule, how: Judging) -> Pruning:

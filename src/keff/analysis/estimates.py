@@ -317,15 +317,11 @@ def _apart(ballot: Ballot) -> Votes:
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:
     """Count by slot how answers were found, where the record says so."""
-    rules, slots = ballot.rules, ballot.votes.slots
+    rules, votes = ballot.rules, ballot.votes
     if rules is None:
         return None
-    names = (
-        {slot: np.flatnonzero(slots == slot) for slot in np.unique(slots).tolist()}
-        if slots is not None
-        else {0: np.arange(ballot.votes.k)}
-    )
-    return {slot: _counted(rules, columns) for slot, columns in names.items()}
+    slots = np.zeros(votes.k, np.int64) if votes.slots is None else votes.slots
+    return {slot: _counted(rules, np.flatnonzero(slots == slot)) for slot in np.unique(slots).tolist()}
 
 
 def _counted(rules: Coded, columns: IntArray) -> dict[str, int]:

@@ -82,8 +82,7 @@ class DateSpace(ByForm):
     def form(self, answer: str) -> str:
         """Return the date in ISO 8601; raises NotRead."""
         text = plain(fold(answer[:MOST_CHARACTERS])).strip(" \t\n.\"'()*")
-        lead = _LEAD.match(text)
-        for start in dict.fromkeys((0, lead.end() if lead else 0)):
+        for start in dict.fromkeys((0, _lead(text))):
             for form, pattern in _FORMS.items():
                 match = pattern.match(text, start)
                 if match is not None:
@@ -151,10 +150,15 @@ def _of_statement(statement: Statement) -> str | None:
     return _leading(payload[:MOST_CHARACTERS]) or _last(payload)
 
 
+def _lead(text: str) -> int:
+    """Return where a text's first weighty word stands."""
+    lead = _LEAD.match(text)
+    return lead.end() if lead else 0
+
+
 def _leading(payload: str) -> str | None:
     """Return the rest of a statement when it begins with a date."""
-    lead = _LEAD.match(payload)
-    start = lead.end() if lead else 0
+    start = _lead(payload)
     for pattern in _FORMS.values():
         if match := pattern.match(payload, start):
             end = _clock(payload, match.end())[1]
@@ -166,9 +170,7 @@ def _leading(payload: str) -> str | None:
 def _whole(text: str) -> str | None:
     """Return the date that a text is, a month or a year too; None where it holds anything else."""
     text = text.strip(" \t\n.\"'()*")
-    lead = _LEAD.match(text)
-    start = lead.end() if lead else 0
-    matches = (pattern.fullmatch(text, at) for at in (0, start) for pattern in _FORMS.values())
+    matches = (pattern.fullmatch(text, at) for at in (0, _lead(text)) for pattern in _FORMS.values())
     return next((match[0] for match in matches if match), None)
 
 

@@ -21,6 +21,7 @@ _OURS = re.compile(r"v\d+")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -181,7 +182,7 @@ def _parameters(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *stars]
 
 
-def _bound(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:
+def _bound(node: Function | ast.Lambda) -> Iterator[str]:
     """Yield the names that a function binds, parameters first, without its global and nonlocal ones."""
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     declared = {
@@ -203,8 +204,8 @@ def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
             yield from [node.name] if node.name else []
-        elif isinstance(node, ast.MatchMapping):
-            yield from [node.rest] if node.rest else []
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest
         elif isinstance(node, ast.alias):
             yield node.asname or node.name.partition(".")[0]
 
@@ -260,8 +261,9 @@ class PythonSpace(ByForm):
 def _form(source: str) -> str:
     tree = _parsed(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
-            _drop_docstring(node)
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            # A body must hold something; of nothing but a docstring, as of nothing but pass, nothing is said.
+            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
     if not tree.body:
         raise NotRead("no program")
     try:
@@ -297,17 +299,6 @@ def _depth(tree: ast.AST) -> int:
         depth += 1
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return depth
-
-
-def _drop_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module) -> None:
-    first = node.body[0] if node.body else None
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
-        # A body must hold something; of nothing but a docstring, as of nothing but pass, nothing is said.
-        node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
 
 
 space = PythonSpace
