@@ -21,7 +21,7 @@ from keff.analysis.results.comparison import (
     Slot,
     WeightedVote,
 )
-from keff.analysis.scores import against, contest, pair, shared_rows
+from keff.analysis.scores import contest, pair, shared_rows
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
@@ -128,7 +128,7 @@ def compare_all(
         if first is not None and second is not None and min(each.repeats.k for each in scored) > 1:
             return compare(first, second, how)
     level = (how or Comparing()).level
-    return against(scored[0], scored[1:], level) if others else contest(scored, level)
+    return contest(scored, level, with_first=others > 0)
 
 
 def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:

@@ -209,27 +209,17 @@ def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
 LEVEL = 0.95
 
 
-def contest(scored: Sequence[RepeatedScores], level: float = LEVEL) -> ScoreComparison:
-    """Compare each of several scores with each other one; p-values are adjusted by Holm.
+def contest(
+    scored: Sequence[RepeatedScores], level: float = LEVEL, *, with_first: bool = False
+) -> ScoreComparison:
+    """Compare each of several scores with each other one, or all ``with_first``; p-values adjusted by Holm.
 
     Raises UsageError for a single one, and for two that share no question.
     """
-    return _adjusted([pair(a, b, level) for a, b in combinations(_several(scored), 2)], level)
-
-
-def against(first: RepeatedScores, others: Sequence[RepeatedScores], level: float = LEVEL) -> ScoreComparison:
-    """Compare each of some scores with the first; p-values are adjusted by Holm."""
-    _several([first, *others])
-    return _adjusted([pair(first, other, level) for other in others], level)
-
-
-def _several(scored: Sequence[RepeatedScores]) -> Sequence[RepeatedScores]:
     if len(scored) < 2:
         raise UsageError("a comparison needs two scores: give two logs, or one of several models")
-    return scored
-
-
-def _adjusted(pairs: Sequence[tuple[Better, list[Note]]], level: float) -> ScoreComparison:
+    sides = [(scored[0], other) for other in scored[1:]] if with_first else combinations(scored, 2)
+    pairs = [pair(first, second, level) for first, second in sides]
     adjusted = holm([better.p_value for better, _ in pairs])
     found = tuple(
         replace(better, p_adjusted=float(p), verdict=better.verdict if p < 1 - level else "not decided")
