@@ -12,8 +12,8 @@ from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.records import Interval, Note, frozen
-from keff.stats.repeats import wilson
-from keff.stats.resampling import clustered_variance, numbers_of
+from keff.stats.repeats import mean_share
+from keff.stats.resampling import numbers_of
 from keff.stats.scores import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes
 
@@ -207,12 +207,6 @@ def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
         reach = math.hypot(hi - value, 1.96 * spread / solved.size)
         hi = min(max(hi, value + more / solved.size + reach), 1.0)
     return Interval(value, lo, hi, "Wilson, clustered; jackknife above")
-
-
-def mean_share(values: FloatArray, clusters: IntArray) -> Interval:
-    """Return the mean of shares [n] with Wilson's interval; ``clusters`` [n] are numbered from 0."""
-    value, units = float(values.mean()), int(clusters.max()) + 1
-    return Interval(value, *wilson(value, clustered_variance(values, clusters), units), "Wilson, clustered")
 
 
 def _clusters(records: Sequence[Record], ids: Sequence[str]) -> IntArray:

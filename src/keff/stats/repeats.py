@@ -153,9 +153,14 @@ def score(repeats: Repeats) -> Estimate:
 
 def share(values: FloatArray, repeats: Repeats) -> Estimate:
     """Return the mean of one value in [0, 1] per question [n] with ``wilson``'s interval over clusters."""
-    value = float(values.mean())
-    lo, hi = wilson(value, clustered_variance(values, repeats.ids), repeats.units)
-    return Estimate(value, lo, hi, WILSON, repeats.units, repeats.k)
+    found = mean_share(values, repeats.ids)
+    return Estimate(found.value, found.lo, found.hi, found.method, repeats.units, repeats.k)
+
+
+def mean_share(values: FloatArray, clusters: IntArray) -> Interval:
+    """Return the mean of shares [n] with ``wilson``'s interval; ``clusters`` [n] are numbered from 0."""
+    value, units = float(values.mean()), int(clusters.max()) + 1
+    return Interval(value, *wilson(value, clustered_variance(values, clusters), units), WILSON)
 
 
 WILSON = "Wilson, clustered"

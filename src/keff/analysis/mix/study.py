@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from keff.analysis.audit import ceiling, mean_share
+from keff.analysis.audit import ceiling
 from keff.analysis.mix.choose import Against, MixAim, PlanTable, WorthRule, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
@@ -43,6 +43,7 @@ from keff.sampling.cost import Price
 from keff.stats.branches.covariance import between, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
 from keff.stats.intervals import interval_mean
+from keff.stats.repeats import mean_share
 from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray
 
@@ -248,15 +249,11 @@ class MixAnalysis:
         by_model, by_cascade = self._savings()
         declined = self._declined()
         if len(taken.branches) == 1:
-            own = self.table.plans[self.choice.best]
-            model = self.group.names[own.branches[0]]
-            why = (
-                "it differs from the best single branch's plan by the model"
-                if taken.branches[0] != model
-                else ""
-            )
+            model = self.group.names[self.table.plans[self.choice.best].branches[0]]
+            why = "it differs from the best single branch's plan by the model"
             nothing = "no other plan is as accurate and cheaper on this pilot"
-            return "one branch is enough", None, _joined(why, declined or nothing)
+            shown = why if taken.branches[0] != model else ""
+            return "one branch is enough", None, _joined(shown, declined or nothing)
         split = ""
         if by_model < 1 - EQUAL:
             split = f"cost x {by_model:.2f} by the choice of the model, x {by_cascade:.2f} by asking several"
@@ -264,11 +261,8 @@ class MixAnalysis:
             shown = f"it costs less and loses at most {100 * tolerance:g} points, each shown at 95%"
             return "saves", None, _joined(shown, split, declined)
         if needed := best.questions_needed(self.group.n, tolerance):
-            return (
-                "probably saves",
-                needed,
-                _joined(f"about {needed} more questions would tell", split, declined),
-            )
+            why = f"about {needed} more questions would tell"
+            return "probably saves", needed, _joined(why, split, declined)
         if best.log_ratio < 0:
             why = f"it is cheaper and loses more than {100 * tolerance:g} points"
         elif best.difference > 0:
