@@ -43,11 +43,12 @@ def seconds_of(votes: Votes, spec: str) -> Seconds | None:
     votes, cap = timed(votes), parse_policy(spec).cap
     longer = cap > votes.k
     drawn = redrawn(votes, 2 * cap) if longer else votes
-    how = Replaying(replicates=1, random_slots=True)
-    seconds = replay(drawn, [spec], np.random.default_rng(0), how).policies[0].seconds
+    once = Replaying(replicates=1, random_slots=True)
+    seconds = replay(drawn, [spec], np.random.default_rng(0), once).policies[0].seconds
     if seconds is None or not longer:
         return seconds
-    return Seconds(_redrawn(seconds.p50), _redrawn(seconds.p95))
+    how = "recorded paths drawn again with replacement, cluster_bootstrap"
+    return Seconds(*(each and replace(each, method=how) for each in (seconds.p50, seconds.p95)))
 
 
 # Of so many questions at most: more would not move a quantile.
@@ -123,12 +124,6 @@ def redrawn(votes: Votes, k: int) -> Votes:
         closed=votes.closed,
         seconds=pick(votes.seconds),
     )
-
-
-def _redrawn(value: Interval | None) -> Interval | None:
-    if value is None:
-        return None
-    return replace(value, method="recorded paths drawn again with replacement, cluster_bootstrap")
 
 
 @frozen
