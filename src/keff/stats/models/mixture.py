@@ -94,12 +94,9 @@ def partition_log_law(counts: IntArray) -> FloatArray:
     probability of the partition, whichever answers carry it. Equal rows are done once.
     """
     kinds, back = np.unique(counts, axis=0, return_inverse=True)
-    return _laws(kinds.astype(np.int64))[back.ravel()]
-
-
-def _laws(counts: IntArray) -> FloatArray:
-    size, k = counts.sum(axis=1), (counts > 0).sum(axis=1)
-    return np.stack([_log_law(kind, x, y, counts, (size, k)) for kind, x, y in COMPONENTS], axis=1)
+    totals = kinds.sum(axis=1), (kinds > 0).sum(axis=1)
+    laws = [_log_law(kind, x, y, kinds.astype(np.int64), totals) for kind, x, y in COMPONENTS]
+    return np.stack(laws, axis=1)[back.ravel()]
 
 
 def _log_law(

@@ -13,7 +13,7 @@ from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.learned import LINE_SD, MODEL_SD
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import alike, resampled_counts
-from keff.stats.voting.correlation import Meeting, ratio_by_weights, right_answers_meet
+from keff.stats.voting.correlation import ratio_by_weights, right_answers_meet
 from keff.stats.voting.plurality import plurality_at_k_patterns
 
 # Rounds of EM from a flat start: stopping early is what smooths a law of any shape.
@@ -102,8 +102,10 @@ class Forecaster:
         self.curves /= self.weights.sum(axis=1, keepdims=True)
         self.beyond = [k for k in dict.fromkeys(ks) if k > votes.k]
         if self.beyond:
-            self.meeting = right_answers_meet(votes)
-            self.line_share = _line_share(self.weights, self.meeting)
+            meeting = right_answers_meet(votes)
+            ratio = ratio_by_weights(self.weights, meeting)
+            # The chance that right answers do not meet, of the sample and its resamples [1 + B].
+            self.line_share = meeting.chance_below(ratio - ratio[0])
             self.model = AnswerModel(votes, max(self.beyond))
             self.modelled = self.model.gains(self.beyond, self.weights)
             self.slope = _slopes(self.curves)
@@ -188,12 +190,6 @@ def _weights(votes: Votes) -> FloatArray:
         row[:] = drawn
     weights.setflags(write=False)
     return weights
-
-
-def _line_share(weights: FloatArray, meeting: Meeting) -> FloatArray:
-    """Return the chance that right answers do not meet, of the sample and its resamples [1 + B]."""
-    ratio = ratio_by_weights(weights, meeting)
-    return meeting.chance_below(ratio - ratio[0])
 
 
 def _slopes(curves: FloatArray) -> FloatArray:
