@@ -6,11 +6,9 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 from xml.etree import ElementTree as Xml
 
@@ -46,9 +44,6 @@ LOOKS = re.compile("fill|stroke|font|text-anchor")
 # Coordinates finer than a tenth of a unit, which nobody can see.
 LONG = re.compile(r"\d+\.\d\d+")
 
-Specs = Mapping[str, Mapping[str, Any]]
-Draw = Callable[[Specs], Mapping[str, str]]
-
 
 @frozen
 class Exhibit:
@@ -59,30 +54,13 @@ class Exhibit:
     replayed: Replay | None = None
 
 
-def draw_here(specs: Specs) -> dict[str, str]:
-    """Return specifications by name as SVG."""
-    return {name: vega.svg_of(spec) for name, spec in specs.items()}
-
-
-@contextmanager
-def draw_beside() -> Generator[Draw]:
-    """Start a process that draws, while others compute, and give what has it draw, once."""
-    with TemporaryDirectory() as folder, vega.converter(("svg",)) as save_all:
-
-        def draw(specs: Specs) -> dict[str, str]:
-            files = save_all({Path(folder) / name: spec for name, spec in specs.items()})
-            return {file.stem: file.read_text("utf-8") for file in files}
-
-        yield draw
-
-
 def write_page(
     runs: Sequence[tuple[Record, Analysis]],
     file: Path,
     *,
     replays: Sequence[Replay | None] = (),
     comparison: Comparison | None = None,
-    draw: Draw = draw_here,
+    draw: vega.Draw = vega.draw,
 ) -> None:
     """Write the report page of some runs: one HTML file that works offline.
 
@@ -98,7 +76,7 @@ def write_page(
     files.write_text(file, render(exhibits, comparison, draw))
 
 
-def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: Draw) -> str:
+def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: vega.Draw) -> str:
     """Return the page as text."""
     limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
@@ -123,7 +101,7 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: Dra
     )
 
 
-def drawings(charts: Mapping[str, Mapping[str, Datasets]], draw: Draw) -> dict[tuple[str, str], Markup]:
+def drawings(charts: Mapping[str, Mapping[str, Datasets]], draw: vega.Draw) -> dict[tuple[str, str], Markup]:
     """Return the drawings of charts by the run that they belong to and their name.
 
     A chart that may have a whole column is drawn in two widths, of which the style shows the one that fits.

@@ -1,7 +1,7 @@
 """Vega-Lite specifications as vector PDF and SVG: the same bytes on every run.
 
-As a program (``python -m keff.report.vega KIND...``) it reads ``{"stem": specification}`` in JSON and writes
-files of these kinds.
+As a program (``python -m keff.report.vega``) it reads ``{"stem": specification}`` in JSON and writes all, or
+prints ``{"stem": SVG}`` (``print``).
 """
 # pyright: reportMissingTypeStubs=false
 
@@ -21,29 +21,57 @@ import vl_convert
 from keff.files import whole
 
 KINDS = ("pdf", "svg")
+PRINT = "print"
 
+Specs = Mapping[str, Mapping[str, Any]]
+Draw = Callable[[Specs], Mapping[str, str]]
 SaveAll = Callable[[Mapping[Path, Mapping[str, Any]]], list[Path]]
 
 
 @contextmanager
-def converter(kinds: Sequence[str] = KINDS) -> Generator[SaveAll]:
-    """Start the process that draws, and give what writes figures by their stems there, once.
+def _beside(*how: str) -> Generator[Callable[[Specs], str]]:
+    """Start the process that draws, and give what hands it specifications, once, and returns what it prints.
 
     The converter's engine takes a second to start, in which others compute; it keeps some 80 MB, which would
     come on top of what the caller holds.
     """
-    line, kind = [sys.executable, "-m", __name__, *kinds], subprocess.PIPE
+    line, kind = [sys.executable, "-m", __name__, *how], subprocess.PIPE
     # In a session of its own: who interrupts the caller sees one end, for without figures it ends in silence.
-    with subprocess.Popen(line, stdin=kind, text=True, encoding="utf-8", start_new_session=True) as process:
+    with subprocess.Popen(
+        line, stdin=kind, stdout=kind, text=True, encoding="utf-8", start_new_session=True
+    ) as process:
 
-        def save_all(specs: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
-            told = json.dumps({str(stem): spec for stem, spec in specs.items()}, allow_nan=False)
-            process.communicate(told)
+        def ask(specs: Specs) -> str:
+            printed, _ = process.communicate(json.dumps(specs, allow_nan=False))
             if process.returncode:
                 raise subprocess.CalledProcessError(process.returncode, line)
-            return [file for stem in specs for file in files_of(stem, kinds)]
+            return printed
+
+        yield ask
+
+
+@contextmanager
+def converter() -> Generator[SaveAll]:
+    """Start the process that draws, and give what writes figures by their stems there, once."""
+    with _beside() as ask:
+
+        def save_all(specs: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
+            ask({str(stem): spec for stem, spec in specs.items()})
+            return [file for stem in specs for file in files_of(stem)]
 
         yield save_all
+
+
+@contextmanager
+def draw_beside() -> Generator[Draw]:
+    """Start the process that draws, and give what returns specifications by name as SVG, once."""
+    with _beside(PRINT) as ask:
+        yield lambda specs: json.loads(ask(specs))
+
+
+def draw(specs: Specs) -> dict[str, str]:
+    """Return specifications by name as SVG."""
+    return {name: svg_of(spec) for name, spec in specs.items()}
 
 
 def files_of(stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
@@ -91,5 +119,9 @@ def _in_order(pdf: bytes) -> bytes:
 if __name__ == "__main__":
     # The engine starts with the first figure that it is asked for.
     vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
-    for name, drawn in json.loads(sys.stdin.read() or "{}").items():
-        save(drawn, Path(name), sys.argv[1:])
+    asked = json.loads(sys.stdin.read() or "{}")
+    if PRINT in sys.argv:
+        sys.stdout.write(json.dumps(draw(asked)))
+    else:
+        for name, drawn in asked.items():
+            save(drawn, Path(name))

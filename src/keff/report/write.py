@@ -69,7 +69,7 @@ def write_runs(
         page: Any = importlib.import_module("keff.report.page")
     except ImportError as error:
         raise missing_extra(error, "the report page") from error
-    with page.draw_beside() as draw:
+    with page.vega.draw_beside() as draw:
         runs = list(runs)
         replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
         page.write_page(runs, file, replays=replays, comparison=comparison, draw=draw)
