@@ -158,6 +158,9 @@ class _Source:
     notes: list[Note]
     admission: Admission
 
+    def moved(self, questions: int, paths: int) -> Transfer:
+        return Transfer(questions, paths, (*self.notes, *self.admission.notes()))
+
 
 def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Transfer:
     """Turn a log into a run folder that analyze, replay and report read as any other run.
@@ -190,7 +193,7 @@ def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
     with Run.write(folder, config, n=extent.questions, k=extent.most) as run:
         while some := list(islice(source.questions, AT_ONCE)):
             _import(run, some, source, str(config.task["version"]))
-    return Transfer(extent.questions, extent.paths, (*source.notes, *source.admission.notes()))
+    return source.moved(extent.questions, extent.paths)
 
 
 def _extent(path: Path, opening: Opening) -> _Extent:
@@ -237,12 +240,11 @@ def export_log(
 
     The file appears only when it is whole. Raises UsageError when it exists already.
     """
-    counts = [0, 0]
     with naming(path):
-        source = _open(path, opening or Opening(), texts=texts)
+        source, counts = _open(path, opening or Opening(), texts=texts), [0, 0]
         rows = question_rows(source.questions, source.info, source.reading, counts, packed=to == "parquet")
         _atomically(out, to, rows)
-    return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
+    return source.moved(*counts)
 
 
 def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, out: Path) -> None:
@@ -269,13 +271,11 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
     votes: the first in the order of the paths wins), ``gold_answer``, and ``correct`` (the mean correctness
     of the paths with that key; None without labels). Raises UsageError when the file exists already.
     """
-    counts = [0, 0]
     with naming(path):
-        source = _open(path, opening or Opening(), texts=False)
-        _atomically(
-            out, to, voted_rows(source.questions, source.reading, counts, packed=to == "parquet"), votes=True
-        )
-    return Transfer(counts[0], counts[1], (*source.notes, *source.admission.notes()))
+        source, counts = _open(path, opening or Opening(), texts=False), [0, 0]
+        rows = voted_rows(source.questions, source.reading, counts, packed=to == "parquet")
+        _atomically(out, to, rows, votes=True)
+    return source.moved(*counts)
 
 
 def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:

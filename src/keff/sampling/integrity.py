@@ -56,38 +56,25 @@ class Integrity:
     def notes(self, temperature: float, most: Thresholds = SPOILED) -> list[Note]:
         """Return a warning for every share that is above its threshold."""
         shares = {name: value or 0.0 for name, value in self.shares().items()}
-        notes: list[Note] = []
-        if shares["identical_pairs"] > most.identical:
-            cause = (
-                "temperature 0 draws the same path again and again"
-                if temperature == 0
-                else "the server ignores the seed or the temperature, or answers from a cache"
-            )
-            notes.append(
-                Note(
-                    "collapsed_sampling",
-                    f"{shares['identical_pairs']:.0%} of the pairs of longer paths of one item are "
-                    f"identical: {cause}",
-                )
-            )
-        if shares["truncated"] > most.truncated:
-            notes.append(
-                Note(
-                    "truncated",
-                    f"{shares['truncated']:.0%} of the paths were cut at max_tokens: raise --max-tokens",
-                )
-            )
-        if shares["unread"] > most.unread:
-            notes.append(
-                Note(
-                    "unread",
-                    f"{shares['unread']:.0%} of the paths have no answer that could be read: look "
-                    "at the texts",
-                )
-            )
-        if shares["failed"] > most.failed:
-            notes.append(Note("failed_requests", f"{shares['failed']:.0%} of the attempts failed"))
-        return notes
+        cause = (
+            "temperature 0 draws the same path again and again"
+            if temperature == 0
+            else "the server ignores the seed or the temperature, or answers from a cache"
+        )
+        told = (
+            ("identical_pairs", most.identical, "collapsed_sampling",
+             f"of the pairs of longer paths of one item are identical: {cause}"),
+            ("truncated", most.truncated, "truncated",
+             "of the paths were cut at max_tokens: raise --max-tokens"),
+            ("unread", most.unread, "unread",
+             "of the paths have no answer that could be read: look at the texts"),
+            ("failed", most.failed, "failed_requests", "of the attempts failed"),
+        )  # fmt: skip
+        return [
+            Note(code, f"{shares[name]:.0%} {text}")
+            for name, limit, code, text in told
+            if shares[name] > limit
+        ]
 
 
 def _share(part: int, whole: int) -> float | None:
