@@ -42,8 +42,7 @@ from keff.analysis.decision import Aim, decide
 from keff.gateway.traffic.monitor import ALPHA, LOOKS_ALPHA, ORDERS, Monitor, stops_at
 from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer
-from keff.gateway.vote.outcome import Drawn
-from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.vote import Drawn, Rules, Vote
 from keff.plan import Plan
 from keff.policy import parse_policy
 from keff.protocol.server import Sharing

@@ -21,12 +21,11 @@ from keff.analysis.decision.outcomes import timed
 from keff.analysis.walks import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
-from keff.gateway.deployment import POLICY
+from keff.gateway.options import POLICY
 from keff.gateway.traffic.monitor import Monitor, by_stops
 from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.outcome import Drawn, Outcome
-from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.protocol.server import Refusal, Sharing
@@ -120,14 +119,14 @@ def test_the_library_and_the_gateway_end_as_the_simulator_says(
     asked = keff.self_consistency(library, "?", spec, model="m")  # type: ignore[arg-type]
     found, ended = on_a_clock(timed(asked))
     assert (len(found.keys), ended, library.generated) == pytest.approx((votes, time, tokens), abs=1e-4)
-    vote = Vote(Rules(parse_policy(spec), free_text="draw"), gateway.call, judge, Sharing(1))
+    vote = Vote(parse_policy(spec), gateway.call, judge, Sharing(1), free_text="draw")
     outcome, ended = on_a_clock(timed(vote.run()))
     assert (len(outcome.paths), ended, gateway.generated) == pytest.approx((votes, time, tokens), abs=1e-4)
     assert outcome.stop.answer == found.answer and outcome.cause == "policy"
 
 
 def served(spec: str, server: Scripted, **rules: Any) -> Outcome:
-    return on_a_clock(Vote(Rules(parse_policy(spec), **rules), server.call, judge, Sharing(1)).run())
+    return on_a_clock(Vote(parse_policy(spec), server.call, judge, Sharing(1), **rules).run())
 
 
 FAST = "lead_k:3,cap=8,in_flight=8,order=arrival"
@@ -163,7 +162,7 @@ def test_free_text_is_passed_on_after_the_first_paths() -> None:
 
 def test_paths_that_are_drawn_on_are_not_chosen_by_their_length() -> None:
     server = Scripted(["1", "2", "1", "1", "1", "1", "2", "1"], [8, 7, 6, 5, 4, 3, 2, 1])
-    vote = Vote(Rules(parse_policy(FAST), keep=True), server.call, judge, Sharing(1))
+    vote = Vote(parse_policy(FAST), server.call, judge, Sharing(1), keep=True)
 
     async def both() -> list[str | None]:
         assert (await vote.run()).cancelled == 0
@@ -189,7 +188,7 @@ def test_what_arrives_first_raises_no_alarm_while_nothing_changes(width: int) ->
     seen, first = Monitor(plan, policy), Monitor(plan, policy)
 
     async def shadow(server: Scripted) -> None:
-        vote = Vote(Rules(policy, keep=True, free_text="draw"), server.call, judge, Sharing(1))
+        vote = Vote(policy, server.call, judge, Sharing(1), keep=True, free_text="draw")
         await vote.run()
         keys = await vote.extend(seen.m)
         assert keys == list(server.answers[: len(keys)]) and len(keys) >= seen.m
@@ -253,7 +252,7 @@ def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() 
         async def ended(texts: np.ndarray, times: np.ndarray) -> float:
             server = Scripted(texts.astype(str).tolist(), times.tolist())
             begun = asyncio.get_running_loop().time()
-            await Vote(Rules(parse_policy(FAST), free_text="draw"), server.call, judge, Sharing(1)).run()
+            await Vote(parse_policy(FAST), server.call, judge, Sharing(1), free_text="draw").run()
             return asyncio.get_running_loop().time() - begun
 
         async def all_of(answers: np.ndarray = answers, seconds: np.ndarray = seconds) -> list[float]:

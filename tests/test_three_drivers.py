@@ -24,8 +24,7 @@ from keff.answers import space
 from keff.errors import EngineError
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.extraction import Reader
-from keff.gateway.vote.outcome import Drawn
-from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.vote import Drawn, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.protocol.server import Refusal, Sharing
 from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash
@@ -182,7 +181,7 @@ async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[
                 raise UpstreamError(str(error), Refusal(0, wait=TICK), transient=error.transient) from error
             return Answer([choice(one) for one in drawn], {})
 
-        outcome = await Vote(Rules(policy), call, judge, batches).run()
+        outcome = await Vote(policy, call, judge, batches).run()
         assert outcome.cause == "policy"
         return [path.key for path in outcome.paths], outcome.stop
 

@@ -17,8 +17,7 @@ from branch_rig import PATHS, SPECS, TICK, replayed, votes
 from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.outcome import Drawn, Outcome
-from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
 from keff.policy import Policy, parse_policy
@@ -49,7 +48,7 @@ async def served(policy: Policy, queues: Queues, late: str, stumbles: frozenset[
         return [Drawn(choice, {}, choice["key"]) for choice in answer.choices]
 
     shares = {"S": Sharing(1), "L": Sharing(3)}
-    vote = Vote(Rules(policy), call, judge, Sharing(1), shares)
+    vote = Vote(policy, call, judge, Sharing(1), shares)
     return await vote.run()
 
 

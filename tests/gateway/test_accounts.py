@@ -25,11 +25,10 @@ from fault_server import Script
 from gateway_rig import QUESTION, Rig, gateway
 from how_many import examples
 from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation
-from keff.gateway.accounts.billing import Billing
-from keff.gateway.accounts.metering import (
+from keff.gateway.accounts.billing import (
     UNSTATED,
     AnswerLengths,
-    AnswerMeter,
+    Billing,
     Bound,
     PriceList,
     bound_of,
@@ -37,6 +36,7 @@ from keff.gateway.accounts.metering import (
 )
 from keff.gateway.http.errors import Problem
 from keff.gateway.options import Options
+from keff.gateway.upstream.pass_through import AnswerMeter
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server
 

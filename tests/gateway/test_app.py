@@ -11,7 +11,7 @@ from app_rig import Serve, ask, says
 from fault_server import Script
 from gateway_rig import QUESTION, SAMPLING, make_plan
 from keff.gateway.options import Options
-from keff.gateway.vote.outcome import REASONS
+from keff.gateway.vote.vote import REASONS
 from keff.sampling.cost import Price
 
 

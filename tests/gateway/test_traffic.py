@@ -84,7 +84,7 @@ def test_a_profile_holds_the_patterns_and_votes_of_its_requests() -> None:
     assert profile.votes == ((3,), (2, 1), (1, 1), (1, 1, 1))
     learner = Learner(3)
     assert [learner.observe([*row, "z"]) for row in rows] == [None] * 4
-    assert learner.profile() == profile
+    assert profile_of(learner.rows, 3) == profile
 
 
 def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:

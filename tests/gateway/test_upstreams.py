@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -12,7 +13,7 @@ from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Rig, gateway
 from keff.gateway.options import Options
-from keff.gateway.upstream.answer import Address, UpstreamError
+from keff.gateway.upstream.answer import Address, UpstreamCall, UpstreamError
 from keff.gateway.upstream.server import FAILURES, LONGEST_REST, REST, CircuitBreaker, Upstream
 from keff.protocol.server import Refusal
 
@@ -81,7 +82,9 @@ def test_a_refusal_says_nothing_of_other_requests(status: int) -> None:
     for each in (server, keyed):
         each.health.tried(None)
         for request in range(2 * FAILURES):
-            each._noted(each.refusal(status, b"{}", {}, {}), b'{"messages":"%d","seed":7}' % request, {})
+            asked = UpstreamCall(b'{"messages":"%d","seed":7}' % request, {})
+            refused: Any = SimpleNamespace(status=status, headers={})
+            each._noted(each._refusal(refused, b"{}", asked), asked)
         each.health.clock = lambda: 1e12
     assert not server.health.down and not server.health.due
     assert keyed.health.due == (status == 401)
@@ -91,7 +94,7 @@ def test_paths_of_one_request_are_one_request() -> None:
     server = Upstream(Address(url=UNREACHABLE))
     server.health.tried(None)
     for seed in range(9):
-        server._noted(error(500), b'{"messages":["x"],"n":2,"seed":%d}' % seed, {})
+        server._noted(error(500), UpstreamCall(b'{"messages":["x"],"n":2,"seed":%d}' % seed, {}))
     server.health.clock = lambda: 1e12
     assert not server.health.due
 

@@ -15,8 +15,7 @@ import drawn
 from how_many import examples
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.outcome import Drawn, Outcome
-from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.policy import Policy, Stop, View, parse_policy
 from keff.protocol.server import Refusal, Sharing
 
@@ -59,7 +58,7 @@ class Server:
 
     def vote(self, policy: str | Policy, most: int = 1, **rules: Any) -> Vote:
         made = parse_policy(policy) if isinstance(policy, str) else policy
-        return Vote(Rules(made, **rules), self.call, self.judge, Sharing(most))
+        return Vote(made, self.call, self.judge, Sharing(most), **rules)
 
 
 def in_order(policy: Policy, keys: Sequence[str | None]) -> tuple[int, Stop]:

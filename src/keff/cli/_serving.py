@@ -20,9 +20,8 @@ from keff.cli._serve_options import (
 )
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import read_accounts
-from keff.gateway.deployment import POLICY, Deployment
 from keff.gateway.deployment import check as check_only
-from keff.gateway.options import Options
+from keff.gateway.options import POLICY, Deployment, Options
 from keff.gateway.server import log_to_stderr, serve
 from keff.gateway.upstream.answer import Address
 from keff.gateway.vote.request_policy import terms_of

@@ -1,11 +1,9 @@
-"""What is deployed: from a plan and options to a service, its books and its pages."""
+"""From what is deployed to a service, its books and its pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -13,20 +11,18 @@ import numpy as np
 
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import AccountLedger
-from keff.gateway.accounts.billing import Billing
-from keff.gateway.accounts.metering import PriceList
+from keff.gateway.accounts.billing import Billing, PriceList
 from keff.gateway.http.security import check_exposure
-from keff.gateway.options import Options
+from keff.gateway.options import Deployment
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import OwnBooks, Shadows, VoteLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, TrafficTerms, Views
 from keff.gateway.traffic.metrics import series
-from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, saved_profile
+from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, first_draw, saved_profile
 from keff.gateway.traffic.savings import Baseline, GatewayChange
-from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic, first_draw
-from keff.gateway.upstream.answer import Address
+from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.upstream.served_branches import ServedBranches, Site, board_of
+from keff.gateway.upstream.served_branches import ServedBranches, board_of
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
 from keff.gateway.vote.request_policy import Maker, PlanTerms, policy_of_plan, terms_of
@@ -35,52 +31,13 @@ from keff.plugins import missing_extra
 from keff.policy import Policy
 from keff.protocol.server import Sharing
 from keff.records import stable_hash
-from keff.sampling.verifier import Verifier, check_rated
+from keff.sampling.verifier import check_rated
 
 if TYPE_CHECKING:
     from keff.gateway.traffic.tracing import Tracer
 
-# What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
-POLICY = "lead_k:3"
-
 # Paths at which a profile holds patterns at most.
 MOST_PROFILED = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """What is served, where, and what is kept.
-
-    A plan, or None: then ``policy`` answers every request, with the answer found per request. ``address`` is
-    that of the upstream (None: every branch of the plan has its own), ``fallback`` that of a second one, and
-    ``keys`` are those of the environment variables that branches name.
-
-    ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
-    than the plan, ``verifier`` rates paths, ``upstream_n`` is the most paths that one upstream call asks for.
-    ``state`` is the file of the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp``
-    the collector of traces, ``redis`` holds both for several
-    hosts, ``drain_seconds`` is how long a stop waits for requests.
-    """
-
-    plan: Plan | None = None
-    policy: str = POLICY
-    address: Address | None
-    fallback: Address | None = None
-    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    options: Options = field(default_factory=Options)
-    host: str = "127.0.0.1"
-    port: int = 8080
-    model: str | None = None
-    answer_space: str | None = None
-    verifier: Verifier | None = None
-    upstream_n: int = 1
-    state: Path | None = None
-    vote_log: Path | None = None
-    log_answers: bool = False
-    spend: Path | None = None
-    redis: str | None = field(default=None, repr=False)
-    otlp: str | None = None
-    drain_seconds: int = 60
 
 
 def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedger | None = None) -> Service:
@@ -90,8 +47,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
     """
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
     plan, policy = _plan(deployment), policy_of(deployment)
-    board = board_of(plan, policy, _site(deployment))
-    priced = options.prices or (board is not None and board.priced)
+    prices = PriceList(options.prices)
+    board = board_of(plan, policy, deployment, prices)
+    priced = bool(prices) or (board is not None and board.priced)
     if not priced and any(account.dollars for account in options.accounts):
         raise UsageError("limits in dollars need prices: name a price list with --prices")
     reader = None
@@ -116,7 +74,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         books=kept,
         shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
-        billing=Billing(prices=PriceList(options.prices), ledger=_ledger(deployment)),
+        billing=Billing(prices=prices, ledger=_ledger(deployment)),
         tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
         sharing=Sharing(deployment.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
@@ -209,13 +167,6 @@ def kept_of(service: Service) -> TrafficTerms:
     """Return what a plan made from the traffic says of it."""
     space = PER_REQUEST if service.reader is None else service.reader.space.name
     return TrafficTerms(space, service.options.shadow_paths)
-
-
-def _site(deployment: Deployment) -> Site:
-    spare, keys, options = deployment.fallback, deployment.keys, deployment.options
-    return Site(
-        deployment.address, spare, keys, deployment.upstream_n, PriceList(options.prices), options.branch_down
-    )
 
 
 def _upstream(deployment: Deployment) -> Fleet:

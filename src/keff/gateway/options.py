@@ -1,4 +1,4 @@
-"""What ``keff serve`` can be told, checked."""
+"""What ``keff serve`` can be told, checked: what is deployed, and how requests are answered."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import Account
+from keff.gateway.upstream.answer import Address
+from keff.plan import Plan
 from keff.sampling.cost import Price
+from keff.sampling.verifier import Verifier
 
 HEADER = re.compile(r"x-[a-z0-9-]+")
 
@@ -75,3 +79,43 @@ class Options:
         for origin in self.cors:
             if not re.fullmatch(r"https?://[^/*\s]+", origin):
                 raise UsageError(f"cors_origin {origin!r}: write an origin such as https://app.example.com")
+
+
+# What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
+POLICY = "lead_k:3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What is served, where, and what is kept.
+
+    A plan, or None: then ``policy`` answers every request, with the answer found per request. ``address`` is
+    that of the upstream (None: every branch of the plan has its own), ``fallback`` that of a second one, and
+    ``keys`` are those of the environment variables that branches name.
+
+    ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
+    than the plan, ``verifier`` rates paths, ``upstream_n`` is the most paths that one upstream call asks for.
+    ``state`` is the file of the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp``
+    the collector of traces, ``redis`` holds both for several
+    hosts, ``drain_seconds`` is how long a stop waits for requests.
+    """
+
+    plan: Plan | None = None
+    policy: str = POLICY
+    address: Address | None
+    fallback: Address | None = None
+    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    options: Options = field(default_factory=Options)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    model: str | None = None
+    answer_space: str | None = None
+    verifier: Verifier | None = None
+    upstream_n: int = 1
+    state: Path | None = None
+    vote_log: Path | None = None
+    log_answers: bool = False
+    spend: Path | None = None
+    redis: str | None = field(default=None, repr=False)
+    otlp: str | None = None
+    drain_seconds: int = 60

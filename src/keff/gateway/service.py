@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from keff.gateway.accounts.accounts import Account, Reservation
-from keff.gateway.accounts.billing import Billing, no_price
-from keff.gateway.accounts.metering import Ceiling, bound_of
+from keff.gateway.accounts.billing import Billing, Ceiling, bound_of, no_price
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import (
     all_paths,
@@ -31,7 +30,7 @@ from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.upstream.served_branches import Branch, ServedBranches, shown_path
+from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches, shown_path
 from keff.gateway.vote.extraction import (
     AnswerReading,
     PathReading,
@@ -41,11 +40,10 @@ from keff.gateway.vote.extraction import (
     lacking,
     reader_asked,
 )
-from keff.gateway.vote.job import RequestJob, called
+from keff.gateway.vote.job import RequestJob, called, ratings, read_verifier
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
-from keff.gateway.vote.outcome import Drawn, Outcome, ratings, read_verifier
 from keff.gateway.vote.request_policy import Maker, PlanTerms
-from keff.gateway.vote.vote import Rules, Vote
+from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import logprob_of
@@ -78,18 +76,18 @@ class Service:
     options: Options
     books: VoteLedger
     shadows: Shadows
-    vote_log: VoteLog | None = None
-    trusted: bool = True
-    board: ServedBranches | None = None
-    baseline: Baseline | None = None
-    billing: Billing = field(default_factory=Billing)
-    tracer: Tracer | None = None
-    verifier: Verifier | None = None
-    gives_logprobs: bool = True
-    kinds: KindReader = field(default_factory=KindReader)
-    sharing: Sharing = field(default_factory=lambda: Sharing(1))
+    vote_log: VoteLog | None
+    trusted: bool
+    board: ServedBranches | None
+    baseline: Baseline | None
+    billing: Billing
+    tracer: Tracer | None
+    verifier: Verifier | None
+    kinds: KindReader
+    sharing: Sharing
+    maker: Maker
     pool: ReadingThreads = field(default_factory=ReadingThreads)
-    maker: Maker = field(default_factory=Maker)
+    gives_logprobs: bool = True
     in_flight: int = 0
 
     @property
@@ -127,10 +125,10 @@ class Service:
         job.reads_logprobs = job.verifier is None and confidence_of(policy) is not None
         if self.board is None:
             job.head = ask.head(self.gives_logprobs and job.reads_logprobs)
-            job.headers = self.upstream.headers(caller)
+            job.headers = self.upstream.address.headers(caller)
             return job
-        job.tab, job.first = self.board.tab(ask.body, caller), self.board.first(policy)
-        job.head, job.headers = job.tab.head(job.first), job.tab.headers(job.first)
+        job.tab, job.first = BranchLedger(self.board, ask.body), self.board.first(policy)
+        job.head, job.headers = job.tab.head(job.first), job.first.headers(caller)
         return job
 
     async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
@@ -184,25 +182,20 @@ class Service:
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.board is None or greedy else self.board.shares
+        options, asked = self.options, job.asked
         return Vote(
-            self._rules(job),
+            job.policy,
             partial(self._answer, job, streams),
             partial(self._paths, job, reading),
             Sharing(1) if greedy else self.sharing,
             shares,
             settlement=Settlement(job.ask.view.get("response_format"), job.ask.view.get("tools")),
-        )
-
-    def _rules(self, job: RequestJob) -> Rules:
-        options = self.options
-        return Rules(
-            job.policy,
-            self.deadline(job),
-            options.replacements,
+            deadline=self.deadline(job),
+            replacements=options.replacements,
             # Who asks for several choices gets them, whatever they are.
-            options.free_text if job.ask.n == 1 else "draw",
-            give_up=job.asked is not None and job.policy is self.policy and options.free_text != "draw",
-            probe=job.asked is not None and not job.asked.known and job.ask.n == 1,
+            free_text=options.free_text if job.ask.n == 1 else "draw",
+            give_up=asked is not None and job.policy is self.policy and options.free_text != "draw",
+            probe=asked is not None and not asked.known and job.ask.n == 1,
             skip=self.board is None or self.board.skip,
             keep=job.shadow and in_flight_of(job.policy) is not None,
         )
@@ -215,8 +208,8 @@ class Service:
             if tab is None or branch is None:
                 answer = await self._called(job, start, n, StreamedPath() if streams else None)
             else:
-                body = job.body(start, n, tab.head(branch))
-                answer = await called(job, branch.upstream, body, tab.headers(branch), n)
+                call = job.call(start, n, tab.head(branch), branch.headers(job.caller))
+                answer = await called(job, branch.upstream, call, n)
         except UpstreamError as error:
             self.charge(job, error.usage, branch=branch)
             if tab is None or branch is None:
@@ -254,7 +247,7 @@ class Service:
     async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:
         """Make one call; a server that refuses log-probabilities is not asked for them again."""
         try:
-            return await called(job, self.upstream, job.body(start, n), job.headers, n, streamed)
+            return await called(job, self.upstream, job.call(start, n), n, streamed)
         except UpstreamError as error:
             asked = job.reads_logprobs and not job.ask.logprobs
             if not asked or error.status not in (400, 422) or "logprobs" not in str(error):
@@ -262,7 +255,7 @@ class Service:
         if self.gives_logprobs:
             log.warning("the upstream refuses log-probabilities: every path is an ordinary vote")
         self.gives_logprobs, job.head = False, job.ask.head(False)
-        return await called(job, self.upstream, job.body(start, n), job.headers, n, streamed)
+        return await called(job, self.upstream, job.call(start, n), n, streamed)
 
     def deadline(self, job: RequestJob) -> float:
         """Return within how many seconds a job is answered.
@@ -283,12 +276,13 @@ class Service:
         seconds: float = 0.0,
     ) -> None:
         """Count what one upstream answer was billed at: by its branch, or by the model that answered."""
-        asked = job.ask.body.get("model")
         if branch is None:
-            self.billing.charge(job, usage, asked, self.billing.prices.of(model, asked), paths, seconds)
-            return
-        bill, dollars = self.billing.charge(job, usage, branch.name, branch.price, paths, seconds)
-        if job.tab is not None:
+            name = job.ask.body.get("model")
+            price = self.billing.prices.of(model, name)
+        else:
+            name, price = branch.name, branch.price
+        bill, dollars = self.billing.charge(job, usage, name, price, paths, seconds)
+        if branch is not None and job.tab is not None:
             count = self.metrics.count
             job.tab.bill(branch).add(bill)
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import partial
 from importlib.metadata import version
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -291,9 +292,7 @@ class Client:
         """Open a connection; its place was taken before."""
         try:
             async with asyncio.timeout(self._connect_seconds):
-                connection = (
-                    await self._through(self._proxy, loop) if self._proxy else await self._direct(loop)
-                )
+                connection = await self._made_to(loop)
         except BaseException as error:
             self._leave()
             if isinstance(error, TimeoutError):
@@ -307,26 +306,20 @@ class Client:
         self._all.add(connection)
         return connection
 
-    async def _direct(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        _, connection = await loop.create_connection(
-            lambda: Connection(self, self._buffer),
-            self._host,
-            self._port,
+    async def _made_to(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        named = self._host if self._secure else None
+        connect = partial(
+            loop.create_connection,
+            partial(Connection, self, self._buffer),
             ssl=self._context,
-            server_hostname=self._host if self._secure else None,
-            happy_eyeballs_delay=self._stagger,
+            server_hostname=named,
         )
-        return connection
-
-    async def _through(self, proxy: Proxy, loop: asyncio.AbstractEventLoop) -> Connection:
-        way = await proxy.opened(self._host, self._port)
+        if self._proxy is None:
+            _, connection = await connect(self._host, self._port, happy_eyeballs_delay=self._stagger)
+            return connection
+        way = await self._proxy.opened(self._host, self._port)
         try:
-            _, connection = await loop.create_connection(
-                lambda: Connection(self, self._buffer),
-                sock=way,
-                ssl=self._context,
-                server_hostname=self._host if self._secure else None,
-            )
+            _, connection = await connect(sock=way)
         except BaseException:
             way.close()
             raise

@@ -167,9 +167,7 @@ def reasoning_of(message: Mapping[str, object]) -> str:
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
     """Divide ``total`` into whole parts in proportion to ``weights`` (equally when they are all zero)."""
     shares = weights if any(weights) else [1] * len(weights)
-    bounds = [0]
-    for share in shares:
-        bounds.append(bounds[-1] + share)
+    bounds = [0, *accumulate(shares)]
     cuts = [total * bound // bounds[-1] for bound in bounds]
     return [after - before for before, after in pairwise(cuts)]
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields, is_array, items
+from keff.narrow import entries, fields, is_array
 from keff.protocol.reply import body_error, reasoning_of
 from keff.protocol.values import Object, text_of
 
@@ -75,25 +75,6 @@ def filled(body: Mapping[str, object], view: Mapping[str, object]) -> tuple[Obje
     if len(entries(view["messages"])) > len(mine) and first:
         full["instructions"] = first[0].get("content")
     return full, rest
-
-
-def with_contract(body: Mapping[str, object], contract: str) -> Object:
-    """Return a request whose last user message ends in the answer contract."""
-    given = body.get("input")
-    if isinstance(given, str):
-        return {**body, "input": f"{given}\n\n{contract}"}
-    parts = list(items(given))
-    for place in range(len(parts) - 1, -1, -1):
-        item = fields(parts[place])
-        if item.get("role") == "user":
-            content = item.get("content")
-            if isinstance(content, str):
-                more: object = f"{content}\n\n{contract}"
-            else:
-                more = [*items(content), {"type": "input_text", "text": contract}]
-            parts[place] = {**item, "content": more}
-            break
-    return {**body, "input": parts}
 
 
 def choice_of(response: Mapping[str, object]) -> Object:

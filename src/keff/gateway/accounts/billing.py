@@ -1,29 +1,23 @@
-"""What requests are billed: held on an account before, charged as answers come, settled after."""
+"""What requests are billed: the most they may draw held before, charged as answers come, settled after."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, TypeVar
 
 from keff.gateway.accounts.accounts import RESERVED, Account, AccountLedger, Reservation, day_now
-from keff.gateway.accounts.metering import (
-    FREE,
-    AnswerLengths,
-    Bound,
-    Ceiling,
-    PriceList,
-    charge,
-    usage_of,
-)
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.metrics import Metrics
-from keff.protocol.reply import counts_of
-from keff.sampling.cost import Price, Usage
+from keff.narrow import is_array, items
+from keff.protocol.reply import Counts, counts_of
+from keff.records import frozen
+from keff.sampling.cost import VERIFIER, Price, Usage, price_of
 
 log = logging.getLogger("keff.gateway")
 
@@ -31,12 +25,148 @@ log = logging.getLogger("keff.gateway")
 # nobody waits for these, but for who would be refused until then.
 SETTLING = 0.02
 
+# Tokens of an answer at the most whose request states no length, while too few answers tell what is usual:
+# what most hosted models write at once.
+UNSTATED = 16_384
+
+# Answers from which it is told what is usual, the share of them that is not longer, and by how much more is
+# reserved: a day's limit that paid for the longest thinkable answer would admit next to nobody.
+ENOUGH_ANSWERS, USUAL_SHARE, MARGIN = 100, 0.99, 2
+
+# Tokens of what a request only names (a file, an earlier response), at the most: a whole context window.
+ELSEWHERE = 131_072
+
+LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_NAMED = re.compile(rb'"(?:image_url|video_url|file_url|file_id|previous_response_id|conversation)"\s*:')
+
+# What a request may state at all; limits decide within.
+MOST_PATHS = 10**6
+# Model names are the client's words: bounded, so that memory is.
+KEPT_NAMES = 1024
 T = TypeVar("T")
 
 # Who asks for how many paths and dollars, what became of it, and what a request that ended drew.
 _Asked: TypeAlias = tuple[Account, int, float]
 _Told: TypeAlias = Reservation | Problem
 _Ended: TypeAlias = tuple[Reservation, int, float]
+
+
+class PriceList:
+    """Prices by model: of the one that answered, else of the one that was asked."""
+
+    def __init__(self, prices: Mapping[str, Price]) -> None:
+        self._prices = prices
+        self._found: dict[str, Price | None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything has a price."""
+        return bool(self._prices)
+
+    def of(self, *models: object) -> Price | None:
+        """Return the price of the first of these models that has one."""
+        for model in models if self._prices else ():
+            name = model if isinstance(model, str) else ""
+            if name not in self._found:
+                if len(self._found) >= KEPT_NAMES:
+                    self._found.clear()
+                self._found[name] = price_of(name, self._prices)
+            if (price := self._found[name]) is not None:
+                return price
+        return None
+
+    def rating(self, paths: int, seconds: float) -> float:
+        """Return the dollars of paths that the verifier rated in so many seconds; 0 without a price."""
+        price = self._prices.get(VERIFIER)
+        return 0.0 if price is None else charge(Usage(), price, paths, seconds)
+
+
+@frozen
+class Ceiling:
+    """The most dollars of one path, and of its prompt alone."""
+
+    path: float = 0.0
+    prompt: float = 0.0
+
+
+FREE = Ceiling()
+
+
+@frozen
+class Bound:
+    """The most tokens of one path: of its prompt (a token has at least one byte), and of its answer."""
+
+    prompt: int
+    output: int = UNSTATED
+
+    def at(self, price: Price, seconds: float) -> Ceiling:
+        """Return what a path of so many tokens and seconds costs at the most."""
+        whole = charge(Usage(self.prompt, 0, self.output), price, 1, seconds)
+        return Ceiling(whole, Usage(self.prompt).dollars(price))
+
+
+class AnswerLengths:
+    """How long the answers of each key and model were, in buckets that double: 20 numbers for each pair."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], list[int]] = {}
+
+    def note(self, who: tuple[str, str], tokens: int, answers: int) -> None:
+        """Take the tokens of some answers together."""
+        if answers < 1 or (who not in self._seen and len(self._seen) >= KEPT_NAMES):
+            return
+        buckets = self._seen.setdefault(who, [0] * UNSTATED.bit_length())
+        buckets[min((tokens // answers).bit_length(), len(buckets) - 1)] += answers
+
+    def usual(self, who: tuple[str, str]) -> int:
+        """Return what is reserved for an answer whose request states no length.
+
+        Twice the end of the bucket within which 99% of the answers lie, from 100 of them on.
+        """
+        buckets = self._seen.get(who, ())
+        total = sum(buckets)
+        below = 0
+        for place, answers in enumerate(buckets if total >= ENOUGH_ANSWERS else ()):
+            below += answers
+            if below >= USUAL_SHARE * total:
+                return min(MARGIN << place, UNSTATED)
+        return UNSTATED
+
+
+def bound_of(body: Mapping[str, object], raw: bytes, usual: int = UNSTATED) -> Bound:
+    """Return the bound of a request; ``raw`` are the bytes of its body.
+
+    ``usual`` is the length of an answer for which it states none.
+    """
+    stated = [number for name in LENGTHS if (number := _number(body.get(name))) is not None]
+    named = ELSEWHERE if _NAMED.search(raw) else 0
+    return Bound(len(raw) + named, max(stated) if stated else usual)
+
+
+def charge(usage: Usage, price: Price, paths: int, seconds: float) -> float:
+    """Return the dollars of an answer: by its tokens, by path and by second."""
+    return usage.dollars(price) + paths * price.path + seconds * price.second
+
+
+def usage_of(counts: Counts) -> Usage:
+    """Return what an answer was billed at."""
+    return Usage(counts.prompt, counts.cached, counts.output or 0)
+
+
+def paths_asked(body: Mapping[str, object]) -> int:
+    """Return how many answers a body asks for: ``n`` or ``best_of`` of each of its prompts."""
+    prompts = items(body["prompt"]) if is_array(body.get("prompt")) else []
+    several = sum(isinstance(prompt, str) or is_array(prompt) for prompt in prompts) or 1
+    each = max(_number(body.get(name)) or 1 for name in ("n", "best_of"))
+    return min(several * each, MOST_PATHS)
+
+
+def _number(value: object) -> int | None:
+    """Return a number of at least 1 as an integer, also from a text that a lenient server would read."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 2**53:
+        return None
+    return int(value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,7 +322,10 @@ class Billing:
         spent.dollars += dollars
         spent.uncounted += paths > 0 and (given.odd or given.output is None)
         spent.priced = spent.priced and (price is not None or not paths)
-        self.count(bill, price, dollars)
+        self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
+        self.metrics.count("keff_tokens_total", bill.output, kind="completion")
+        if price is not None:
+            self.metrics.count("keff_dollars_total", dollars)
         return bill, dollars
 
     def charge_cut(self, spent: RequestSpending, model: object) -> None:
@@ -213,13 +346,6 @@ class Billing:
         spent.cut_tokens += spent.tokens - tokens
         spent.cut_dollars += spent.dollars - dollars
         self.metrics.count("keff_cancelled_tokens_total", spent.tokens - tokens)
-
-    def count(self, bill: Usage, price: Price | None, dollars: float) -> None:
-        """Count the tokens and dollars of an answer."""
-        self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
-        self.metrics.count("keff_tokens_total", bill.output, kind="completion")
-        if price is not None:
-            self.metrics.count("keff_dollars_total", dollars)
 
     async def close(self) -> None:
         """Wait for what is being entered, and close the ledger."""

@@ -146,8 +146,7 @@ class Front:
         if log.isEnabledFor(logging.INFO):
             caller = (scope.get("client") or ("",))[0]
             log.info(json.dumps({"event": "refused", "status": problem.status, "client": caller}))
-        response = Response(problem.body(), problem.status, problem.headers, media_type=JSON)
-        await response(scope, receive, send)
+        await _told(problem)(scope, receive, send)
 
 
 def _is_own(path: str) -> bool:
@@ -160,7 +159,7 @@ async def _unrouted(_: Request, error: Exception) -> Response:
         "not found: use POST /v1/chat/completions or /v1/responses" if status == 404 else "method not allowed"
     )
     headers = error.headers if isinstance(error, HTTPException) else None
-    return Response(Problem(status, line).body(), status, headers, media_type=JSON)
+    return _told(Problem(status, line, headers=headers))
 
 
 def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:

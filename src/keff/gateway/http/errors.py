@@ -8,14 +8,10 @@ from collections.abc import Mapping
 from keff.protocol.values import Object
 
 KINDS = {
-    400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
     408: "timeout_error",
-    413: "invalid_request_error",
-    415: "invalid_request_error",
-    422: "invalid_request_error",
     429: "rate_limit_error",
     502: "upstream_error",
     503: "overloaded_error",

@@ -73,29 +73,18 @@ class Exchange:
     async def begin(self, status: int, kind: str, more: Mapping[str, str], size: int | None = None) -> None:
         """Send the head of the response."""
         self.status = status
-        job = self.job
         told = {"content-type": kind, "x-request-id": self.name, **more}
         if size is not None:
             told["content-length"] = str(size)
-        if job is not None and job.paths:
-            told["x-keff-paths"] = str(job.paths)
-            if (change := job.change) is not None:
-                told["x-keff-change"] = change
-        if job is not None and job.share is not None:
-            told["x-keff-share"] = f"{job.share:.4g}"
-        if job is not None and job.tab is not None and job.tab.down:
-            told["x-keff-branch-down"] = ", ".join(job.tab.down)
-        if job is not None:
-            told |= {name: value for name, value in job.limits.items() if _NAME.fullmatch(name)}
         if self.not_voted is not None:
             told["x-keff-not-voted"] = self.not_voted
-        if job is not None and job.stale:
-            told["x-keff-stale-plan"] = ", ".join(job.stale)
+        if self.job is not None:
+            told |= self.job.told()
         # A name in a plan may be in any script; a header is Latin-1. What the upstream told may be anything.
         head = [
             (name.encode("latin-1"), value.encode("latin-1", "replace"))
             for name, value in told.items()
-            if not _CONTROL.search(value)
+            if _NAME.fullmatch(name) and not _CONTROL.search(value)
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": head})
 

@@ -112,11 +112,10 @@ class Ask:
 
     def end_with(self, contract: str) -> None:
         """End the last user message in the answer contract."""
-        if self.api is CHAT:
-            told = entries(self.body["messages"])
-            self.body["messages"] = with_prompt(told, None, f"{{question}}\n\n{contract}")
-        else:
-            self.body = responses.with_contract(self.body, contract)
+        name, kind = ("messages", "text") if self.api is CHAT else ("input", "input_text")
+        said, template = self.body[name], f"{{question}}\n\n{contract}"
+        told = template.replace("{question}", said) if isinstance(said, str) else None
+        self.body[name] = told or with_prompt(entries(said), None, template, kind)
 
     def head(self, with_logprobs: bool) -> bytes:
         """Return the body of an upstream call without its closing brace; raises Problem (400)."""
@@ -142,28 +141,19 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     """Read a request; raises Problem (400) that names the field."""
     body = _json_object(raw)
     _check_messages(body.get("messages"))
-    _check_model(body)
     n = body.pop("n", None)
     n = 1 if n is None else n
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise Problem(400, "n must be an integer of at least 1", param="n", code="unsupported_value")
-    wish = _wish(body.pop(OWN, None), headers)
+    ask = _ask(body, headers)
     if n > 1:
-        if wish.k is not None or wish.policy is not None or wish.cap is not None:
+        if ask.wish.k is not None or ask.wish.policy is not None or ask.wish.cap is not None:
             raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
-        wish = replace(wish, k=n)
-    options = cast("Object | None", _typed(body, "stream_options", dict))
-    seed = _typed(body, "seed", int)
-    if seed is not None and not -(2**63) <= seed < 2**63:
+        ask.n, ask.wish = n, replace(ask.wish, k=n)
+    ask.seed = _typed(body, "seed", int)
+    if ask.seed is not None and not -(2**63) <= ask.seed < 2**63:
         raise Problem(400, "seed must be an integer of at most 64 bits", param="seed")
-    return Ask(
-        body,
-        wish,
-        seed=seed,
-        n=n,
-        stream=bool(_typed(body, "stream", bool)),
-        stream_options=options,
-    )
+    return ask
 
 
 def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
@@ -175,25 +165,21 @@ def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
     given = body.get("input")
     if not isinstance(given, str | list):
         raise Problem(400, "input must be a string or a list", param="input")
-    _check_model(body)
     if (reason := responses.not_voted(body)) is not None:
         return reason
-    wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
-    options = cast("Object | None", _typed(body, "stream_options", dict))
-    return Ask(
-        body,
-        wish,
-        stream=stream,
-        stream_options=options,
-        api=RESPONSES,
-        view=responses.chat_view(body),
-    )
+    ask = _ask(body, headers, RESPONSES)
+    ask.view = responses.chat_view(body)
+    return ask
 
 
-def _check_model(body: Object) -> None:
+def _ask(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
+    """Return what both ways to ask say alike."""
     model = body.get("model")
     if model is not None and (not isinstance(model, str) or len(model) > 500):
         raise Problem(400, "model must be a string", param="model")
+    wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
+    options = cast("Object | None", _typed(body, "stream_options", dict))
+    return Ask(body, wish, stream=stream, stream_options=options, api=api)
 
 
 def head_of(body: Mapping[str, object]) -> bytes:
@@ -206,12 +192,12 @@ def head_of(body: Mapping[str, object]) -> bytes:
 
 
 def with_prompt(
-    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None
+    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None, kind: str = "text"
 ) -> list[Mapping[str, object]]:
     """Return messages with a system message, and with a template around the last user message.
 
     A template that holds ``{question}`` replaces the message, with the question in its place; any other
-    stands before it, after a blank line. Content in parts gets its first text so.
+    stands before it, after a blank line. Content in parts gets parts of that ``kind`` around it.
     """
     told = list(messages)
     if system is not None:
@@ -221,15 +207,15 @@ def with_prompt(
         return told
     for place in range(len(told) - 1, -1, -1):
         if told[place].get("role") == "user":
-            told[place] = {**told[place], "content": _framed(told[place].get("content"), template)}
+            told[place] = {**told[place], "content": _framed(told[place].get("content"), template, kind)}
             break
     return told
 
 
-def _framed(content: object, template: str) -> object:
+def _framed(content: object, template: str, kind: str) -> object:
     if is_array(content):
         before, _, after = template.partition("{question}")
-        first, last = ([{"type": "text", "text": text}] if text.strip() else [] for text in (before, after))
+        first, last = ([{"type": kind, "text": text}] if text.strip() else [] for text in (before, after))
         return [*first, *content, *last]
     if "{question}" in template:
         return template.replace("{question}", str(content or ""))

@@ -7,17 +7,16 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import Account
 from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.http.exchange import Receive
 from keff.gateway.options import Options
 from keff.gateway.upstream.answer import NOBODY, ClientHeaders
 from keff.protocol.server import is_loopback
-
-Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 
 # Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic.
 KEY_HEADERS = (b"api-key", b"x-api-key")
@@ -174,16 +173,19 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int,
 
     Raises Problem for what is not JSON, too large or too slow, Gone when the client left.
     """
-    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+    if _kind(headers) != b"application/json":
         raise Problem(415, "send the request as content-type: application/json")
     return await received(receive, most, seconds)
 
 
 def check_type(headers: Mapping[bytes, bytes]) -> None:
     """Raise Problem for a body of a type that a web page may send without asking for leave."""
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind in NEEDS_NO_CONSENT:
+    if _kind(headers) in NEEDS_NO_CONSENT:
         raise Problem(415, "send the request as content-type: application/json (multipart for files)")
+
+
+def _kind(headers: Mapping[bytes, bytes]) -> bytes:
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
 async def received(receive: Receive, most: int, seconds: float) -> bytes:

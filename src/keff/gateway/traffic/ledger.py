@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import sqlite3
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from keff.gateway.options import Options
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, save_profile
 from keff.gateway.traffic.savings import Spent
 from keff.gateway.traffic.traffic import Learner, Traffic
-from keff.plan import Plan, Profile
+from keff.plan import Plan
 from keff.policy import Policy, gave_up
 from keff.records import frozen
 
@@ -185,15 +184,8 @@ class OwnBooks:
         plan = Plan(policy=self.policy.spec, estimates={}, profile=profile)
         self.monitor = Monitor(plan, self.policy, self.state)
         log.info(json.dumps({"event": "profile", "requests": sum(profile.table), "paths": profile.paths}))
-        self._keep(profile)
-
-    def _keep(self, profile: Profile) -> None:
-        if self.state is None:
-            return
-        try:
+        if self.state is not None:
             save_profile(self.state, self.policy, profile)
-        except sqlite3.Error as error:
-            log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
 
     async def close(self) -> None:
         """Save the alarm's state and release its file."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from html import escape
 from typing import NamedTuple, TypeAlias
 
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.metrics import Labels, Metrics, exposed, series
+from keff.gateway.traffic.savings import COMPARED
+from keff.gateway.traffic.traffic import plan_of, reading_warning
 from keff.narrow import entries, fields
 from keff.protocol.values import Object
 
@@ -59,8 +61,6 @@ are of this gateway since its start, in UTC.
 
 NO_OTHERS = "None so far: see the setting shadow_budget."
 
-# What is charted where it is known against what is deployed today.
-SAVED = ("paths", "tokens", "dollars", "seconds")
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 360, 120, 46, 8, 18
 # So few bars are not drawn wider than this part of the chart.
 FEWEST_BARS = 24
@@ -89,24 +89,24 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
     drift = _drift(fields(state.get("drift")))
     warnings = [str(state["warning"])] if state.get("warning") else []
     warnings += [f"drift: {drift}"] if drift.startswith("ALARM") else []
-    said = "".join(f'<p class="w"><strong>{_escaped(line)}</strong>' for line in warnings)
+    said = "".join(f'<p class="w"><strong>{escape(line)}</strong>' for line in warnings)
     rows = [(words, _cell(state.get(name), unit)) for name, words, unit in ROWS]
     for name in ("hosts", "servers", "branches"):
         if state.get(name):
             rows.insert(1, (name, _cell(state[name], "")))
     rows += _changes(fields(state.get("change")))
-    rows.append(("drift", _escaped(drift)))
-    table = "".join(f"<tr><th>{_escaped(words)}<td>{cell}" for words, cell in rows)
+    rows.append(("drift", escape(drift)))
+    table = "".join(f"<tr><th>{escape(words)}<td>{cell}" for words, cell in rows)
     money = ("dollars",) if fields(history.get("total")).get("dollars") else ()
     saved = ("saved_paths", *(f"saved_{name}" for name in money))
     sums = ("key", "model", "requests", "paths", "tokens", *money, "seconds", *saved)
     request = ("id", "at", "key", "model", "paths", "tokens", *money, "seconds")
     return PAGE.format(
-        headline=_escaped(_headline(state)),
+        headline=escape(_headline(state)),
         at=_clock(time.time()),
         warning=said,
         charts=_charts(history),
-        since=_escaped(str(state.get("since"))),
+        since=escape(str(state.get("since"))),
         state=f'<div class="t" tabindex="0"><table class="f">{table}</table></div>',
         named=_table(history.get("by_key_and_model"), sums),
         dearest=_table(history.get("dearest"), request),
@@ -128,7 +128,7 @@ def _charts(history: Mapping[str, object]) -> str:
     """Return what was saved over time, as far as that is known, and how far paths agree."""
     total, spans = fields(history.get("total")), entries(history.get("spans"))
     since, width = (float(str(history.get(name) or 1)) for name in ("since", "span_seconds"))
-    names = [f"saved_{name}" for name in SAVED if total.get(f"saved_{name}")] or ["paths"]
+    names = [f"saved_{name}" for name in COMPARED if total.get(f"saved_{name}")] or ["paths"]
     drawn = [
         _chart(_words(name), total.get(name) or 0, [span.get(name) for span in spans], since, width)
         for name in names
@@ -156,13 +156,13 @@ def _chart(
         f'<rect class="{"up" if value >= 0 else "down"}" x="{LEFT + place * step:.1f}" '
         f'width="{step * 0.9:.1f}" y="{zero - max(value, 0) * scale:.1f}" '
         f'height="{max(abs(value) * scale, 0.5):.1f}">'
-        f"<title>{_clock(since + place * width)}: {_escaped(_number(value, unit))}</title></rect>"
+        f"<title>{_clock(since + place * width)}: {escape(_number(value, unit))}</title></rect>"
         for place, value in known
     )
     marks = "".join(
         f'<line x1="{LEFT}" x2="{WIDTH}" y1="{zero - value * scale:.1f}" y2="{zero - value * scale:.1f}"/>'
         f'<text x="{LEFT - 5}" y="{zero - value * scale + 3:.1f}" text-anchor="end">'
-        f"{_escaped(_number(value, unit))}</text>"
+        f"{escape(_number(value, unit))}</text>"
         # One that stands where the zero does would hide it.
         for value in {0.0, *(_round(end) for end in (high, low) if abs(end) * scale > 24)}
     )
@@ -172,8 +172,8 @@ def _chart(
         times += f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{end}</text>'
     shown = "not known" if total is None else _number(total, unit)
     return (
-        f"<figure><figcaption><strong>{_escaped(shown)}</strong> <span>{_escaped(words)}</span></figcaption>"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escaped(words)}, over time">'
+        f"<figure><figcaption><strong>{escape(shown)}</strong> <span>{escape(words)}</span></figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(words)}, over time">'
         f"{bars}{marks}{times}</svg></figure>"
     )
 
@@ -218,7 +218,7 @@ def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return the rows that compare with today; what is saved has a minus."""
     return [
         (f"{name} per request, against {change.get('against')}", _cell(change[name], "+"))
-        for name in ("paths", "tokens", "dollars", "seconds")
+        for name in COMPARED
         if change.get(name) is not None
     ]
 
@@ -235,15 +235,15 @@ def _cell(value: object, unit: str) -> str:
     if value is None:
         return '<span class="n">not known</span>'
     if not isinstance(value, dict):
-        return _escaped(_number(value, unit))
+        return escape(_number(value, unit))
     named = fields(value)  # pyright: ignore[reportUnknownArgumentType]
     if "value" not in named:
-        return _escaped(", ".join(f"{name} {count}" for name, count in named.items()) or "none")
-    shown = _escaped(_number(named["value"], unit))
+        return escape(", ".join(f"{name} {count}" for name, count in named.items()) or "none")
+    shown = escape(_number(named["value"], unit))
     if named.get("lo") is None:
         return shown
     ends = f"[{_number(named['lo'], unit)}, {_number(named['hi'], unit)}]"
-    return f'{shown} <span class="n">{_escaped(ends)}</span>'
+    return f'{shown} <span class="n">{escape(ends)}</span>'
 
 
 def _number(value: object, unit: str) -> str:
@@ -257,10 +257,6 @@ def _number(value: object, unit: str) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=True)
 
 
 METRICS, LIVE, PLAN = "/metrics", "/keff", "/keff/plan"
@@ -347,8 +343,6 @@ class Views:
 
     async def _plan(self) -> PageView:
         """Return the plan that the traffic gives; 409 while that is too little."""
-        from keff.gateway.traffic.traffic_plan import plan_of
-
         rows = list(self.books.traffic.drawn)
         try:
             made = await asyncio.to_thread(plan_of, rows, self.kept.cap, self.kept.space)
@@ -359,8 +353,6 @@ class Views:
 
     def state(self) -> Object:
         """Return what the page and the hourly line say."""
-        from keff.gateway.traffic.traffic_plan import reading_warning
-
         books = self.books
         monitor, matching = books.monitor, books.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}

@@ -46,15 +46,19 @@ SAVE_SECONDS = 1.0
 OTHER_VERSION = "the state file is of another version of keff: name another with --state"
 
 
+def first_draw(policy: Policy) -> int:
+    """Return how many paths a policy draws before it looks at any vote."""
+    decision = policy.decide(View(()))
+    return decision.m if isinstance(decision, Sample) else 0
+
+
 def pattern_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
     """Return at how many paths m patterns are taken, and whether only shadow requests draw as many.
 
     m is the policy's first round (no vote makes it stop earlier), at most the pilot's own number of paths.
     """
-    first = policy.decide(View(()))
-    least = first.m if isinstance(first, Sample) else 1
-    shadow = least < 2
-    return min(SHADOW_DRAWS if shadow else least, profile.paths), shadow
+    first = first_draw(policy)
+    return min(SHADOW_DRAWS if first < 2 else first, profile.paths), first < 2
 
 
 def thinned(profile: Profile, m: int, rng: np.random.Generator) -> IntArray:
@@ -145,8 +149,11 @@ class StateFile:
             raise UsageError(OTHER_VERSION) from None
 
     def save(self, plan: str, state: Mapping[str, object]) -> None:
-        """Replace the state of a plan."""
-        self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))
+        """Replace the state of a plan; a full disk is logged, and serving goes on."""
+        try:
+            self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))
+        except sqlite3.Error as error:
+            log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
 
     def close(self) -> None:
         """Release the file."""
@@ -154,7 +161,7 @@ class StateFile:
 
 
 def save_profile(file: StateFile, policy: Policy, profile: Profile) -> None:
-    """Keep the profile that traffic under a policy gave; raises sqlite3.Error."""
+    """Keep the profile that traffic under a policy gave."""
     file.save(f"traffic {policy.spec}", {"profile": profile.model_dump(mode="json")})
 
 
@@ -258,21 +265,11 @@ class Monitor:
         )
 
     def save(self) -> None:
-        """Write the state, where there is a file; a full disk is logged, and serving goes on."""
+        """Write the state, where there is a file."""
         self._saved_at = time.monotonic()
-        if self._file is None:
-            return
-        try:
-            self._file.save(
-                self._name,
-                {
-                    **{name: stream.state() for name, stream in self._streams},
-                    "seen": self.seen,
-                    "last": self._last,
-                },
-            )
-        except sqlite3.Error as error:
-            log.warning(json.dumps({"event": "drift state not saved", "message": str(error)}))
+        if self._file is not None:
+            states = {name: stream.state() for name, stream in self._streams}
+            self._file.save(self._name, {**states, "seen": self.seen, "last": self._last})
 
     def gauges(self) -> dict[tuple[str, Labels], float]:
         """Return the series of ``/metrics``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
+from keff.gateway.traffic.metrics import Labels, series
 from keff.gateway.traffic.monitor import stops_at
 from keff.narrow import fields, text
 from keff.plan import Plan
@@ -17,6 +18,9 @@ from keff.protocol.values import Object
 from keff.records import Interval, frozen
 
 Z = 1.96
+
+# What is compared with what is deployed today.
+COMPARED = ("paths", "tokens", "dollars", "seconds")
 
 
 @dataclass(slots=True)
@@ -114,15 +118,7 @@ class GatewayChange:
     """
 
     baseline: Baseline
-    paths: Mean = field(default_factory=Mean)
-    tokens: Mean = field(default_factory=Mean)
-    dollars: Mean = field(default_factory=Mean)
-    seconds: Mean = field(default_factory=Mean)
-
-    @property
-    def means(self) -> dict[str, Mean]:
-        """The mean differences by name."""
-        return {"paths": self.paths, "tokens": self.tokens, "dollars": self.dollars, "seconds": self.seconds}
+    means: Mapping[str, Mean] = field(default_factory=lambda: {name: Mean() for name in COMPARED})
 
     def of(self, spent: Spent) -> dict[str, float]:
         """Return what one reply took minus what it would have taken today, as far as that is known."""
@@ -145,23 +141,19 @@ class GatewayChange:
 
     def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
         """Return the comparison; ``rows`` are requests drawn on, ``dollars`` the mean price of a path."""
-        paths, money = self.paths.interval(), self.dollars.interval()
+        found = {name: mean.interval() for name, mean in self.means.items()}
         if self.baseline.k is None and policy is not None:
-            paths = replayed(policy, _policy(self.baseline.spec), rows)
-            money = None if paths is None or dollars is None else _scaled(paths, dollars)
-        return {
-            "against": self.baseline.spec,
-            "paths": shown(paths),
-            "tokens": shown(self.tokens.interval()),
-            "dollars": shown(money),
-            "seconds": shown(self.seconds.interval()),
-        }
+            paths = found["paths"] = replayed(policy, _policy(self.baseline.spec), rows)
+            if paths is not None and dollars is not None:
+                method = f"{paths.method}, at the mean price of a path"
+                found["dollars"] = paths.mapped(lambda difference: difference * dollars, method)
+        return {"against": self.baseline.spec} | {name: shown(each) for name, each in found.items()}
 
-    def gauges(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    def gauges(self) -> dict[tuple[str, Labels], float]:
         """Return the means as series of the metrics; those that are known."""
-        label = (("against", self.baseline.spec),)
-        means = self.means.items()
-        return {(f"keff_change_{name}", label): mean.total / mean.n for name, mean in means if mean.n}
+        known = ((name, mean) for name, mean in self.means.items() if mean.n)
+        spec = self.baseline.spec
+        return {series(f"keff_change_{name}", against=spec): mean.total / mean.n for name, mean in known}
 
 
 def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:
@@ -192,7 +184,3 @@ def longest_of(seconds: Sequence[float], k: int) -> float | None:
 @cache
 def _policy(spec: str) -> Policy:
     return parse_policy(spec)
-
-
-def _scaled(interval: Interval, by: float) -> Interval:
-    return interval.mapped(lambda paths: paths * by, f"{interval.method}, at the mean price of a path")

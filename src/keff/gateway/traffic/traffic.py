@@ -1,4 +1,7 @@
-"""What a gateway has seen of its traffic: counts since the start, and the votes of requests drawn on."""
+"""What a gateway has seen of its traffic: counts since the start, and the votes of requests drawn on.
+
+Of those a label-free plan is made where that is asked for.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from keff.errors import PlanError
 from keff.gateway.traffic.monitor import stops_at
 from keff.gateway.traffic.savings import GatewayChange, Mean, Spent, share, shown
-from keff.plan import Profile
-from keff.policy import Policy, Sample, View, parse_policy, tally
+from keff.plan import Plan, Profile
+from keff.policy import Policy, parse_policy, tally
 from keff.protocol.values import Object
 from keff.records import Interval
 from keff.stats.drift import pattern_code, patterns
+from keff.stats.votes import IntArray, Votes
 
 # Spans of the charts: when there are more, each two become one, so that the whole time is always shown. The
 # first are minutes; after a day they are a quarter of an hour.
@@ -133,17 +138,7 @@ class Learner:
     def observe(self, keys: Sequence[str | None]) -> Profile | None:
         """Take the votes of one request; return the profile when they are enough."""
         self.rows.append(tuple(keys[: self.m]))
-        return self.profile() if len(self.rows) >= ENOUGH else None
-
-    def profile(self) -> Profile:
-        """Return the profile of the requests so far."""
-        return profile_of(self.rows, self.m)
-
-
-def first_draw(policy: Policy) -> int:
-    """Return how many paths a policy draws before it looks at any vote."""
-    decision = policy.decide(View(()))
-    return decision.m if isinstance(decision, Sample) else 0
+        return profile_of(self.rows, self.m) if len(self.rows) >= ENOUGH else None
 
 
 def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
@@ -236,7 +231,11 @@ class Traffic:
     def _saved(self, paths: Interval | None) -> object:
         """Return the share of today's paths that is saved, where those are always the same number."""
         k = None if self.change is None else self.change.baseline.k
-        return None if k is None or paths is None else _share_saved(paths, k).to_dict()
+        if k is None or paths is None:
+            return None
+        return paths.mapped(
+            lambda drawn: 1 - drawn / k, f"paths against {k} per request, normal 95%"
+        ).to_dict()
 
     def _change(self, served: Policy | None) -> Object | None:
         if self.change is None:
@@ -254,10 +253,6 @@ class Traffic:
         return [_replayed(parse_policy(rule), rows) for rule in rules] if rows else []
 
 
-def _share_saved(paths: Interval, now: int) -> Interval:
-    return paths.mapped(lambda drawn: 1 - drawn / now, f"paths against {now} per request, normal 95%")
-
-
 def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
     cost, same = Mean(), 0
     for row in rows:
@@ -266,3 +261,54 @@ def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
         same += tally(row[:stop]).leader == tally(row).leader
     told = {"policy": policy.spec, "requests": len(rows), "paths": shown(cost.interval())}
     return {**told, "same_answer": share(same, len(rows)).to_dict()}
+
+
+# Requests drawn on that a plan from traffic needs at least.
+LEAST_DRAWN = 20
+
+
+def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_REQUEST) -> Plan:
+    """Return the plan that label-free analysis of requests drawn on gives.
+
+    ``rows`` are their vote keys in launch order. Raises PlanError for fewer than ``LEAST_DRAWN``. Takes
+    seconds: not for the event loop.
+    """
+    # Heavy to import: only where a plan is asked for.
+    from keff.analysis.decision import Aim, decide
+
+    if len(rows) < LEAST_DRAWN:
+        raise PlanError(
+            f"{len(rows)} requests were drawn on so far, and a plan needs {LEAST_DRAWN}: "
+            "wait, or raise the setting shadow_budget"
+        )
+    k = min(map(len, rows))
+    votes = Votes(_codes([row[:k] for row in rows]), None)
+    advice = decide(votes, Aim(), now=str(cap)).decision
+    m = min(k, 8)
+    return Plan(
+        policy=advice.policy,
+        space=space,
+        estimates={"requests": len(rows), "paths": k, "label_free": True, "because": advice.because},
+        profile=profile_of(rows, m) if m > 1 else None,
+    )
+
+
+def reading_warning(match: Interval | None, requests: int) -> str | None:
+    """Return what must be said where the answers of voted requests hardly ever match, else None.
+
+    ``match`` is how often two answers to one request are equal. It is compared with the floor that an
+    analysis has.
+    """
+    from keff.analysis.matching import FLOOR, LEAST_QUESTIONS, RARE, REMEDY
+
+    if match is None or requests < LEAST_QUESTIONS or match.value >= FLOOR:
+        return None
+    return f"{RARE} (two answers to a request agree {match.value:.0%} of the time); {REMEDY}"
+
+
+def _codes(rows: Sequence[Sequence[str | None]]) -> IntArray:
+    coded: list[list[int]] = []
+    for row in rows:
+        names: dict[str, int] = {}
+        coded.append([-1 if key is None else names.setdefault(key, len(names)) for key in row])
+    return np.asarray(coded, np.int64)

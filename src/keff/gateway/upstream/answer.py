@@ -12,11 +12,12 @@ from keff.narrow import entries, fields
 from keff.protocol.reply import Assembler, choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.server import Refusal
-from keff.protocol.values import DONE, Events, Object, data_of, decoded
+from keff.protocol.values import DONE, ENCODINGS, Events, Object, data_of, decoded
 from keff.records import frozen
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
 Headers = Mapping[str, str]
+JSON_TYPE = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,15 @@ class Address:
     def urls(self) -> tuple[str, ...]:
         """The base URLs of all servers."""
         return (self.url, *self.more)
+
+    def headers(self, caller: ClientHeaders) -> dict[str, str]:
+        """Return the headers of a call: the gateway's own key, or what the client sent if there is none."""
+        kind = {"content-type": JSON_TYPE, "accept": JSON_TYPE, "accept-encoding": ENCODINGS}
+        return {**kind, **caller.headers, **self.keys(caller)}
+
+    def keys(self, caller: ClientHeaders) -> Headers:
+        """Return the headers by which a call shows who makes it."""
+        return {"authorization": f"Bearer {self.key}"} if self.key else caller.keys
 
 
 @frozen
@@ -131,6 +141,15 @@ def _response(body: Object) -> tuple[list[Object], Object]:
 
 
 CHAT, RESPONSES = Api("/chat/completions", _chat), Api("/responses", _response)
+
+
+class UpstreamCall(NamedTuple):
+    """One call as it is sent: its body and headers, the client's query, and the way to ask."""
+
+    body: bytes
+    headers: Headers
+    query: str = ""
+    api: Api = CHAT
 
 
 @frozen

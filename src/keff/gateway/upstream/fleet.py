@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from keff.gateway.upstream.answer import (
     CHAT,
+    NOBODY,
     Address,
     Answer,
-    Api,
     ClientHeaders,
     Headers,
     StreamedPath,
+    UpstreamCall,
     UpstreamError,
 )
 from keff.gateway.upstream.server import Upstream, serves_nobody
@@ -66,14 +66,6 @@ class Fleet:
         for server in self._all:
             await server.close()
 
-    def headers(self, caller: ClientHeaders) -> dict[str, str]:
-        """Return the headers of a call to these servers."""
-        return self.servers[0].headers(caller)
-
-    def keys(self, caller: ClientHeaders) -> dict[str, str]:
-        """Return the headers by which a call shows who makes it."""
-        return self.servers[0].keys(caller)
-
     def home(self) -> Upstream:
         """Return the server for the paths of one request: the least busy, of equals each in turn."""
         self._turn += 1
@@ -81,22 +73,12 @@ class Fleet:
         return min(turned, key=lambda server: (server.health.down, server.client.running))
 
     async def draw(
-        self,
-        body: bytes,
-        headers: Headers,
-        query: str = "",
-        api: Api = CHAT,
-        home: Upstream | None = None,
-        streamed: StreamedPath | None = None,
+        self, call: UpstreamCall, home: Upstream | None = None, streamed: StreamedPath | None = None
     ) -> Answer:
         """Make one call; raises UpstreamError."""
-        path = streamed if api is CHAT and self.streams else None
-
-        async def drawn(server: Upstream, sent: Headers) -> Answer:
-            return await server.draw(body, sent, query, api, path)
-
+        path = streamed if call.api is CHAT and self.streams else None
         try:
-            return await self._asked(drawn, headers, home)
+            return await self._asked(lambda server, sent: server.draw(sent, path), call, home)
         except UpstreamError as error:
             if (
                 path is None
@@ -105,56 +87,41 @@ class Fleet:
             ):
                 raise
         # A server that does not stream, or not with its usage, is asked as others are from now on.
-        path = None
-        answer = await self._asked(drawn, headers, home)
+        answer = await self._asked(Upstream.draw, call, home)
         self.streams = False
         return answer
 
-    @contextlib.asynccontextmanager
-    async def relay(
-        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
-    ) -> AsyncGenerator[Call]:
-        """Open a streamed call; raises UpstreamError."""
-        async with contextlib.AsyncExitStack() as stack:
+    async def relay(self, call: UpstreamCall) -> Call:
+        """Open a streamed call and return its response, to be closed; raises UpstreamError."""
+        return await self._asked(Upstream.relay, call)
 
-            async def opened(server: Upstream, sent: Headers) -> Call:
-                return await stack.enter_async_context(server.relay(body, sent, query, api))
-
-            yield await self._asked(opened, headers)
-
-    async def call(
-        self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
-    ) -> tuple[Upstream, Call]:
+    async def call(self, method: str, path: str, call: UpstreamCall) -> tuple[Upstream, Call]:
         """Make a call of any kind, and return it with the server that answers; raises UpstreamError.
 
         What it says of a server is not noted: a client may ask for an address that never works.
         """
         left = min(2, sum(not server.health.down for server in self._all))
 
-        async def called(server: Upstream, sent: Headers) -> tuple[Upstream, Call]:
+        async def called(server: Upstream, sent: UpstreamCall) -> tuple[Upstream, Call]:
             nonlocal left
             left -= 1
-            found, response = await server.call(method, path, sent, body, query)
+            response = await server.call(method, path, sent)
             if response.status in ELSEWHERE and left:
                 response.close()
                 raise UpstreamError(f"it answers with HTTP {response.status}")
-            return found, response
+            return server, response
 
-        return await self._asked(called, headers)
+        return await self._asked(called, call)
 
     async def models(self, caller: ClientHeaders) -> bytes:
         """Return the list of models; raises UpstreamError."""
-
-        async def listed(server: Upstream, sent: Headers) -> bytes:
-            del sent
-            return await server.models(replace(caller, keys={}) if server is self.fallback else caller)
-
-        return await self._asked(listed, self.headers(caller), every=True)
+        call = UpstreamCall(b"", self.address.headers(caller), caller.query)
+        return await self._asked(Upstream.models, call, every=True)
 
     async def ready(self) -> bool:
         """Return whether a server answers that is not known to be down."""
         for server in self._all:
-            server.try_again(self.headers(ClientHeaders()))
+            server.try_again(self.address.headers(NOBODY))
         up = [server.ready() for server in self._all if not server.health.down]
         return any(await asyncio.gather(*up))
 
@@ -167,8 +134,8 @@ class Fleet:
 
     async def _asked(
         self,
-        ask: Callable[[Upstream, Headers], Awaitable[T]],
-        headers: Headers,
+        ask: Callable[[Upstream, UpstreamCall], Awaitable[T]],
+        call: UpstreamCall,
         home: Upstream | None = None,
         *,
         every: bool = False,
@@ -176,9 +143,10 @@ class Fleet:
         """Ask one server, and where it cannot answer another; ``every``: whatever went wrong."""
         refused: UpstreamError | None = None
         alone = len(self._all) == 1 and not self.servers[0].health.down
-        for server in self.servers if alone else await self._ways(headers, home):
+        for server in self.servers if alone else await self._ways(call.headers, home):
+            sent = call._replace(headers=server.own(call.headers)) if server is self.fallback else call
             try:
-                return await ask(server, server.own(headers) if server is self.fallback else headers)
+                return await ask(server, sent)
             except UpstreamError as error:
                 refused = error
                 if not (every or error.transient or serves_nobody(error.status)):

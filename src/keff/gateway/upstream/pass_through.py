@@ -12,24 +12,30 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from keff.gateway.accounts.billing import RequestSpending, no_price
-from keff.gateway.accounts.metering import FREE, AnswerMeter, Ceiling, EventMeter, bound_of, paths_asked
-from keff.gateway.http import stream
+from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, bound_of, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
+from keff.gateway.http.reply import failure
 from keff.gateway.http.security import check_type, received
 from keff.gateway.service import Service
-from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
-from keff.gateway.upstream.server import Upstream, broken
+from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamCall, UpstreamError
+from keff.gateway.upstream.server import Upstream, body_of
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
-from keff.narrow import fields
-from keff.protocol.client import BROKEN, limited
+from keff.narrow import entries, fields
+from keff.protocol.client import BROKEN
 from keff.protocol.connection import Call
+from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
-from keff.protocol.values import ENCODINGS, Object, decoded
+from keff.protocol.values import ENCODINGS, Events, Object, count, data_of, decoded
 
 TRIES = 3
+
+# Bytes of an answer that are kept to read its usage; a larger one counts as what was reserved for it.
+MOST_JSON = 8 * 2**20
+
+# How an event begins that holds a piece of an answer: of chat and completions, of responses and messages.
+_DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
 
 
 async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
@@ -62,19 +68,18 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
 async def _relayed(
     service: Service, job: RequestJob, exchange: Exchange, more: Mapping[str, object], until: float
 ) -> None:
-    body = job.body(0, 1)[:-1] + b"," + json.dumps(more).encode()[1:]
-    headers = job.headers if job.span is None else {**job.headers, **job.span.headers()}
-    async with contextlib.AsyncExitStack() as stack:
-        upstream = service.upstream if job.first is None else job.first.upstream
-        call = upstream.relay(body, headers, job.caller.query, job.ask.api)
-        try:
-            async with asyncio.timeout_at(until):
-                response = await stack.enter_async_context(call)
-        except TimeoutError:
-            raise Problem(504, "no path began before the deadline", code="deadline") from None
-        except asyncio.CancelledError:
-            job.lost += 1
-            raise
+    call = job.call(0, 1, headers=job.headers if job.span is None else {**job.headers, **job.span.headers()})
+    call = call._replace(body=call.body[:-1] + b"," + json.dumps(more).encode()[1:])
+    upstream = service.upstream if job.first is None else job.first.upstream
+    try:
+        async with asyncio.timeout_at(until):
+            response = await upstream.relay(call)
+    except TimeoutError:
+        raise Problem(504, "no path began before the deadline", code="deadline") from None
+    except asyncio.CancelledError:
+        job.lost += 1
+        raise
+    with contextlib.closing(response):
         job.stop, job.paths, job.drawn = "off", 1, 1
         meter = EventMeter(pass_usage=job.ask.include_usage)
         try:
@@ -100,7 +105,7 @@ async def _streamed(response: Call, exchange: Exchange, meter: EventMeter) -> No
     except OSError:
         line = "the upstream closed the connection in the middle of its answer"
         broken = Problem(502, line, code="upstream_failed")
-        await exchange.part(b"\n\n" + stream.failure(broken), last=True)
+        await exchange.part(b"\n\n" + failure(broken), last=True)
 
 
 PREFIX = "/v1"
@@ -143,13 +148,14 @@ async def passed(
     }
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
-    keys = service.upstream.keys(caller.at(trusted=service.trusted))
+    keys = service.upstream.address.keys(caller.at(trusted=service.trusted))
     encodings = ENCODINGS if demand is None else "identity"
     if path.startswith(MESSAGES) and "authorization" in keys:
         # Who speaks this protocol may want the key in its own header.
         keys = {**keys, "x-api-key": keys["authorization"].partition(" ")[2]}
     headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": encodings}
-    await until_gone(exchange, _call(service, exchange, method, path, caller, headers, body, demand))
+    call = UpstreamCall(body, headers, caller.query)
+    await until_gone(exchange, _call(service, exchange, method, path, call, demand))
 
 
 class Demand(NamedTuple):
@@ -187,17 +193,14 @@ async def _call(
     exchange: Exchange,
     method: str,
     path: str,
-    caller: ClientHeaders,
-    headers: Mapping[str, str],
-    body: bytes,
+    call: UpstreamCall,
     demand: Demand | None,
 ) -> None:
-    way = path.removeprefix(PREFIX)
     if demand is not None:
         # A client that leaves before it is known what it cost has cost what it may at the most.
         exchange.spent = RequestSpending(lost=demand.paths, most=demand.most)
     try:
-        server, response = await service.upstream.call(method, way, headers, body, caller.query)
+        server, response = await service.upstream.call(method, path.removeprefix(PREFIX), call)
     except UpstreamError:
         exchange.spent.lost = 0
         raise
@@ -238,10 +241,7 @@ async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None
     key = server.address.key
     if response.status in (401, 403) and key:
         raise UpstreamError("it refused the gateway's key", transient=False)
-    try:
-        raw = await limited(response)
-    except BROKEN as error:
-        raise broken(error) from None
+    raw = await body_of(response)
     raw = hidden(raw.decode("latin-1"), key).encode("latin-1")
     kind, told = _told(response)
     told.pop("content-encoding", None)
@@ -270,3 +270,90 @@ def _told(response: Call) -> tuple[str, dict[str, str]]:
         if name in BROUGHT_BACK or name.startswith(FAMILIES)
     }
     return told.pop("content-type", "application/octet-stream"), told
+
+
+class EventMeter:
+    """Passes the events of a stream on and counts what it cost.
+
+    The upstream is always asked for its usage; the event that holds it is kept back from a client that did
+    not ask. A stream that ends before its usage is counted by its events, about one per token.
+    """
+
+    def __init__(self, *, pass_usage: bool) -> None:
+        self._events, self._pass_usage = Events(), pass_usage
+        self.usage: Object = {}
+        self.model: object = None
+        self.deltas = 0
+
+    def feed(self, part: bytes) -> bytes:
+        """Return what of the stream goes on to the client."""
+        return b"".join(event for event in self._events.feed(part) if self._goes_on(event))
+
+    def rest(self) -> bytes:
+        """Return what is left of an event that never ended."""
+        return self._events.rest
+
+    def _goes_on(self, event: bytes) -> bool:
+        if b'"usage"' not in event:
+            self.deltas += _DELTA.match(event) is not None
+            return True
+        try:
+            chunk = fields(decoded(data_of(event)))
+        except ValueError:
+            return True
+        self.note(chunk)
+        empty = chunk.get("choices") == []
+        self.deltas += not empty and "response" not in chunk
+        return self._pass_usage or not empty
+
+    def note(self, said: Mapping[str, object]) -> None:
+        """Take the usage and the model that an answer, or an event of it, states."""
+        for holder in (said, fields(said.get("response")), fields(said.get("message"))):
+            self.usage |= _stated(holder.get("usage"))
+            self.model = holder.get("model") or self.model
+
+    def cost(self) -> object:
+        """Return the usage, the upstream's own or what the events tell."""
+        return self.usage or {"completion_tokens": self.deltas}
+
+
+def _stated(usage: object) -> Object:
+    """Return a usage in the words of chat; that of messages counts what its cache holds apart."""
+    given = fields(chat_usage(usage))
+    cached = [count(given.get(f"cache_{part}_input_tokens")) or 0 for part in ("read", "creation")]
+    if any(cached):
+        given["prompt_tokens"] = (count(given.get("prompt_tokens")) or 0) + sum(cached)
+    return {name: value for name, value in given.items() if value}
+
+
+class AnswerMeter:
+    """Reads what an answer of any kind cost, from a copy of its bytes; ``paths`` are its choices."""
+
+    def __init__(self, kind: str) -> None:
+        self._events = EventMeter(pass_usage=True) if kind.startswith("text/event-stream") else None
+        self._is_json, self._raw = kind.startswith("application/json"), bytearray()
+        self.paths: int | None = None
+
+    def feed(self, part: bytes) -> None:
+        """Take a part of the body."""
+        if self._events is not None:
+            self._events.feed(part)
+        elif self._is_json and len(self._raw) <= MOST_JSON:
+            self._raw += part
+
+    def stated(self) -> tuple[object, object]:
+        """Return the usage that was stated (None: none was) and the model that answered."""
+        meter = self._events or EventMeter(pass_usage=True)
+        if self._raw and len(self._raw) <= MOST_JSON:
+            try:
+                body = fields(decoded(bytes(self._raw)))
+            except ValueError:
+                body = {}
+            meter.note(body)
+            self.paths = len(entries(body.get("choices"))) or None
+        return meter.usage or None, meter.model
+
+    @property
+    def deltas(self) -> int:
+        """How many events of an answer came."""
+        return 0 if self._events is None else self._events.deltas

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from keff.errors import UsageError
-from keff.gateway.accounts.metering import Ceiling, PriceList, bound_of
+from keff.gateway.accounts.billing import Ceiling, PriceList, bound_of
 from keff.gateway.http.reply import winner
 from keff.gateway.http.request import head_of, with_prompt
-from keff.gateway.options import BranchDown
+from keff.gateway.options import Deployment
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.vote.outcome import Drawn, Outcome
+from keff.gateway.vote.vote import Drawn, Outcome
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
 from keff.protocol.server import Sharing
-from keff.records import Json, frozen
+from keff.records import Json
 from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
@@ -64,7 +64,7 @@ class Branch:
 
     def headers(self, caller: ClientHeaders) -> dict[str, str]:
         """Return the headers of a call; a client's own key goes to no other server."""
-        return self.upstream.headers(caller.at(trusted=self.open))
+        return self.upstream.address.headers(caller.at(trusted=self.open))
 
     def note_model(self, answered: object) -> None:
         """Say once when the server answers under another name than the model that was measured."""
@@ -83,64 +83,48 @@ def same_model(asked: str, answered: str) -> bool:
     return a == b or b.startswith((f"{a}-20", f"{a}:", f"{a}@"))
 
 
-@frozen
-class Site:
-    """What the operator says of all branches.
-
-    The upstream of those that name none (``address``), its ``fallback``, the ``keys`` of the environment
-    variables that branches name, the most paths per call, the ``prices`` of models where a branch has none of
-    its own, and what a branch that is down does.
-    """
-
-    address: Address | None
-    fallback: Address | None
-    keys: Mapping[str, str]
-    upstream_n: int
-    prices: PriceList
-    branch_down: BranchDown
-
-
-def board_of(plan: Plan, policy: Policy, site: Site) -> ServedBranches | None:
+def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList) -> ServedBranches | None:
     """Return the branches of a plan that its policy asks, each at its server; None for a plan of one model.
 
-    Branches of one address, key and model share a server and its health. Raises UsageError for a branch
-    without an upstream, and for a key that the environment lacks.
+    ``prices`` are those of models, for a branch that has none of its own. Branches of one address, key and
+    model share a server and its health. Raises UsageError for a branch without an upstream, and for a key
+    that the environment lacks.
     """
     if not isinstance(policy, Branching):
         return None
     servers: dict[tuple[Address, str | None], Fleet] = {}
     branches: dict[str, Branch] = {}
     for branch in plan.branches:
-        address = _address_of(branch, site)
+        address = _address_of(branch, deployed)
         server = (address, branch.model)
         if server not in servers:
-            servers[server] = Fleet(address, site.fallback if address == site.address else None)
+            servers[server] = Fleet(address, deployed.fallback if address == deployed.address else None)
         branches[branch.name] = Branch(
             plan=branch,
             upstream=servers[server],
-            price=_price_of(branch, site.prices),
-            sharing=Sharing(site.upstream_n),
+            price=_price_of(branch, prices),
+            sharing=Sharing(deployed.upstream_n),
             open=branch.upstream is None,
         )
-    return ServedBranches(branches, branches[policy.branches[0]], skip=site.branch_down == "skip")
+    return ServedBranches(branches, branches[policy.branches[0]], skip=deployed.options.branch_down == "skip")
 
 
-def _address_of(branch: BranchPlan, site: Site) -> Address:
-    base = site.address
+def _address_of(branch: BranchPlan, deployed: Deployment) -> Address:
+    base = deployed.address
     if branch.upstream is None:
         if base is None:
             line = f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
             raise UsageError(line)
-        return base if branch.key_env is None else replace(base, key=_key(branch, site))
-    return replace(base or Address(url=""), url=branch.upstream, more=(), key=_key(branch, site))
+        return base if branch.key_env is None else replace(base, key=_key(branch, deployed))
+    return replace(base or Address(url=""), url=branch.upstream, more=(), key=_key(branch, deployed))
 
 
-def _key(branch: BranchPlan, site: Site) -> str:
+def _key(branch: BranchPlan, deployed: Deployment) -> str:
     if branch.key_env is None:
         return ""
-    if branch.key_env not in site.keys:
+    if branch.key_env not in deployed.keys:
         raise UsageError(f"branch {branch.name}: no key is given for {branch.key_env}")
-    return site.keys[branch.key_env]
+    return deployed.keys[branch.key_env]
 
 
 def _price_of(branch: BranchPlan, prices: PriceList) -> Price | None:
@@ -194,10 +178,6 @@ class ServedBranches:
         """Return the branch that a policy asks first."""
         return self.branches[policy.branches[0]] if isinstance(policy, Branching) else self._default
 
-    def tab(self, body: Body, caller: ClientHeaders) -> BranchLedger:
-        """Open the account of one request."""
-        return BranchLedger(self, body, caller)
-
 
 def _state(fleet: Fleet) -> str:
     down = [state for state in fleet.states().values() if state != "up"]
@@ -208,8 +188,8 @@ def _state(fleet: Fleet) -> str:
 class BranchLedger:
     """One request's account with the branches: the bytes each is sent, and what each cost."""
 
-    def __init__(self, board: ServedBranches, body: Body, caller: ClientHeaders) -> None:
-        self.board, self._body, self._caller = board, body, caller
+    def __init__(self, board: ServedBranches, body: Body) -> None:
+        self.board, self._body = board, body
         self.bills: dict[str, BranchUsage] = {}
         self._heads: dict[str, bytes] = {}
 
@@ -222,10 +202,6 @@ class BranchLedger:
         if branch.name not in self._heads:
             self._heads[branch.name] = head_of(branch.body(self._body))
         return self._heads[branch.name]
-
-    def headers(self, branch: Branch) -> dict[str, str]:
-        """Return the headers of a call to a branch."""
-        return branch.headers(self._caller)
 
     def bill(self, branch: Branch) -> BranchUsage:
         """Return the bill of one branch."""

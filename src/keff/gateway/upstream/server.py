@@ -8,7 +8,7 @@ import math
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -18,10 +18,9 @@ from keff.gateway.upstream.answer import (
     NOBODY,
     Address,
     Answer,
-    Api,
-    ClientHeaders,
     Headers,
     StreamedPath,
+    UpstreamCall,
     UpstreamError,
 )
 from keff.narrow import fields
@@ -30,7 +29,7 @@ from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import UNKNOWN, Mask, refusal_of
-from keff.protocol.values import ENCODINGS, Object, decoded, encoded
+from keff.protocol.values import Object, decoded, encoded
 
 # Requests that differ and failed in a row after which a trial decides whether a server is down.
 FAILURES = 3
@@ -106,7 +105,6 @@ class CircuitBreaker:
 
 # What a streamed call says at the end of its body.
 STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
-JSON_TYPE = "application/json"
 TOLD_BACK = "x-ratelimit-"
 # Listing models is a small request: a server that takes longer is not ready.
 MODELS_SECONDS = 10.0
@@ -125,7 +123,6 @@ class Upstream:
         self.client = Client(
             address.url, address.connections, address.connect_seconds, address.path_seconds, address.ca_file
         )
-        self._chat = self.client.target(CHAT.path)
         self.health = CircuitBreaker()
         self.trial: asyncio.Task[None] | None = None
         self._model: object = None
@@ -140,62 +137,32 @@ class Upstream:
             self.trial.cancel()
         await self.client.close()
 
-    def headers(self, caller: ClientHeaders) -> dict[str, str]:
-        """Return the headers of a call: the gateway's own key, or what the client sent if there is none."""
-        sent = {
-            "content-type": JSON_TYPE,
-            "accept": JSON_TYPE,
-            "accept-encoding": ENCODINGS,
-            **caller.headers,
-        }
-        return sent | self.keys(caller)
-
-    def keys(self, caller: ClientHeaders) -> dict[str, str]:
-        """Return the headers by which a call shows who makes it."""
-        return {"authorization": f"Bearer {self.address.key}"} if self.address.key else dict(caller.keys)
-
-    async def draw(
-        self,
-        body: bytes,
-        headers: Headers,
-        query: str = "",
-        api: Api = CHAT,
-        streamed: StreamedPath | None = None,
-    ) -> Answer:
+    async def draw(self, call: UpstreamCall, streamed: StreamedPath | None = None) -> Answer:
         """Make one call; raises UpstreamError. Cancelling closes the connection.
 
         ``streamed``: as a stream, which it takes, so that what came of a path that is cancelled is known.
         """
         try:
             if streamed is not None:
-                answer = await self._streamed(body, headers, query, streamed)
+                answer = await self._streamed(call, streamed)
             else:
-                target = self._chat if api is CHAT and not query else self.client.target(api.path, query)
-                response, raw = await self._whole("POST", target, headers, body)
-                answer = self._answer(parsed(raw), _limits(response.headers), headers, api)
+                response, raw = await self._whole("POST", call.api.path, call)
+                answer = self._answer(parsed(raw), response, call)
         except UpstreamError as error:
-            raise self._noted(error, body, headers) from None
+            raise self._noted(error, call) from None
         self.health.answered()
         return answer
 
-    async def _whole(
-        self, method: str, target: str, headers: Headers, body: bytes = b""
-    ) -> tuple[Call, bytes]:
+    async def _whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
         """Make one call and take its body; raises UpstreamError for a broken one and any status but 200."""
-        try:
-            response = await self.client.request(method, target, headers, body)
-            try:
-                raw = await limited(response)
-            finally:
-                response.close()
-        except BROKEN as error:
-            raise broken(error) from None
+        response = await self.call(method, path, call)
+        raw = await body_of(response)
         if response.status != 200:
-            raise self.refusal(response.status, raw, response.headers, headers)
+            raise self._refusal(response, raw, call)
         return response, raw
 
-    async def _streamed(self, body: bytes, headers: Headers, query: str, path: StreamedPath) -> Answer:
-        response = await self._opened(body[:-1] + STREAMED, headers, query)
+    async def _streamed(self, call: UpstreamCall, path: StreamedPath) -> Answer:
+        response = await self._opened(call._replace(body=call.body[:-1] + STREAMED))
         try:
             async for part in response.parts():
                 path.feed(part)
@@ -207,81 +174,68 @@ class Upstream:
             raise UpstreamError(str(error), transient=error.transient, repeated=repeated) from None
         finally:
             response.close()
-        return self._answer(whole, _limits(response.headers), headers, CHAT)
+        return self._answer(whole, response, call)
 
-    def refusal(self, status: int, raw: bytes, headers: Headers, sent: Headers) -> UpstreamError:
+    def _refusal(self, response: Call, raw: bytes, call: UpstreamCall) -> UpstreamError:
         """Return the error for a response that is not 200.
 
         What a server says about a key may repeat the key, so of that nothing is handed on.
         """
+        status = response.status
         if status in (401, 403) and self.address.key:
             return UpstreamError("it refused the gateway's key", transient=False)
-        said = refusal_of(status, raw, headers, self._mask(sent))
+        said = refusal_of(status, raw, response.headers, self._mask(call.headers))
         if status in (401, 403):
             said = replace(said, message="the upstream refused the key")
         return UpstreamError(f"{said.message} (HTTP {status})", said, transient=said.transient)
 
     def _mask(self, sent: Headers) -> Mask:
-        keys = (sent.get(name, "") for name in ("authorization", "api-key", "x-api-key"))
+        keys = (sent.get(name, "") for name in KEYS)
         return Mask([self.address.key, *(key.rpartition(" ")[2] for key in keys)])
 
-    def _answer(self, body: Object, limits: Headers, sent: Headers, api: Api) -> Answer:
+    def _answer(self, body: Object, response: Call, call: UpstreamCall) -> Answer:
+        told = {name: value for name, value in response.headers.items() if name.startswith(TOLD_BACK)}
         try:
-            return Answer(*api.read(body), limits)
+            return Answer(*call.api.read(body), told)
         except EngineError as error:
-            line = self._mask(sent)(str(error), 500)
+            line = self._mask(call.headers)(str(error), 500)
             repeated = isinstance(error, RepeatedError)
             raise UpstreamError(
                 line, transient=error.transient, repeated=repeated, usage=chat_usage(body.get("usage"))
             ) from None
 
-    @contextlib.asynccontextmanager
-    async def relay(
-        self, body: bytes, headers: Headers, query: str = "", api: Api = CHAT
-    ) -> AsyncGenerator[Call]:
-        """Open a streamed call and give its response; raises UpstreamError when that is not a stream."""
+    async def relay(self, call: UpstreamCall) -> Call:
+        """Open a streamed call and return its response; raises UpstreamError when that is not a stream."""
         try:
-            response = await self._opened(body, headers, query, api)
+            response = await self._opened(call)
         except UpstreamError as error:
-            raise self._noted(error, body, headers) from None
+            raise self._noted(error, call) from None
         self.health.answered()
-        try:
-            yield response
-        finally:
-            response.close()
+        return response
 
-    async def _opened(self, body: bytes, headers: Headers, query: str, api: Api = CHAT) -> Call:
-        asked = {**headers, "accept-encoding": "identity"}
-        try:
-            response = await self.client.request("POST", self.client.target(api.path, query), asked, body)
-        except BROKEN as error:
-            raise broken(error) from None
-        if _is_stream(response):
+    async def _opened(self, call: UpstreamCall) -> Call:
+        plain = call._replace(headers={**call.headers, "accept-encoding": "identity"})
+        response = await self.call("POST", call.api.path, plain)
+        if response.status == 200 and response.kind == "text/event-stream":
             return response
-        try:
-            raw = await limited(response)
-        except BROKEN as error:
-            raise broken(error) from None
-        finally:
-            response.close()
+        raw = await body_of(response)
         if response.status != 200:
-            raise self.refusal(response.status, raw, response.headers, headers)
-        reason = refusal_of(200, raw, {}, self._mask(headers)).message
+            raise self._refusal(response, raw, call)
+        reason = refusal_of(200, raw, {}, self._mask(call.headers)).message
         raise UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
 
-    async def call(
-        self, method: str, path: str, headers: Headers, body: bytes, query: str = ""
-    ) -> tuple[Upstream, Call]:
-        """Make a call of any kind, and return it with the server that answers; raises UpstreamError."""
+    async def call(self, method: str, path: str, call: UpstreamCall) -> Call:
+        """Make a call of any kind, and return its response; raises UpstreamError."""
+        target = self.client.target(path, call.query)
         try:
-            return self, await self.client.request(method, self.client.target(path, query), headers, body)
+            return await self.client.request(method, target, call.headers, call.body)
         except BROKEN as error:
             raise broken(error) from None
 
     def own(self, headers: Headers) -> dict[str, str]:
         """Return the headers of a call to this server, without the key of another."""
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
-        return kept | self.keys(ClientHeaders())
+        return {**kept, **self.address.keys(NOBODY)}
 
     def try_again(self, headers: Headers, *, alone: bool = False) -> None:
         """Begin a trial where one is due; it shows the key of these headers."""
@@ -290,13 +244,13 @@ class Upstream:
         ):
             self.trial = asyncio.create_task(self._tried(headers))
 
-    def _noted(self, error: UpstreamError, body: bytes, headers: Headers) -> UpstreamError:
+    def _noted(self, error: UpstreamError, call: UpstreamCall) -> UpstreamError:
         if serves_nobody(error.status):
-            self.health.failed(error, hash(_PLACE.sub(b"", body)))
+            self.health.failed(error, hash(_PLACE.sub(b"", call.body)))
             if self.health.due and not self.health.down:
                 with contextlib.suppress(ValueError):
-                    self._model = fields(decoded(body)).get("model")
-                self.try_again(headers)
+                    self._model = fields(decoded(call.body)).get("model")
+                self.try_again(call.headers)
         return error
 
     async def _tried(self, headers: Headers) -> None:
@@ -305,7 +259,8 @@ class Upstream:
         failure, begun = None, time.monotonic()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
-                _, response = await self.call("POST", CHAT.path, headers, encoded({**named, **TRIAL}))
+                trial = UpstreamCall(encoded({**named, **TRIAL}), headers)
+                response = await self.call("POST", CHAT.path, trial)
                 status = response.status
                 response.close()
         except TimeoutError:
@@ -322,18 +277,16 @@ class Upstream:
     async def ready(self) -> bool:
         """Return whether the server answers."""
         try:
-            await self.models(NOBODY)
+            await self.models(UpstreamCall(b"", self.address.headers(NOBODY)))
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True
 
-    async def models(self, caller: ClientHeaders) -> bytes:
+    async def models(self, call: UpstreamCall) -> bytes:
         """Return the list of models as the upstream gives it; raises UpstreamError."""
-        headers = self.headers(caller)
-        target = self.client.target("/models", caller.query)
         try:
             async with asyncio.timeout(MODELS_SECONDS):
-                _, raw = await self._whole("GET", target, headers)
+                _, raw = await self._whole("GET", "/models", call)
         except TimeoutError as error:
             raise broken(error) from None
         parsed(raw)
@@ -358,12 +311,14 @@ def broken(error: Exception) -> UpstreamError:
     )
 
 
-def _is_stream(response: Call) -> bool:
-    return response.status == 200 and response.kind == "text/event-stream"
-
-
-def _limits(headers: Headers) -> Headers:
-    return {name: value for name, value in headers.items() if name.startswith(TOLD_BACK)}
+async def body_of(response: Call) -> bytes:
+    """Return the body of a response, which is closed; raises UpstreamError."""
+    try:
+        return await limited(response)
+    except BROKEN as error:
+        raise broken(error) from None
+    finally:
+        response.close()
 
 
 def parsed(raw: bytes) -> Object:

@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from keff.gateway.accounts.accounts import REFUSED, Account
-from keff.gateway.http import stream
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.reply import chunks, comment, failure, response_events, response_failure
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
-from keff.gateway.http.stream import response_events, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import Answered
 from keff.gateway.traffic.metrics import Fact
@@ -63,6 +62,8 @@ class Chat:
         if service.tracer is not None:
             exchange.span = service.tracer.begin(f"{scope['method']} {scope['path']}"[:200], exchange.headers)
         try:
+            if service.in_flight > (most := service.options.max_requests):
+                raise Problem(503, f"{most} requests are being served: try again")
             await serve(exchange, scope)
         except Gone:
             exchange.status = 499
@@ -87,25 +88,18 @@ class Chat:
         for task in self._running:
             task.cancel()
 
-    def _check_room(self) -> None:
-        options = self.service.options
-        if self.service.in_flight > options.max_requests:
-            raise Problem(503, f"{options.max_requests} requests are being served: try again")
-
     def _caller(self, exchange: Exchange, scope: Scope) -> ClientHeaders:
         return self.guard.caller(
             exchange.headers, scope.get("query_string", b""), self.service.options.forward_headers
         )
 
     async def _passed(self, exchange: Exchange, scope: Scope) -> None:
-        self._check_room()
         exchange.passed, exchange.not_voted = True, NOT_VOTED.get(scope["path"].rstrip("/").lower())
         caller = self._caller(exchange, scope)
         await pass_through.passed(self.service, exchange, scope["method"], scope["path"], caller)
 
     async def _served(self, exchange: Exchange, scope: Scope) -> None:
         options = self.service.options
-        self._check_room()
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
             ask = read_response_ask(raw, exchange.headers)
@@ -155,7 +149,7 @@ class Chat:
             await exchange.begin(200, EVENTS, {"cache-control": "no-cache", "x-accel-buffering": "no"})
             while not work.done():
                 drawn = len(job.vote.drawn) if job.vote is not None else 0
-                await exchange.part(stream.comment(f"{drawn} paths drawn"))
+                await exchange.part(comment(f"{drawn} paths drawn"))
                 await asyncio.wait([work], timeout=options.comment_seconds)
             await exchange.part(self._events(work, job), last=True)
         finally:
@@ -164,13 +158,13 @@ class Chat:
     def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
         try:
             if job.ask.in_chat:
-                return b"".join(stream.chunks(work.result(), include_usage=job.ask.include_usage))
+                return b"".join(chunks(work.result(), include_usage=job.ask.include_usage))
             return b"".join(response_events(work.result()))
         except (Problem, UpstreamError) as error:
             problem = error if isinstance(error, Problem) else error.problem()
         except Exception:
             problem = internal_error(job.name)
-        return stream.failure(problem) if job.ask.in_chat else response_failure(problem)
+        return failure(problem) if job.ask.in_chat else response_failure(problem)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
         metrics, job = self.service.metrics, exchange.job
@@ -209,7 +203,7 @@ def facts_of(exchange: Exchange) -> dict[str, Fact]:
     if job is not None:
         facts |= {
             "gen_ai.operation.name": "chat",
-            "gen_ai.request.model": str(job.ask.body.get("model"))[:200],
+            "gen_ai.request.model": job.model,
             "keff.policy": job.policy.spec,
             "keff.paths": job.paths,
             "keff.stop": job.stop,
@@ -237,8 +231,7 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
         line["error"] = exchange.code
     if job is None:
         return line
-    model = job.ask.body.get("model")
-    line |= {"model": model[:200] if isinstance(model, str) else None, "kind": job.kind}
+    line |= {"model": job.model or None, "kind": job.kind}
     if priced:
         line["dollars"] = job.dollars
     line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -304,12 +305,13 @@ class AnswerReading:
             begun = clock()
             try:
                 async with asyncio.timeout(self._left):
-                    return await self._pool.run(lambda: self._within_limit(choice))
+                    return await self._pool.run(partial(_read_within, self._reader, choice))
             except TimeoutError:
                 return None
             finally:
                 self._left -= clock() - begun
 
-    def _within_limit(self, choice: Mapping[str, object]) -> PathReading:
-        with limited(ANSWER_SECONDS):
-            return self._reader.read(choice)
+
+def _read_within(reader: Reader, choice: Mapping[str, object]) -> PathReading:
+    with limited(ANSWER_SECONDS):
+        return reader.read(choice)

@@ -1,27 +1,37 @@
-"""One request on its way, and its upstream calls, each in a span of its own where requests are traced."""
+"""One request on its way: its upstream calls, each in a span where requests are traced, and their ratings."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from keff.gateway.accounts.billing import RequestSpending
 from keff.gateway.http.request import Ask
-from keff.gateway.traffic.metrics import Fact
+from keff.gateway.traffic.metrics import Fact, Metrics
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
-from keff.gateway.upstream.answer import NOBODY, Answer, Api, ClientHeaders, StreamedPath, UpstreamError
+from keff.gateway.upstream.answer import (
+    NOBODY,
+    Answer,
+    ClientHeaders,
+    StreamedPath,
+    UpstreamCall,
+    UpstreamError,
+)
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger
 from keff.gateway.upstream.server import Upstream
 from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
-from keff.policy import Policy
+from keff.narrow import fields
+from keff.policy import Policy, confidence_of
+from keff.policy.weighting import LOGPROBS
 from keff.protocol.reply import counts_of
+from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
 
 if TYPE_CHECKING:
@@ -71,6 +81,12 @@ class RequestJob(RequestSpending):
         return self.homes[fleet]
 
     @property
+    def model(self) -> str:
+        """The name of the model that was asked, shortened; empty for none."""
+        model = self.ask.body.get("model")
+        return model[:200] if isinstance(model, str) else ""
+
+    @property
     def change(self) -> str | None:
         """The paths of the reply minus those of today, where these are always the same number."""
         today = self.baseline
@@ -78,11 +94,25 @@ class RequestJob(RequestSpending):
             return None
         return f"{self.drawn - today.k:+d} paths against {today.spec}"
 
+    def told(self) -> dict[str, str]:
+        """Return what the headers of the reply say, the upstream's rate limits among them."""
+        told = dict(self.limits)
+        if self.paths:
+            told["x-keff-paths"] = str(self.paths)
+            if self.change is not None:
+                told["x-keff-change"] = self.change
+        if self.share is not None:
+            told["x-keff-share"] = f"{self.share:.4g}"
+        if self.tab is not None and self.tab.down:
+            told["x-keff-branch-down"] = ", ".join(self.tab.down)
+        if self.stale:
+            told["x-keff-stale-plan"] = ", ".join(self.stale)
+        return told
+
     def spent(self, seconds: float, *, priced: bool) -> Spent:
         """Return what the reply took."""
         k = None if self.baseline is None else self.baseline.k
         at_once = None if k is None else longest_of(self.times, k)
-        model = self.ask.body.get("model")
         return Spent(
             seconds,
             self.dollars if priced else None,
@@ -93,23 +123,21 @@ class RequestJob(RequestSpending):
             self.cut_dollars,
             self.name,
             self.key,
-            model[:200] if isinstance(model, str) else "",
+            self.model,
         )
 
-    def body(self, start: int, n: int, head: bytes | None = None) -> bytes:
-        """Return the upstream body of paths ``start`` to ``start + n - 1``; a stated seed counts up."""
+    def call(
+        self, start: int, n: int, head: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> UpstreamCall:
+        """Return the upstream call for paths ``start`` to ``start + n - 1``; a stated seed counts up."""
         count = b',"n":%d' % n if n > 1 else b""
         seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
-        return (self.head if head is None else head) + count + seed + b"}"
+        body = (self.head if head is None else head) + count + seed + b"}"
+        return UpstreamCall(body, headers or self.headers, self.caller.query, self.ask.api)
 
 
 async def called(
-    job: RequestJob,
-    upstream: Fleet,
-    body: bytes,
-    headers: Mapping[str, str],
-    n: int,
-    streamed: StreamedPath | None = None,
+    job: RequestJob, upstream: Fleet, call: UpstreamCall, n: int, streamed: StreamedPath | None = None
 ) -> Answer:
     """Make one upstream call for ``n`` paths, and note how long it took; raises UpstreamError.
 
@@ -117,7 +145,7 @@ async def called(
     """
     begun, draw = time.perf_counter(), upstream.draw if job.span is None else partial(_traced, job, upstream)
     try:
-        answer = await draw(body, headers, job.caller.query, job.ask.api, job.home(upstream), streamed)
+        answer = await draw(call, job.home(upstream), streamed)
     except asyncio.CancelledError:
         if streamed is not None and streamed.began:
             job.cut.append(streamed.tokens)
@@ -129,20 +157,14 @@ async def called(
 
 
 async def _traced(
-    job: RequestJob,
-    upstream: Fleet,
-    body: bytes,
-    headers: Mapping[str, str],
-    query: str,
-    api: Api,
-    home: Upstream,
-    streamed: StreamedPath | None,
+    job: RequestJob, upstream: Fleet, call: UpstreamCall, home: Upstream, streamed: StreamedPath | None
 ) -> Answer:
     assert job.span is not None, "the request is traced"
     span, error = job.span.child("path"), "cancelled"
     facts: dict[str, Fact] = {"server.address": home.address.url}
     try:
-        answer = await upstream.draw(body, {**headers, **span.headers()}, query, api, home, streamed)
+        sent = call._replace(headers={**call.headers, **span.headers()})
+        answer = await upstream.draw(sent, home, streamed)
         bill, error = counts_of(answer.body.get("usage")), None
         facts |= {"gen_ai.usage.input_tokens": bill.prompt, "keff.paths": len(answer.choices)}
         facts["gen_ai.usage.output_tokens"] = bill.output or 0
@@ -152,3 +174,23 @@ async def _traced(
         raise
     finally:
         span.end(facts, error)
+
+
+def read_verifier(policy: Policy, verifier: Verifier | None) -> Verifier | None:
+    """Return the verifier where a policy reads its confidence; others read log-probabilities, or none."""
+    name = confidence_of(policy)
+    return None if name is None or name in LOGPROBS else verifier
+
+
+async def ratings(
+    verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
+) -> tuple[Sequence[float], float]:
+    """Return the verifier's confidence in each path, NaN where it fails, and its seconds; counts them."""
+    texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
+    found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
+    failed = sum(value != value for value, _ in found)
+    metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
+    metrics.count("keff_verifier_paths_total", failed, became="failed")
+    seconds = sum(seconds for _, seconds in found)
+    metrics.count("keff_verifier_seconds_total", seconds)
+    return [value for value, _ in found], seconds

@@ -125,8 +125,6 @@ def is_tiny(body: Mapping[str, object]) -> bool:
 class KindReader:
     """Reads one path in every kind of answer; the vote settles on one of them (``kind_of``)."""
 
-    slow = False
-
     def __init__(self, tool_ignore: frozenset[str] = frozenset()) -> None:
         self._ignored = tool_ignore
         self._spaces: dict[str, Space] = {

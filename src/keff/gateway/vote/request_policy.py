@@ -232,19 +232,26 @@ def policy_of_plan(
 ) -> Policy:
     """Return the policy of a plan with these branches; raises PlanError for one that cannot be served."""
     try:
-        policy = _parsed(spec, calibrations)
+        return servable(spec, branches, calibrations)
     except PolicyError as error:
         raise PlanError(f"the plan's policy cannot be served: {error}") from None
-    if isinstance(policy, Branching):
-        missing = [name for name in policy.branches if name not in branches]
-        if missing:
-            raise PlanError(f"the plan's policy asks the branch {missing[0]}, which the plan does not have")
-    elif "calibration" in policy.needs:
-        raise PlanError(f"the plan's policy {spec} {UNCALIBRATED}")
-    elif not policy.needs <= SERVABLE:
-        raise PlanError(
-            f"the plan's policy {spec} needs {', '.join(sorted(policy.needs - SERVABLE))}: fit it"
-        )
+
+
+def servable(spec: str, branches: Collection[str], calibrations: Mapping[str, Calibration] | None) -> Policy:
+    """Return the policy of a spec that a gateway with these branches can follow; raises PolicyError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PolicyWarning)
+        try:
+            policy = parse_policy(spec, calibrations)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise PolicyError(f"policy {spec!r}: {error}") from error
+    asked = policy.branches if isinstance(policy, Branching) else ()
+    if missing := [name for name in asked if name not in branches]:
+        raise PolicyError(f"{spec} asks the branch {missing[0]}, which the plan does not have")
+    if "calibration" in policy.needs:
+        raise PolicyError(f"{spec} {UNCALIBRATED}")
+    if lacking := policy.needs - (SERVABLE | {"branches"} if asked else SERVABLE):
+        raise PolicyError(f"{spec} needs {', '.join(sorted(lacking))}, which a gateway does not have")
     return policy
 
 
@@ -276,8 +283,10 @@ class Maker:
             if spec not in self._kept:
                 loop = asyncio.get_running_loop()
                 policy = await loop.run_in_executor(
-                    self._thread, made, spec, most, self._branches, self._calibrations
+                    self._thread, servable, spec, self._branches, self._calibrations
                 )
+                if policy.cap > most:
+                    raise _too_many(policy.cap, most)
                 if policy.cap > KEPT_CAP:
                     return policy
                 self._kept[spec] = policy
@@ -291,26 +300,6 @@ class Maker:
     def close(self) -> None:
         """End the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def made(
-    spec: str,
-    most: int,
-    branches: Collection[str],
-    calibrations: Mapping[str, Calibration] | None,
-) -> Policy:
-    """Return the policy of a spec whose size was checked; raises Problem (400) or PolicyError."""
-    policy = _parsed(spec, calibrations)
-    if "calibration" in policy.needs:
-        raise PolicyError(f"{spec} {UNCALIBRATED}")
-    if policy.cap > most:
-        raise _too_many(policy.cap, most)
-    asked = policy.branches if isinstance(policy, Branching) else ()
-    servable = SERVABLE | {"branches"} if asked and set(asked) <= set(branches) else SERVABLE
-    if not policy.needs <= servable:
-        line = f"{spec} needs {', '.join(sorted(policy.needs - servable))}, which a request does not have"
-        raise PolicyError(line)
-    return policy
 
 
 def _asked(plan: Policy, wish: Wish, most: int) -> PolicySpec:
@@ -336,12 +325,3 @@ def _too_many(asked: int, most: int) -> Problem:
 @cache
 def _names() -> frozenset[str]:
     return frozenset(plugins.names("policy"))
-
-
-def _parsed(spec: str, calibrations: Mapping[str, Calibration] | None = None) -> Policy:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PolicyWarning)
-        try:
-            return parse_policy(spec, calibrations)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise PolicyError(f"policy {spec!r}: {error}") from error

@@ -8,15 +8,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.options import FreeText
+from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
-from keff.gateway.vote.outcome import Cause, Drawn, Outcome, cut_short
-from keff.policy import Policy, RunningVote, Stop, View, cancel_running, fly, gave_up, in_flight_of
+from keff.policy import (
+    Policy,
+    RunningVote,
+    Stop,
+    View,
+    cancel_running,
+    fly,
+    gave_up,
+    in_flight_of,
+    tally,
+)
 from keff.protocol.server import Sharing, pause
+from keff.protocol.values import Object
+from keff.records import frozen
 
 # Paths that say whether a text has an answer, at least: one without may be an accident.
 FEWEST_READ = 2
@@ -25,6 +37,71 @@ FEWEST_READ = 2
 HOPELESS = 8
 
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.2, 2.0, 10.0
+
+Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
+
+
+class Drawn(NamedTuple):
+    """One path: its choice, the response it came in, its vote key (None abstains) and its confidence.
+
+    ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
+    drew it, where the policy asks several.
+    """
+
+    choice: Object
+    body: Object
+    key: str | None
+    truncated: bool = False
+    confidence: float = float("nan")
+    readings: Mapping[str, str] | None = None
+    branch: str = ""
+
+
+@frozen
+class Outcome:
+    """How a vote ended.
+
+    ``paths`` are those that were counted, in the order in which they counted; ``unused`` came back but were
+    not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were cancelled.
+    """
+
+    stop: Stop
+    cause: Cause
+    paths: tuple[Drawn, ...]
+    unused: tuple[Drawn, ...]
+    failed: int
+    cancelled: int
+
+    def count(self, metrics: Metrics) -> None:
+        """Count what became of the paths."""
+        abstained = sum(path.key is None for path in self.paths)
+        for became, paths in (
+            ("voted", len(self.paths) - abstained),
+            ("abstained", abstained),
+            ("unused", len(self.unused)),
+            ("cancelled", self.cancelled),
+        ):
+            metrics.count("keff_paths_total", paths, became=became)
+        metrics.count("keff_votes_total", stop=self.cause)
+        metrics.count("keff_upstream_failures_total", self.failed)
+        metrics.observe("keff_request_paths", len(self.paths))
+
+
+def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
+    """Return the plurality of paths whose policy did not stop; none where nothing can agree."""
+    if cause == "no_agreement":
+        return Stop(None, 0.0, "vote_share", REASONS[cause])
+    seen = tally([path.key for path in paths])
+    share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+    return Stop(seen.leader, share, "vote_share", REASONS[cause])
+
+
+REASONS: dict[Cause, str] = {
+    "deadline": "the deadline: the paths that were there voted",
+    "failures": "too many paths failed: those that were there voted",
+    "no_agreement": "no agreement: the first paths hold no answer that could repeat",
+    "free_text": "free text: no path of the first round holds an answer",
+}
 
 
 # Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer.
@@ -41,8 +118,12 @@ class EndedError(Exception):
         self.cause: Cause = cause
 
 
-class Rules(NamedTuple):
-    """How one vote is run: the policy and what bounds it; see ``Options``.
+@dataclass(slots=True)
+class Vote:
+    """One vote, by a policy and what bounds it (see ``Options``); ``run`` it once.
+
+    ``drawn`` fills up while it runs, by launch position. ``asked`` names the branch of each where the policy
+    asks several, and ``shares`` how many paths a call to each may ask for.
 
     ``give_up`` stops where the first paths show that they hold no answer which could repeat.
     ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
@@ -51,24 +132,6 @@ class Rules(NamedTuple):
     """
 
     policy: Policy
-    deadline: float | None = None
-    replacements: int = 16
-    free_text: FreeText = "draw"
-    give_up: bool = False
-    probe: bool = False
-    skip: bool = True
-    keep: bool = False
-
-
-@dataclass(slots=True)
-class Vote:
-    """One vote; ``run`` it once. ``drawn`` fills up while it runs, by launch position.
-
-    ``asked`` names the branch of each launch position where the policy asks several, and ``shares`` how many
-    paths a call to each may ask for.
-    """
-
-    rules: Rules
     call: Call
     judge: Judge
     sharing: Sharing
@@ -82,6 +145,13 @@ class Vote:
     _error: UpstreamError | None = None
     _stop: Stop | None = None
     settlement: Settlement = field(default_factory=Settlement)
+    deadline: float | None = None
+    replacements: int = 16
+    free_text: FreeText = "draw"
+    give_up: bool = False
+    probe: bool = False
+    skip: bool = True
+    keep: bool = False
 
     async def run(self) -> Outcome:
         """Draw until the policy stops, the deadline comes or too much fails.
@@ -92,8 +162,8 @@ class Vote:
         counted: Sequence[int] = range(0)
         cause: Cause = "deadline"
         try:
-            async with asyncio.timeout(self.rules.deadline):
-                if in_flight_of(self.rules.policy) is None:
+            async with asyncio.timeout(self.deadline):
+                if in_flight_of(self.policy) is None:
                     consumed, cause = await self._follow()
                     counted = range(consumed)
                 else:
@@ -101,7 +171,7 @@ class Vote:
         except TimeoutError:
             counted = range(self._launched)
         finally:
-            cancelled = 0 if self.rules.keep and cause == "policy" else await cancel_running(self._running)
+            cancelled = 0 if self.keep and cause == "policy" else await cancel_running(self._running)
         return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
@@ -121,7 +191,7 @@ class Vote:
 
     async def _fly(self) -> tuple[Sequence[int], Cause]:
         """Keep paths in flight, each in a call of its own, and ask the policy after every vote."""
-        vote = RunningVote(self.rules.policy, self._seen)
+        vote = RunningVote(self.policy, self._seen)
 
         async def draw(place: int) -> None:
             self._launched = max(self._launched, place + 1)
@@ -140,28 +210,28 @@ class Vote:
     def _seen(self, places: Sequence[int]) -> View:
         """Return the votes of some paths in flight; raises EndedError where they show that none is needed."""
         self._read_as_one_kind(places)
-        paths, rules = [self.drawn[place] for place in places], self.rules
-        settling = len(places) == min(SETTLED, rules.policy.cap)
-        if rules.free_text != "draw" and rules.policy.cap > 1:
-            alone = rules.probe and len(places) == 1 and not holds(paths[0].readings or {})
+        paths = [self.drawn[place] for place in places]
+        settling = len(places) == min(SETTLED, self.policy.cap)
+        if self.free_text != "draw" and self.policy.cap > 1:
+            alone = self.probe and len(places) == 1 and not holds(paths[0].readings or {})
             if alone or (settling and self._hold_no_answer(paths)):
                 raise EndedError("free_text")
-        if settling and rules.give_up and self.settlement.agrees_on_nothing([path.key for path in paths]):
+        if settling and self.give_up and self.settlement.agrees_on_nothing([path.key for path in paths]):
             raise EndedError("no_agreement")
         return self._view_of(paths)
 
     async def _follow(self) -> tuple[int, Cause]:
-        policy, consumed = self.rules.policy, 0
+        policy, consumed = self.policy, 0
         while True:
             decision = policy.decide(self._view(consumed))
             if isinstance(decision, Stop):
                 self._stop = decision
                 return consumed, self._why(self._keys(consumed))
             first = consumed == 0
-            if first and self.rules.probe and decision.m > 1 and (early := await self._probed()):
+            if first and self.probe and decision.m > 1 and (early := await self._probed()):
                 return 1, early
             m = decision.m
-            if self.rules.give_up and consumed < SETTLED:
+            if self.give_up and consumed < SETTLED:
                 m = min(m, SETTLED - consumed) if consumed else m
             consumed += m
             self.asked += decision.branches
@@ -172,12 +242,12 @@ class Vote:
             self._read_as_one_kind(range(consumed))
             if consumed - m < FEWEST_READ <= consumed and self._is_free_text(consumed):
                 return consumed, "free_text"
-            if self.rules.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
+            if self.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
                 return consumed, "no_agreement"
 
     def _why(self, keys: Sequence[str | None]) -> Cause:
         """Return why the policy stopped at these votes."""
-        return "no_agreement" if gave_up(self.rules.policy, keys) else "policy"
+        return "no_agreement" if gave_up(self.policy, keys) else "policy"
 
     def _failed_within(self, consumed: int) -> bool:
         """Return whether a path was lost that the policy cannot do without.
@@ -186,7 +256,7 @@ class Vote:
         """
         if not any(index < consumed for index in self._lost):
             return False
-        if self.asked and not self.rules.skip and self._error is not None:
+        if self.asked and not self.skip and self._error is not None:
             raise self._error
         return not self.asked
 
@@ -197,7 +267,7 @@ class Vote:
         if 0 in self._lost:
             return "failures"
         is_free = not holds(self.drawn[0].readings or {})
-        return "free_text" if is_free and self.rules.free_text != "draw" else None
+        return "free_text" if is_free and self.free_text != "draw" else None
 
     def _is_free_text(self, consumed: int) -> bool:
         """Return whether no path of the first round holds an answer.
@@ -205,7 +275,7 @@ class Vote:
         Cut paths do not speak against that; but where a plan says that answers are there, a round of nothing
         else does not speak for it. Where one branch finds no answer, the next may.
         """
-        if self.rules.free_text == "draw" or self.rules.policy.cap == 1 or self.asked:
+        if self.free_text == "draw" or self.policy.cap == 1 or self.asked:
             return False
         return self._hold_no_answer([self.drawn[index] for index in range(consumed)])
 
@@ -233,7 +303,7 @@ class Vote:
         return self._view_of([self.drawn[index] for index in range(consumed) if index in self.drawn])
 
     def _view_of(self, paths: Sequence[Drawn]) -> View:
-        confidence = [path.confidence for path in paths] if "confidence" in self.rules.policy.needs else ()
+        confidence = [path.confidence for path in paths] if "confidence" in self.policy.needs else ()
         return View([path.key for path in paths], confidence)
 
     def _launch(self, target: int) -> None:
@@ -280,7 +350,7 @@ class Vote:
                 start, n = start + got, n - got
 
     def _spent(self) -> bool:
-        return self.failed > self.rules.replacements or (not self.drawn and self.failed >= HOPELESS)
+        return self.failed > self.replacements or (not self.drawn and self.failed >= HOPELESS)
 
     async def _draw(self, start: int, n: int) -> int:
         """Make one call and keep its paths; returns how many came.
