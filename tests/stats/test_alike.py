@@ -26,12 +26,17 @@ from keff.stats.voting.alike import (
     pattern_notes,
     resampled_counts,
 )
-from keff.stats.voting.correlation import agreement_items, ratio_by_weights, right_answers_meet, right_pairs
+from keff.stats.voting.correlation import (
+    agreement_patterns,
+    ratio_by_weights,
+    right_answers_meet,
+    right_pairs,
+)
 from keff.stats.voting.plurality import (
-    flip_items,
+    flip_patterns,
     plurality_at_k_items,
     plurality_at_k_patterns,
-    plurality_share_items,
+    share_patterns,
 )
 
 
@@ -69,12 +74,12 @@ def test_items_are_alike_when_their_patterns_are_equal(one: Votes) -> None:
 @settings(max_examples=examples(100), deadline=None)
 @given(votes())
 def test_values_by_pattern_are_those_of_each_item_alone(one: Votes) -> None:
-    functions = [plurality_share_items, flip_items]
-    functions += [plurality_at_k_items] if one.correct is not None else []
-    functions += [agreement_items] if one.k > 1 else []
+    functions = [share_patterns, flip_patterns]
+    functions += [plurality_at_k_patterns] if one.correct is not None else []
+    functions += [agreement_patterns] if one.k > 1 else []
     for function in functions:
         alone = [function(one.take([item]))[0] for item in range(one.n)]
-        np.testing.assert_allclose(function(one), alone, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(function(one)[alike(one).back], alone, rtol=0, atol=1e-12)
     if one.correct is not None:
         same, pairs = (values[alike(one).back] for values in right_pairs(one))
         alone = np.array([[values[0] for values in right_pairs(one.take([item]))] for item in range(one.n)])

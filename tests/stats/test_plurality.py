@@ -9,13 +9,15 @@ from hypothesis.extra.numpy import arrays
 from how_many import examples
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import Votes
+from keff.stats.voting.alike import alike
 from keff.stats.voting.plurality import (
     flip,
-    flip_items,
+    flip_patterns,
     plurality_at_k,
     plurality_at_k_items,
+    plurality_at_k_patterns,
     plurality_share,
-    plurality_share_items,
+    share_patterns,
 )
 
 quick = settings(max_examples=examples(60), deadline=None)
@@ -51,7 +53,8 @@ def votes_by_path(draw):
 @quick
 @given(votes_by_path())
 def test_plurality_flip_and_share_are_averages_over_all_subsets(votes):
-    got = np.stack([plurality_at_k_items(votes), flip_items(votes), plurality_share_items(votes)], axis=-1)
+    functions = plurality_at_k_patterns, flip_patterns, share_patterns
+    got = np.stack([function(votes) for function in functions], axis=-1)[alike(votes).back]
     for i in range(votes.n):
         for size in range(1, votes.k + 1):
             want = by_enumeration(votes.answers[i], votes.correct[i], size)
@@ -68,7 +71,7 @@ def test_with_two_answers_plurality_is_majority(matrix):
 @quick
 @given(votes_by_path())
 def test_ends_and_the_flip_bound(votes):
-    credit, flips = plurality_at_k_items(votes), flip_items(votes)
+    credit, flips = plurality_at_k_items(votes), flip_patterns(votes)[alike(votes).back]
     np.testing.assert_allclose(credit[:, 0], votes.correct.mean(axis=1), atol=1e-14)
     np.testing.assert_allclose(flips[:, -1], 0, atol=1e-14)
     assert (np.abs(credit - credit[:, -1:]) <= flips + 1e-12).all()

@@ -138,22 +138,17 @@ def correctness_agreement(source: Votes | ArrayLike) -> float:
     return float(hist @ same / (hist.sum() * k * (k - 1)))
 
 
-def agreement_items(votes: Votes) -> FloatArray:
-    """Return the share of path pairs with the same answer, of each item [n]; needs no gold labels.
-
-    Unbiased for any K. An abstention agrees with nothing. Raises ValueError for one path.
-    """
-    return agreement_patterns(votes)[alike(votes).back]
-
-
 def agreement(votes: Votes) -> float:
-    """Return the mean pairwise agreement of answers, a label-free number; see ``agreement_items``."""
+    """Return the mean pairwise agreement of answers, a label-free number; see ``agreement_patterns``."""
     return float(mean_of_items(agreement_patterns(votes), votes))
 
 
 @lru_cache(maxsize=1)
 def agreement_patterns(votes: Votes) -> FloatArray:
-    """Return the agreement of each pattern [u], read-only and kept; see ``agreement_items``."""
+    """Return the share of path pairs with the same answer, of each pattern [u]; needs no gold labels.
+
+    Unbiased for any K. An abstention agrees with nothing. Read-only and kept. Raises ValueError for one path.
+    """
     if votes.k < 2:
         raise ValueError("agreement needs at least two paths")
     agreements = 2 * equal_pairs(one_of_each(votes).answered()) / (votes.k * (votes.k - 1))

@@ -285,16 +285,11 @@ def plurality_at_k(votes: Votes) -> FloatArray:
     return mean_of_items(plurality_at_k_patterns(votes), votes)
 
 
-def flip_items(votes: Votes) -> FloatArray:
-    """Return each item's chance that the plurality of k of its paths is no leader of all K, [n, K].
+def flip_patterns(votes: Votes) -> FloatArray:
+    """Return each pattern's chance that the plurality of k of its paths is no leader of all K, [u, K].
 
-    Label-free. At least the absolute difference of the accuracies at k and K. An item whose paths all
-    abstain never flips.
+    Label-free. At least the absolute difference of the accuracies at k and K. Where all paths abstain, none.
     """
-    return _flips(votes)[alike(votes).back]
-
-
-def _flips(votes: Votes) -> FloatArray:
     keys = _keys_of(votes)
     top = keys.size[:, 0]
     leaders = np.sum(keys.size == top[:, None], axis=1)
@@ -306,25 +301,21 @@ def _flips(votes: Votes) -> FloatArray:
 
 
 def flip(votes: Votes) -> FloatArray:
-    """Return P(plurality of k paths differs from that of all K) for k = 1..K [K]; see ``flip_items``."""
-    return mean_of_items(_flips(votes), votes)
+    """Return P(plurality of k paths differs from that of all K) for k = 1..K [K]; see ``flip_patterns``."""
+    return mean_of_items(flip_patterns(votes), votes)
 
 
-def plurality_share_items(votes: Votes) -> FloatArray:
-    """Return each item's expected share of k paths that hold their plurality, for k = 1..K [n, K].
+def share_patterns(votes: Votes) -> FloatArray:
+    """Return each pattern's expected share of k paths that hold their plurality, for k = 1..K [u, K].
 
     Label-free; the divisor is k, abstentions included.
     """
-    return _leader_shares(votes)[alike(votes).back]
-
-
-def _leader_shares(votes: Votes) -> FloatArray:
     return leader_votes(_keys_of(votes).size, votes.k)[:, 1:] / np.arange(1, votes.k + 1)
 
 
 def plurality_share(votes: Votes) -> FloatArray:
-    """Return the expected plurality share at 1..K paths [K]; see ``plurality_share_items``."""
-    return mean_of_items(_leader_shares(votes), votes)
+    """Return the expected plurality share at 1..K paths [K]; see ``share_patterns``."""
+    return mean_of_items(share_patterns(votes), votes)
 
 
 @frozen
