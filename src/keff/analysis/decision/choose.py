@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -71,8 +70,7 @@ def choose(
     may = np.ones(len(known.specs), np.bool_) if allowed is None else allowed
     if timing is None or aim.slower is None:
         return _choice(known, aim, _rule(known, aim, np.where(may, known.cost, np.inf)))
-    in_time = fast_enough(known, aim, may, timing, aim.slower)
-    rule, kept, _ = next(each for each in in_time if np.all(each[2] >= SURE_OF_TIME))
+    rule, kept = fast_enough(known, aim, may, timing, aim.slower)
     cheapest = _rule(known, aim, np.where(may, known.cost, np.inf))
     return _choice(known, aim, rule, None if cheapest == rule else cheapest, kept)
 
@@ -121,10 +119,8 @@ def allowed_loss(known: JointPosterior, aim: Aim) -> float:
 
 def fast_enough(
     known: JointPosterior, aim: Aim, may: NDArray[np.bool_], timing: Timing, slower: float
-) -> Iterator[tuple[int, BoundKept, FloatArray]]:
-    """Yield the rules within the aim that the pilot shows fast enough, the cheapest first.
-
-    Each with the bounds that it keeps, and how surely it keeps those on median and 95th percentile [2].
+) -> tuple[int, BoundKept]:
+    """Return the cheapest rule within the aim that surely is fast enough, and which bounds it keeps.
 
     The slowest answers are those whose paths all run long, which no vote shortens: below today's time the
     95th percentile is held to today's where nothing keeps it lower, and where no median is so low either, the
@@ -141,9 +137,10 @@ def fast_enough(
         fast = within & timing.within(bounds)
         while fast.any():
             rule = _rule(known, aim, np.where(fast, known.cost, np.inf))
-            yield rule, kept, timing.certainty(rule, bounds)
+            if np.all(timing.certainty(rule, bounds) >= SURE_OF_TIME):
+                return rule, kept
             fast[rule] = False
-    yield int(np.argmin(np.where(within, timing.ratios[:, 0], np.inf))), "neither", np.ones(2)
+    return int(np.argmin(np.where(within, timing.ratios[:, 0], np.inf))), "neither"
 
 
 def within_aim(known: JointPosterior, aim: Aim) -> NDArray[np.bool_]:
