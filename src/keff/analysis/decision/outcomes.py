@@ -61,12 +61,12 @@ class RuleOutcomes:
     specs: tuple[str, ...]
     paths: FloatArray
     flips: FloatArray
-    loss: FloatArray | None
     tokens: FloatArray | None
     dollars: FloatArray | None
-    right: FloatArray | None
     rise: FloatArray
     clusters: IntArray
+    loss: FloatArray | None = None
+    right: FloatArray | None = None
     counts: IntArray | None = None
     apart: FloatArray | None = None
     orders_error: FloatArray | None = None
@@ -191,43 +191,46 @@ def played(
     """
     walks = walks or [run(rule, draws) for rule in rules]
     each = [expectations(walk, draws, draws.cap) for walk in walks]
-    paths = np.stack([outcome.paths for outcome in each], axis=1)
-    requests = np.stack([outcome.rounds for outcome in each], axis=1)
-    flips = np.stack([_mean(changed(walk, walks[-1], draws)) for walk in walks], axis=1)
-    loss, right = (None, None) if exact is None else _losses(rules, walks, draws, exact)
-    rise, clusters = _rise(votes if patterns is None else one_of_each(votes)), votes.cluster_ids
-    counts = orders_error = None
-    if patterns is not None:
+    seen = {
+        "paths": np.stack([outcome.paths for outcome in each], axis=1),
+        "requests": np.stack([outcome.rounds for outcome in each], axis=1),
+        "flips": np.stack([_mean(changed(walk, walks[-1], draws)) for walk in walks], axis=1),
+    }
+    if exact is not None:
+        seen["loss"], seen["right"] = _losses(rules, walks, draws, exact)
+    clusters, counts, orders_error = votes.cluster_ids, None, None
+    if patterns is None:
+        seen["rise"] = _rise(votes)
+    else:
         same = alike(votes)
-        if loss is not None:
-            orders_error = _orders_error(loss, patterns, same.counts)
-        paths, requests, flips = (_by_pattern(each, patterns) for each in (paths, requests, flips))
-        loss, right = (None if each is None else _by_pattern(each, patterns) for each in (loss, right))
+        if exact is not None:
+            orders_error = _orders_error(seen["loss"], patterns, same.counts)
+        seen = {name: _by_pattern(values, patterns) for name, values in seen.items()}
+        seen["rise"] = _rise(one_of_each(votes))
         if votes.n_clusters == votes.n and votes.tokens is None and rates is None:
-            counts, clusters = same.counts, np.arange(len(paths), dtype=np.int64)
+            counts, clusters = same.counts, np.arange(same.counts.size, dtype=np.int64)
         else:
-            paths, requests, flips, rise = (each[same.back] for each in (paths, requests, flips, rise))
-            loss, right = (None if each is None else each[same.back] for each in (loss, right))
-    tokens = None
-    if votes.tokens is not None:
-        known = [outcome.tokens for outcome in each if outcome.tokens is not None]
-        tokens = paths * votes.tokens.mean(axis=1)[:, None]
-        if patterns is None and known:
-            tokens = np.stack(known, axis=1)
+            seen = {name: values[same.back] for name, values in seen.items()}
+    paths, requests = seen["paths"], seen.pop("requests")
+    tokens = _tokens(votes, paths, [] if patterns is not None else each)
     return RuleOutcomes(
         tuple(rule.spec for rule in rules),
-        paths,
-        flips,
-        loss,
-        tokens,
-        None if rates is None else _dollars(votes, rates, paths, requests, tokens, each),
-        right,
-        rise,
-        clusters,
-        counts,
-        None if rates is None else rates.prompts_apart(paths[:, -1], requests[:, -1]),
-        orders_error,
+        **seen,
+        tokens=tokens,
+        dollars=None if rates is None else _dollars(votes, rates, paths, requests, tokens, each),
+        clusters=clusters,
+        counts=counts,
+        apart=None if rates is None else rates.prompts_apart(paths[:, -1], requests[:, -1]),
+        orders_error=orders_error,
     )
+
+
+def _tokens(votes: Votes, paths: FloatArray, each: Sequence[PolicyOutcome]) -> FloatArray | None:
+    """Return the tokens of each question [n, C]: of the outcomes that hold any, else its mean for a path."""
+    if votes.tokens is None:
+        return None
+    known = [outcome.tokens for outcome in each if outcome.tokens is not None]
+    return np.stack(known, axis=1) if known else paths * votes.tokens.mean(axis=1)[:, None]
 
 
 def _calibration_error(

@@ -12,11 +12,11 @@ from keff.analysis.money import Pace, Rates, Tariff, complete, rates
 from keff.analysis.replay.compare import (
     NAMES,
     Fixed,
-    Judged,
     Means,
     Pilot,
     Refitter,
     Rows,
+    interval,
     item_columns,
     means_of,
     resampled,
@@ -24,7 +24,7 @@ from keff.analysis.replay.compare import (
 )
 from keff.analysis.replay.drawn import DrawnOrders, PathTokens, drawn_orders
 from keff.analysis.results.decision import Change, Seconds
-from keff.analysis.results.replay import Replay, ReplayRow
+from keff.analysis.results.replay import PilotCosts, Replay, ReplayRow
 from keff.analysis.walks import (
     PolicyOutcome,
     Walks,
@@ -46,26 +46,6 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws
 from keff.stats.voting.plurality import plurality_at_k_patterns, plurality_items
-
-
-def change(against: str, outcome: PolicyOutcome, today: PolicyOutcome, rows: Rows, *, fitted: bool) -> Change:
-    """Return a policy minus the baseline on the same questions.
-
-    Paired by question; without limits for a policy that was fitted to pilots, whose own variance the
-    questions do not show.
-    """
-
-    def minus(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
-        if mine is None or other is None:
-            return None
-        difference = rows.interval(mine - other)
-        return Interval(difference.value, None, None, "mean over pilots") if fitted else difference
-
-    paths = minus(outcome.paths, today.paths)
-    assert paths is not None
-    return Change(
-        against, minus(outcome.accuracy, today.accuracy), paths, minus(outcome.dollars, today.dollars)
-    )
 
 
 def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
@@ -117,8 +97,7 @@ def replay(
     settings = settings or Replaying()
     rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]
     now = reference_of(settings.now, votes.k)
-    _check(votes, rules, settings)
-    _check_now(votes, now)
+    _check(votes, rules, now, settings)
     timed = votes.seconds is not None
     votes = complete(votes, settings.pace)
     # Without labels the answer of today's rule is all that others are judged by.
@@ -130,8 +109,7 @@ def replay(
     # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
     # Rules with equally many in flight follow each other: they share the times of their paths.
-    flights = [(flight.cap, flight.width, rule) for rule in rules if (flight := in_flight_of(rule))]
-    for _, _, rule in sorted(flights, key=lambda each: each[:2]):
+    for rule in sorted(filter(in_flight_of, rules), key=_shape):
         recorded.outcome(rule)
     as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not _unfitted(rule)}
     spreads = resampled(as_they_are, recorded.fixed, recorded.rows, settings.replicates)
@@ -152,11 +130,9 @@ def _followed(now: Policy) -> list[Policy]:
     return [] if now.spec == f"fixed:{now.cap}" else [now]
 
 
-def _check_now(votes: Votes, now: Policy) -> None:
-    if now.cap > votes.k:
-        raise PolicyError(
-            f"today's {now.spec} may draw {now.cap} paths, beyond the {votes.k} recorded: not to be replayed"
-        )
+def _shape(rule: Policy) -> tuple[int, int]:
+    flight = in_flight_of(rule)
+    return (0, 0) if flight is None else (flight.cap, flight.width)
 
 
 def _notes(prices: Rates | None, settings: Replaying, *, timed: bool) -> tuple[Note, ...]:
@@ -168,7 +144,7 @@ def _notes(prices: Rates | None, settings: Replaying, *, timed: bool) -> tuple[N
     return (*notes, Note("seconds_from_tokens", how))
 
 
-def _check(votes: Votes, rules: list[Policy], settings: Replaying) -> None:
+def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) -> None:
     if votes.answers is None:
         raise PolicyError("these records hold no answers, only correctness: a vote cannot be replayed")
     if votes.slots is not None and len(np.unique(votes.slots)) > 1 and not settings.random_slots:
@@ -190,6 +166,10 @@ def _check(votes: Votes, rules: list[Policy], settings: Replaying) -> None:
             raise PolicyError(
                 f"{rule.spec} may draw {rule.cap} paths and the records hold {votes.k}: write {shorter}"
             )
+    if now.cap > votes.k:
+        raise PolicyError(
+            f"today's {now.spec} may draw {now.cap} paths, beyond the {votes.k} recorded: not to be replayed"
+        )
 
 
 def _recordable(text: str, k: int) -> Policy:
@@ -339,55 +319,74 @@ class RecordedPaths:
         return self.answers_now[start]
 
     def judge(self, policy: Policy, spread: Means | None, replicates: int, pilot: Pilot) -> ReplayRow:
-        """Return the row of one policy; ``spread`` are its resampled means (None: fitted, or no limits)."""
-        if not isinstance(policy, Fittable) or policy.fitted:
-            judged = self._as_it_is(policy, spread)
-            return self._with_money(judged.row(policy.spec, self.fixed.cap, None), judged, fitted=False)
-        judged = self._fitted(policy, replicates, pilot)
-        costs = pilot.costs(self.rows.mean(judged.outcome.paths), "labels" in policy.needs)
-        return self._with_money(judged.row(policy.spec, self.fixed.cap, costs), judged, fitted=True)
+        """Return the row of one policy; ``spread`` are its resampled means (None: fitted, or no limits).
 
-    def _with_money(self, row: ReplayRow, judged: Judged, *, fitted: bool) -> ReplayRow:
-        outcome, today, ids = judged.outcome, self.today(), self.rows.clusters
-        waited = seconds_of(outcome.wait, ids)
-        return replace(
-            row,
-            same_answer=_same(outcome, self.rows, fitted=fitted),
-            dollars=None if outcome.dollars is None else self.rows.interval(outcome.dollars),
+        Without labels what needs them is None.
+        """
+        if isinstance(policy, Fittable) and not policy.fitted:
+            refitter = Refitter(self.votes, self.rows, policy, pilot, self.outcome, self.rng)
+            outcome, point = refitter.splits(self.fixed)
+            if self.rows.groups > 1 and outcome.accuracy is not None:
+                spread = refitter.bootstrap(self.fixed, replicates)
+            costs = pilot.costs(self.rows.mean(outcome.paths), "labels" in policy.needs)
+            return self._row(policy.spec, outcome, point, spread, costs)
+        outcome, point = self.outcome(policy), None
+        if outcome.accuracy is not None:
+            columns = item_columns([outcome], self.fixed)
+            (point,) = means_of((self.rows.weights @ columns / self.votes.n)[:, None])
+            error = self.rows.error(outcome.noise, self.rows.weights)
+            spread = spread and spread.with_noise(error, np.random.default_rng(1))
+        return self._row(policy.spec, outcome, point, spread, None)
+
+    def _change(self, outcome: PolicyOutcome, *, fitted: bool) -> Change | None:
+        """Return a policy minus the baseline on the same questions, paired by question."""
+        today = self.today()
+        if self.now is None or today is None:
+            return None
+
+        def minus(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
+            if mine is None or other is None:
+                return None
+            return self.rows.told(mine - other, fitted=fitted)
+
+        paths = self.rows.told(outcome.paths - today.paths, fitted=fitted)
+        accuracy = minus(outcome.accuracy, today.accuracy)
+        return Change(self.now.spec, accuracy, paths, minus(outcome.dollars, today.dollars))
+
+    def _row(
+        self,
+        spec: str,
+        outcome: PolicyOutcome,
+        point: Means | None,
+        spread: Means | None,
+        pilot: PilotCosts | None,
+    ) -> ReplayRow:
+        rows, cap, fitted = self.rows, self.fixed.cap, pilot is not None
+        accuracy = kept = delta = None
+        if point is not None:
+            accuracy = interval(point.accuracy, spread and spread.accuracy)
+            kept = interval(point.kept(cap), spread and spread.kept(cap))
+            delta = interval(point.delta(), spread and spread.delta())
+        waited = seconds_of(outcome.wait, rows.clusters)
+        return ReplayRow(
+            policy=spec,
+            accuracy=accuracy,
+            kept=kept,
+            delta_at_equal_cost=delta,
+            mean_paths=rows.mean(outcome.paths),
+            mean_tokens=None if outcome.tokens is None else rows.mean(outcome.tokens),
+            rounds=rows.mean(outcome.rounds),
+            same_answer_as_cap=rows.mean(outcome.agrees),
+            pilot=pilot,
+            dollars=None if outcome.dollars is None else rows.interval(outcome.dollars),
             seconds=waited,
             # Paths in flight start as soon as they may: both are one array.
-            seconds_at_once=waited if outcome.at_once is outcome.wait else seconds_of(outcome.at_once, ids),
-            change=None
-            if self.now is None or today is None
-            else change(self.now.spec, outcome, today, self.rows, fitted=fitted),
+            seconds_at_once=waited
+            if outcome.at_once is outcome.wait
+            else seconds_of(outcome.at_once, rows.clusters),
+            change=self._change(outcome, fitted=fitted),
+            same_answer=None if outcome.as_now is None else rows.told(outcome.as_now, fitted=fitted),
         )
-
-    def _as_it_is(self, policy: Policy, spread: Means | None) -> Judged:
-        outcome = self.outcome(policy)
-        if outcome.accuracy is None:
-            return Judged(outcome, self.rows, None, None)
-        columns = item_columns([outcome], self.fixed)
-        (point,) = means_of((self.rows.weights @ columns / self.votes.n)[:, None])
-        if spread is not None:
-            error = self.rows.error(outcome.noise, self.rows.weights)
-            spread = spread.with_noise(error, np.random.default_rng(1))
-        return Judged(outcome, self.rows, point, spread)
-
-    def _fitted(self, policy: Fittable, replicates: int, pilot: Pilot) -> Judged:
-        refitter = Refitter(self.votes, self.rows, policy, pilot, self.outcome, self.rng)
-        outcome, point = refitter.splits(self.fixed)
-        several = self.rows.groups > 1 and outcome.accuracy is not None
-        return Judged(
-            outcome, self.rows, point, refitter.bootstrap(self.fixed, replicates) if several else None
-        )
-
-
-def _same(outcome: PolicyOutcome, rows: Rows, *, fitted: bool) -> Interval | None:
-    if outcome.as_now is None:
-        return None
-    same = rows.interval(outcome.as_now)
-    # The questions do not show the variance of the pilots that a policy is fitted to.
-    return Interval(same.value, None, None, "mean over pilots") if fitted else same
 
 
 def markdown(compared: Replay) -> str:

@@ -121,6 +121,14 @@ class Rows:
             return interval_mean(values, self.clusters).interval
         return interval_mean(values, counts=self.counts).interval
 
+    def told(self, values: FloatArray, *, fitted: bool) -> Interval:
+        """Return the interval of values [m]; without limits for a policy that was ``fitted`` to pilots.
+
+        The questions do not show the variance of those.
+        """
+        found = self.interval(values)
+        return Interval(found.value, None, None, "mean over pilots") if fitted else found
+
     def error(self, noise: FloatArray | None, weights: IntArray) -> float:
         """Return the standard error that the drawn orders leave in a mean weighted by row [m].
 
@@ -173,37 +181,6 @@ def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
         return Interval(value, None, None, METHOD)
     lo, hi = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value, float(lo), float(hi), METHOD)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a policy did: its outcome by row, the means (None without labels), and their replicates."""
-
-    outcome: PolicyOutcome
-    rows: Rows
-    point: Means | None
-    spread: Means | None
-
-    def row(self, spec: str, cap: int, pilot: PilotCosts | None) -> ReplayRow:
-        """Return the row of ``keff replay --json``; without labels what needs them is None."""
-        accuracy = kept = delta = None
-        point, spread = self.point, self.spread
-        if point is not None:
-            accuracy = interval(point.accuracy, spread and spread.accuracy)
-            kept = interval(point.kept(cap), spread and spread.kept(cap))
-            delta = interval(point.delta(), spread and spread.delta())
-        tokens, mean = self.outcome.tokens, self.rows.mean
-        return ReplayRow(
-            policy=spec,
-            accuracy=accuracy,
-            kept=kept,
-            delta_at_equal_cost=delta,
-            mean_paths=mean(self.outcome.paths),
-            mean_tokens=None if tokens is None else mean(tokens),
-            rounds=mean(self.outcome.rounds),
-            same_answer_as_cap=mean(self.outcome.agrees),
-            pilot=pilot,
-        )
 
 
 def with_frontier(rows: Sequence[ReplayRow]) -> tuple[ReplayRow, ...]:
