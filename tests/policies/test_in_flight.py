@@ -186,4 +186,3 @@ def test_a_lower_cap_keeps_fewer_paths_in_flight() -> None:
     spec = PolicySpec.parse("lead_k:3,cap=8,in_flight=8,order=arrival").with_cap(4)
     assert str(spec) == "lead_k:3,cap=4,in_flight=4,order=arrival"
     assert str(PolicySpec.parse("fixed:8,in_flight=8").with_cap(4)) == "fixed:4,in_flight=4"
-    assert spec.describe() == "lead_k 3, at most 4 paths, 4 in flight, counted on arrival"

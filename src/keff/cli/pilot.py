@@ -17,7 +17,7 @@ from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records
 from keff.cli.mix import Outputs, mix_runs, read_table
-from keff.policy import parse_policy, policy_now
+from keff.policy import policy_now
 from keff.reading.open import Opening, open_record
 from keff.report.write import write_runs
 
@@ -71,7 +71,7 @@ def command(
 
 
 def _most(now: str) -> int:
-    return parse_policy(policy_now(now)).cap
+    return policy_now(now).cap
 
 
 def say_beyond(analysis: Analysis) -> None:

@@ -149,13 +149,9 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
     return policy
 
 
-def policy_now(text: str) -> str:
-    """Return the spec of what is deployed today: a number K is ``fixed:K``.
-
-    Raises PolicyError for a spec that is none.
-    """
-    spec = f"fixed:{text}" if text.strip().isdigit() else text
-    return parse_policy(spec).spec
+def policy_now(text: str) -> Policy:
+    """Return what is deployed today, a number K as ``fixed:K``; raises PolicyError for a spec that is none."""
+    return parse_policy(f"fixed:{text}" if text.strip().isdigit() else text)
 
 
 def confidence_of(policy: Policy) -> str | None:

@@ -26,9 +26,6 @@ MAX_CAP = 256
 # Every whole float up to this one is the integer that it shows.
 _EXACT = 2**53
 
-# Taken out again and again, from the inside, until no brackets are left.
-_INNERMOST = re.compile(r"\([^()]*\)")
-
 
 def check_cap(name: str, cap: object) -> int:
     """Return the cap as an integer number of paths from 1 to 256, or raise PolicyError."""
@@ -96,24 +93,6 @@ class PolicySpec:
         lower = not isinstance(self.value, str) and self.value > cap
         return replace(self, value=cap if lower else self.value, options=options)
 
-    def describe(self) -> str:
-        """Return a few words: ``one path``, ``8 paths``, ``lead_k 3, at most 16 paths``."""
-        if self.name == "fixed":
-            words = "one path" if self.cap == 1 else f"{_plain(self.cap)} paths"
-        else:
-            value = "" if self.value is None else f" {_flat(_plain(self.value))}"
-            most = f", at most {_plain(self.cap)} paths"
-            words = self.name + value + ("" if isinstance(self.value, str) else most)
-        if "give_up" in self.options:
-            words += f", given up where {_plain(self.options['give_up'])} all differ"
-        if "wave" in self.options:
-            words += f", {_plain(self.options['wave'])} at a time"
-        if "in_flight" in self.options:
-            words += f", {_plain(self.options['in_flight'])} in flight"
-            words += ", counted on arrival" if self.options.get("order") == "arrival" else ""
-        weight = self.options.get("weight")
-        return words + (f", weighted by {_plain(weight).replace('_', ' ')}" if weight else "")
-
 
 def format_spec(
     name: str, value: Scalar | None = None, *, cap: int = DEFAULT_CAP, **options: Scalar | None
@@ -159,13 +138,6 @@ def _scalar(text: str) -> Scalar:
 def _plain(option: Scalar) -> str:
     """Write an option so that it is read back as the same: the shortest digits that do, and no ``.0``."""
     return repr(option).removesuffix(".0") if isinstance(option, float) else str(option)
-
-
-def _flat(value: str) -> str:
-    """Leave out what stands in parentheses: of ``SMALL(lead_k:2)/LARGE(fixed:8)`` the names of the stages."""
-    while (shorter := _INNERMOST.sub("", value)) != value:
-        value = shorter
-    return value.replace("/", " / ")
 
 
 # Names hold none of the signs of the grammar: comma, sign of equality, slash, brackets.

@@ -104,14 +104,9 @@ def _against(
     keep = slice(0, last + 1)
 
     def cut(draws: RuleDraws, values: FloatArray, height: FloatArray | None) -> RuleDraws:
-        return RuleDraws(
-            height,
-            (values - values[:, [last]])[:, keep],
-            draws.flips[:, keep],
-            draws.paths[:, keep],
-            None if draws.tokens is None else draws.tokens[:, keep],
-            None if draws.dollars is None else draws.dollars[:, keep],
-        )
+        costs = (None if each is None else each[:, keep] for each in (draws.tokens, draws.dollars))
+        loss = (values - values[:, [last]])[:, keep]
+        return RuleDraws(height, loss, draws.flips[:, keep], draws.paths[:, keep], *costs)
 
     luck = None
     if level is not None and pilot.new.level is not None and pilot.population.level is not None:

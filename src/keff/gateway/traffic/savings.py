@@ -83,7 +83,7 @@ class Baseline:
             stated = stated or text(fields(plan.estimates.get("recommendation")).get("baseline"))
         if stated is None:
             return None
-        policy = parse_policy(policy_now(stated))
+        policy = policy_now(stated)
         fixed = PolicySpec.parse(policy.spec).name == "fixed"
         return cls(policy.spec, policy.cap if fixed else None)
 
