@@ -150,7 +150,7 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
 
 
 def policy_now(text: str) -> Policy:
-    """Return what is deployed today, a number K as ``fixed:K``; raises PolicyError for a spec that is none."""
+    """Return what is deployed today, a number K as ``fixed:K``; PolicyError for a spec that is none."""
     return parse_policy(f"fixed:{text}" if text.strip().isdigit() else text)
 
 
