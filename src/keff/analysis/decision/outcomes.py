@@ -191,13 +191,7 @@ def played(
     """
     walks = walks or [run(rule, draws) for rule in rules]
     each = [expectations(walk, draws, draws.cap) for walk in walks]
-    seen = {
-        "paths": np.stack([outcome.paths for outcome in each], axis=1),
-        "requests": np.stack([outcome.rounds for outcome in each], axis=1),
-        "flips": np.stack([_mean(changed(walk, walks[-1], draws)) for walk in walks], axis=1),
-    }
-    if exact is not None:
-        seen["loss"], seen["right"] = _losses(rules, walks, draws, exact)
+    seen = _along_orders(rules, walks, each, draws, exact)
     clusters, counts, orders_error = votes.cluster_ids, None, None
     if patterns is None:
         seen["rise"] = _rise(votes)
@@ -223,6 +217,24 @@ def played(
         apart=None if rates is None else rates.prompts_apart(paths[:, -1], requests[:, -1]),
         orders_error=orders_error,
     )
+
+
+def _along_orders(
+    rules: Sequence[Policy],
+    walks: Sequence[Walks],
+    each: Sequence[PolicyOutcome],
+    draws: Draws,
+    exact: FloatArray | None,
+) -> dict[str, FloatArray]:
+    """Return what the rules do in each row of orders, by column [rows, C]; ``right`` [rows]."""
+    seen = {
+        "paths": np.stack([outcome.paths for outcome in each], axis=1),
+        "requests": np.stack([outcome.rounds for outcome in each], axis=1),
+        "flips": np.stack([_mean(changed(walk, walks[-1], draws)) for walk in walks], axis=1),
+    }
+    if exact is not None:
+        seen["loss"], seen["right"] = _losses(rules, walks, draws, exact)
+    return seen
 
 
 def _tokens(votes: Votes, paths: FloatArray, each: Sequence[PolicyOutcome]) -> FloatArray | None:

@@ -108,9 +108,7 @@ def replay(
     recorded.now, recorded.crowding = now, settings.crowding
     # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
-    # Rules with equally many in flight follow each other: they share the times of their paths.
-    for rule in sorted(filter(in_flight_of, rules), key=_shape):
-        recorded.outcome(rule)
+    recorded.fly(rules)
     as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not _unfitted(rule)}
     spreads = resampled(as_they_are, recorded.fixed, recorded.rows, settings.replicates)
     rows = [recorded.judge(rule, spreads.get(rule.spec), settings.replicates, pilot) for rule in rules]
@@ -128,11 +126,6 @@ def replay(
 def _followed(now: Policy) -> list[Policy]:
     """Return the baseline where it needs the orders of drawing: fixed K has a closed form."""
     return [] if now.spec == f"fixed:{now.cap}" else [now]
-
-
-def _shape(rule: Policy) -> tuple[int, int]:
-    flight = in_flight_of(rule)
-    return (0, 0) if flight is None else (flight.cap, flight.width)
 
 
 def _notes(prices: Rates | None, settings: Replaying, *, timed: bool) -> tuple[Note, ...]:
@@ -242,6 +235,15 @@ class RecordedPaths:
         if policy.spec not in self.known:
             self.known[policy.spec] = self._outcome(policy)
         return self.known[policy.spec]
+
+    def fly(self, rules: Sequence[Policy]) -> None:
+        """Play the rules with paths in flight, those with equally many after each other.
+
+        They share the times of their paths.
+        """
+        flights = [(flight.cap, flight.width, rule) for rule in rules if (flight := in_flight_of(rule))]
+        for _, _, rule in sorted(flights, key=lambda each: each[:2]):
+            self.outcome(rule)
 
     def _outcome(self, policy: Policy) -> PolicyOutcome:
         outcome = self._played(policy)
