@@ -36,14 +36,11 @@ def mann_whitney(numbers: Numbers) -> str | None:
     ]
     return section(
         "Whether rho falls more on QA than on Math",
-        f"A one-sided Mann-Whitney test of {test['n_qa']} QA cells against {test['n_math']} Math "
-        "cells. It takes "
-        "cells for independent, and they are not: both sides have the same models, and cells of "
-        "one benchmark share "
-        "their instances, so p is not the chance that it claims to be. It also takes the change of "
-        "a cell for "
-        f"exact: the last row repeats the test on {test['draws']} bootstrap draws of all cells "
-        f"({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
+        f"A one-sided Mann-Whitney test of {test['n_qa']} QA cells against {test['n_math']} Math cells. It "
+        "takes cells for independent, and they are not: both sides have the same models, and cells of one "
+        "benchmark share their instances, so p is not the chance that it claims to be. It also takes the "
+        f"change of a cell for exact: the last row repeats the test on {test['draws']} bootstrap draws of "
+        f"all cells ({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
     )
 
 
@@ -59,11 +56,9 @@ def predictor(numbers: Numbers) -> str | None:
             ("95% interval of r (Fisher)", "", _fisher(line["r"], line["n"])),
         ]
         parts.append(
-            f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one "
-            "prompt, and the change of "
-            "rho. So few points leave r wide open. They are not independent either, for all have "
-            "the same models, "
-            "and both coordinates come from the same paths under one prompt.\n\n"
+            f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one prompt, and the "
+            "change of rho. So few points leave r wide open. They are not independent either, for all have "
+            "the same models, and both coordinates come from the same paths under one prompt.\n\n"
             + beside_print(numbers, "predictor", rows)
         )
     if left_out:
@@ -94,18 +89,15 @@ def intervals(numbers: Numbers) -> str | None:
     header = ("estimator, and what is resampled", "exclude zero", *HEADS)
     text = (
         "The paper resamples rows (instance x seed) of each arm on its own. Rows of one instance are not "
-        "independent, and both arms share their instances; resampling instances in both arms "
-        "together respects "
-        "both. Between the first two rows only the resampling differs, between the last two only "
-        "the estimator. "
-        "Those over instances are withheld where an arm is too near 0% or 100%.\n\n"
+        "independent, and both arms share their instances; resampling instances in both arms together "
+        "respects both. Between the first two rows only the resampling differs, between the last two only "
+        "the estimator. Those over instances are withheld where an arm is too near 0% or 100%.\n\n"
     )
     wider = precision["wider"]
     why = (
         f"In the median cell the resampling makes the interval {_times(wider['resampling'])}, the estimator "
-        f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as "
-        "many instances, "
-        "which widens; what both arms share cancels, which narrows."
+        f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as many "
+        "instances, which widens; what both arms share cancels, which narrows."
     )
     return section("Intervals of the change of rho", f"{text}{table(header, rows)}\n\n{why}")
 
@@ -127,10 +119,9 @@ def weights(numbers: Numbers) -> str | None:
     return listed(
         "Weighted votes: in-sample, cross-fitted, and the best slot",
         "Accuracy weights learned on the instances that they are judged on look better than they are. The "
-        "cross-fitted gain uses weights from other instances. Where slots differ much, one slot "
-        "alone can do as "
-        "well as the weighted vote or better, so the best single slot (also cross-fitted) must "
-        "stand beside it.",
+        "cross-fitted gain uses weights from other instances. Where slots differ much, one slot alone can "
+        "do as well as the weighted vote or better, so the best single slot (also cross-fitted) must stand "
+        "beside it.",
         lines,
     )
 
@@ -160,11 +151,10 @@ def block(numbers: Numbers) -> str | None:
     return section(
         "K_eff block over K_eff vote",
         f"Mean ratio {ratios['mean']:.3f} (std {ratios['std']:.3f}, largest {ratios['largest']:.2f}) over "
-        f"{ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 "
-        "instead the two are "
-        "one and the same number for every matrix: here the mean ratio is "
-        f"{number(ratios['mean_with_pooled_c'], '.6f')}. The ratio measures how "
-        "Pearson and Eq. 3 differ for unequal slots, not diversity that the formula misses.",
+        f"{ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 instead the "
+        "two are one and the same number for every matrix: here the mean ratio is "
+        f"{number(ratios['mean_with_pooled_c'], '.6f')}. The ratio measures how Pearson and Eq. 3 differ for "
+        "unequal slots, not diversity that the formula misses.",
     )
 
 

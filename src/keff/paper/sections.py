@@ -72,11 +72,9 @@ def estimators(numbers: Numbers) -> str | None:
         return None
     corrections = _gaps(rows, "c_corrected")
     text = (
-        "The tables use the mean Pearson correlation over path columns; Eq. 3 pools p over "
-        "columns. Pearson drops "
-        "columns that are constant, which is frequent for extreme accuracies in small pilots. The "
-        "corrected value "
-        "is the one-way analysis-of-variance estimate. On Table 1, Pearson minus Eq. 3 is "
+        "The tables use the mean Pearson correlation over path columns; Eq. 3 pools p over columns. Pearson "
+        "drops columns that are constant, which is frequent for extreme accuracies in small pilots. The "
+        "corrected value is the one-way analysis-of-variance estimate. On Table 1, Pearson minus Eq. 3 is "
         f"{span(gaps, '+.4f')}"
     )
     if not corrections:
@@ -107,11 +105,9 @@ def subsets(numbers: Numbers) -> str | None:
     ]
     return listed(
         "MV@K from the first K paths, or over all subsets",
-        "The paper votes over the first K paths. Any other K of them are as good, and the average "
-        "over all does "
-        "not hang on one choice, so it varies less or as much. A retention above 100% from the "
-        "first paths can be "
-        f"that choice alone. {_even(rows)}Both intervals resample instances.",
+        "The paper votes over the first K paths. Any other K of them are as good, and the average over all "
+        "does not hang on one choice, so it varies less or as much. A retention above 100% from the first "
+        f"paths can be that choice alone. {_even(rows)}Both intervals resample instances.",
         lines,
     )
 
@@ -135,22 +131,17 @@ def plurality(numbers: Numbers) -> str | None:
         return None
     lines = [
         f"{row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality "
-        f"{row['plurality']:.1%} "
-        f"with all paths; at K* = {row['k_star']}: {percent(row['average_star'])} and "
+        f"{row['plurality']:.1%} with all paths; at K* = {row['k_star']}: {percent(row['average_star'])} and "
         f"{percent(row['plurality_star'])}"
         for row in rows
     ]
     return listed(
         "Binary majority vote, and the plurality that is deployed",
-        "The paper scores a binary vote on correctness: an instance counts when more than half of "
-        "its paths are "
-        "right. A deployed vote returns the most frequent answer, which needs no majority: where "
-        "wrong answers "
-        "differ, it can be right with fewer right paths, and go on gaining after the majority has "
-        "stopped. Both "
-        "are averages over all subsets of K* paths here, so the majority is not MV@K* of Table 4, "
-        "which takes the "
-        "first K* paths.",
+        "The paper scores a binary vote on correctness: an instance counts when more than half of its paths "
+        "are right. A deployed vote returns the most frequent answer, which needs no majority: where wrong "
+        "answers differ, it can be right with fewer right paths, and go on gaining after the majority has "
+        "stopped. Both are averages over all subsets of K* paths here, so the majority is not MV@K* of "
+        "Table 4, which takes the first K* paths.",
         lines,
     )
 
@@ -183,12 +174,10 @@ def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
         f"The reasoning model: {head['model']}, {head['task']}, {head['arm']}"
         if several
         else "The reasoning model",
-        "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has "
-        "it. Where nearly "
-        "all paths are right, c rests on the few instances that are not, so c and K* of the pilot "
-        "are loose, and "
-        f"so is the vote. MV@K* minus MV of all paths is {gap} from the first paths"
-        f"{_printed_gap(numbers)}, and {average} over all subsets.\n\n"
+        "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has it. Where "
+        "nearly all paths are right, c rests on the few instances that are not, so c and K* of the pilot "
+        f"are loose, and so is the vote. MV@K* minus MV of all paths is {gap} from the first "
+        f"paths{_printed_gap(numbers)}, and {average} over all subsets.\n\n"
         + beside_print(numbers, "reasoning", rows),
     )
 

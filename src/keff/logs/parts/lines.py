@@ -306,9 +306,8 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
             raise LogError(f"{path}: the member {info.filename!r} claims {size} unpacked: not read")
         if info.file_size > max(SMALL, MOST_RATIO * info.compress_size):
             raise LogError(
-                f"{path}: the member {info.filename!r} claims to unpack to more than {MOST_RATIO} "
-                "times its size, "
-                "as a zip bomb does: not read"
+                f"{path}: the member {info.filename!r} claims to unpack to more than {MOST_RATIO} times its "
+                "size, as a zip bomb does: not read"
             )
     if sum(info.compress_size for info in infos) > path.stat().st_size:
         raise LogError(f"{path}: its members overlap, as in a zip bomb: not read")
