@@ -253,21 +253,11 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
     numbers: dict[str, Json] = {}
     rows = tables.get("table4", [])
     if len(rows) == len(records.SERIES):
-        values = {name: [row[name] for row in rows] for name in ADAPTIVE}
-        numbers["adaptive_k"] = {
-            **{f"{name}_least": _ends(known)[0] for name, known in values.items()},
-            **{f"{name}_most": _ends(known)[1] for name, known in values.items()},
-            "intervals_with_zero": sum(
-                row["gap_lo"] is not None and row["gap_lo"] <= 0 <= row["gap_hi"] for row in rows
-            ),
-        }
+        zero = sum(row["gap_lo"] is not None and row["gap_lo"] <= 0 <= row["gap_hi"] for row in rows)
+        numbers["adaptive_k"] = _ranges(rows, ADAPTIVE) | {"intervals_with_zero": zero}
     last = [row for row in figures.get("figure2", []) if row["k"] == LARGEST_K]
     if len(last) == len([series for series in records.SERIES if series.task == "gsm8k"]):
-        numbers["held_out"] = {
-            f"{name}_{end}": value
-            for name in ("bb_error", "binomial_error")
-            for end, value in zip(("least", "most"), _ends([row[name] for row in last]), strict=True)
-        }
+        numbers["held_out"] = _ranges(last, ("bb_error", "binomial_error"))
     return numbers
 
 
@@ -288,6 +278,13 @@ def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
         if (cell["benchmark"], cell["model"]) == CELL:
             numbers["math_qwen32b"] = {name: cell.get(name) for name in ("delta_rho", "rows_lo", "rows_hi")}
     return numbers
+
+
+def _ranges(rows: Rows, names: Sequence[str]) -> dict[str, Json]:
+    """Return the least and the largest value of some columns."""
+    ends = {name: _ends([row[name] for row in rows]) for name in names}
+    least: dict[str, Json] = {f"{name}_least": lo for name, (lo, _) in ends.items()}
+    return least | {f"{name}_most": hi for name, (_, hi) in ends.items()}
 
 
 def _ends(values: Sequence[float | None]) -> tuple[float | None, float | None]:

@@ -30,15 +30,9 @@ def table3(cells: Sequence[MatrixCell]) -> Rows:
     rows: Rows = []
     for about, own in _by_benchmark(cells):
         valid = [cell.numbers for cell in own if cell.valid]
-        row: dict[str, Json] = {
-            "domain": about.domain,
-            "benchmark": about.label,
-            "space": about.space,
-            "n": len(valid),
-        }
         names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
-        row |= {name: _mean([getattr(cell, name) for cell in valid]) for name in names}
-        rows.append(row)
+        row = {"domain": about.domain, "benchmark": about.label, "space": about.space, "n": len(valid)}
+        rows.append(row | _means(valid, **dict(zip(names, names, strict=True))))
     return rows
 
 
@@ -65,23 +59,18 @@ def table8(cells: Sequence[MatrixCell]) -> Rows:
 def figure3(cells: Sequence[MatrixCell]) -> Rows:
     """Mean answer diversity under self-consistency and mean change of rho, by benchmark that has both."""
     return [
-        {
-            "benchmark": about.label,
-            "domain": about.domain,
-            "diversity": _mean(diversity),
-            "delta_rho": _mean(change),
-        }
+        {"benchmark": about.label, "domain": about.domain, "diversity": diversity, "delta_rho": change}
         for about, diversity, change in _points(cells)
-        if diversity and change
+        if not math.isnan(diversity + change)
     ]
 
 
 def not_in_figure3(cells: Sequence[MatrixCell]) -> dict[str, Json]:
     """Return the benchmarks that Figure 3 cannot show, and why."""
     return {
-        about.label: "no valid cell" if diversity else "scores only, no answers"
+        about.label: "scores only, no answers" if math.isnan(diversity) else "no valid cell"
         for about, diversity, change in _points(cells)
-        if not (diversity and change)
+        if math.isnan(diversity + change)
     }
 
 
@@ -91,12 +80,11 @@ def _by_benchmark(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark,
         yield about, [cell for cell in cells if cell.place.benchmark == about]
 
 
-def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, list[float], list[float]]]:
-    """Yield each benchmark with the diversities of its cells and the changes of its valid ones."""
+def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, float, float]]:
+    """Yield each benchmark with the mean diversity of its cells and the mean change of its valid ones."""
     for about, own in _by_benchmark(cells):
-        known = [cell.numbers.diversity_sc for cell in own]
-        change = [cell.numbers.delta_rho for cell in own if cell.valid]
-        yield about, [value for value in known if value is not None], change
+        diversity = _mean([cell.numbers.diversity_sc for cell in own])
+        yield about, diversity, _mean([cell.numbers.delta_rho for cell in own if cell.valid])
 
 
 def templates(cells: Sequence[MatrixCell]) -> Rows:
@@ -210,9 +198,7 @@ def _pearson(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 
 def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
-    points = [
-        (_mean(diversity), _mean(change)) for _, diversity, change in _points(cells) if diversity and change
-    ]
+    points = [(x, y) for _, x, y in _points(cells) if not math.isnan(x + y)]
     if len(points) < 3:
         return None
     r, p = _pearson([x for x, _ in points], [y for _, y in points])
@@ -239,13 +225,13 @@ def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _side(kept: Sequence[CellNumbers]) -> dict[str, Json]:
-    return {
-        "cells": len(kept),
-        "mean_cv": _mean([cell.slot_cv for cell in kept]),
-        "gain": _mean([cell.weighted_gain for cell in kept]),
-        "gain_cross_fitted": _mean([cell.weighted_gain_cross_fitted for cell in kept]),
-        "best_slot_gain": _mean([cell.best_slot_gain for cell in kept]),
-    }
+    return {"cells": len(kept)} | _means(
+        kept,
+        mean_cv="slot_cv",
+        gain="weighted_gain",
+        gain_cross_fitted="weighted_gain_cross_fitted",
+        best_slot_gain="best_slot_gain",
+    )
 
 
 def _share(kept: Sequence[CellNumbers]) -> dict[str, Json]:
@@ -256,13 +242,12 @@ def _oracle(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     near = [cell.numbers for cell in cells if cell.numbers.sc_slot_cv <= CV_BOUND]
     if not near:
         return None
-    return {
-        "cells": len(near),
-        "largest_gain": max(cell.sc_oracle_gain for cell in near),
-        "mean_gain": _mean([cell.sc_oracle_gain for cell in near]),
-        "mean_expected_of_equal_slots": _mean([cell.sc_oracle_expected for cell in near]),
-        "mean_gain_cross_fitted": _mean([cell.sc_gain_cross_fitted for cell in near]),
-    }
+    return {"cells": len(near), "largest_gain": max(cell.sc_oracle_gain for cell in near)} | _means(
+        near,
+        mean_gain="sc_oracle_gain",
+        mean_expected_of_equal_slots="sc_oracle_expected",
+        mean_gain_cross_fitted="sc_gain_cross_fitted",
+    )
 
 
 def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
@@ -283,6 +268,11 @@ def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 def _domain_order(domain: str) -> tuple[int, str]:
     return (records.DOMAINS.index(domain) if domain in records.DOMAINS else len(records.DOMAINS)), domain
+
+
+def _means(cells: Sequence[CellNumbers], **columns: str) -> dict[str, Json]:
+    """Return the means over cells of some of their numbers, by new names."""
+    return {name: _mean([getattr(cell, column) for cell in cells]) for name, column in columns.items()}
 
 
 def _mean(values: Sequence[float | None]) -> float:

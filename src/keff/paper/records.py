@@ -278,7 +278,6 @@ def _check_shape(
 
 
 def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> ArmSample:
-    seeds = np.array([row.meta["seed"] for row in rows], np.int64)
     table = {name: code for code, name in enumerate(dict.fromkeys(row.cluster for row in rows))}
     if with_answers:
         votes = ballot([cut_is_wrong(row) for row in rows], reading(Published().info(path), Opening())).votes
@@ -287,9 +286,15 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> ArmS
         slots = None if rows[0].slots is None else np.array(rows[0].slots, np.int64)
         clusters = np.array([table[row.cluster] for row in rows], np.int64)
         votes = Votes(None, correct, slots, clusters)
-    cuts = [cut for row in rows for cut in row.truncated or ()]
-    share = sum(cuts) / len(cuts) if cuts else None
-    return ArmSample(votes, seeds, tuple(table), diversity(rows), share)
+    return arm_sample(votes, rows)
+
+
+def arm_sample(votes: Votes, rows: Sequence[Question]) -> ArmSample:
+    """Return votes with what their questions say of them."""
+    seeds = np.array([row.meta["seed"] for row in rows], np.int64)
+    names = tuple(dict.fromkeys(row.cluster or row.id for row in rows))
+    cuts = [cut for row in rows for cut in (row.truncated or ())[: votes.k]]
+    return ArmSample(votes, seeds, names, diversity(rows), sum(cuts) / len(cuts) if cuts else None)
 
 
 def cut_is_wrong(row: Question) -> Question:

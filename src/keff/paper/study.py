@@ -18,7 +18,7 @@ from keff.errors import KeffError, UsageError
 from keff.log import LogInfo, Question, find_log
 from keff.paper import records, saturation
 from keff.paper.cell import CellPlace, MatrixCell, measure
-from keff.paper.records import ArmSample, PaperBenchmark, cut_is_wrong, diversity
+from keff.paper.records import ArmSample, PaperBenchmark, arm_sample, cut_is_wrong
 from keff.paper.reproduce import ArmPair, Reproducing, Reproduction, fill_pairs, fill_single
 from keff.paper.saturation import PILOT_K, SeriesEntry
 from keff.reading.ballot import ballot
@@ -98,11 +98,7 @@ def _pooled(group: Sequence[Cell], study: Study, result: Reproduction) -> ArmSam
     except KeffError as error:
         result.problems.append(str(error))
         return None
-    seeds = np.array([row.meta["seed"] for row in votes.questions])
-    names = tuple(dict.fromkeys(row.cluster or row.id for row in votes.questions))
-    cuts = [cut for row in labelled for cut in (row.truncated or ())[:k]]
-    share = sum(cuts) / len(cuts) if cuts else None
-    return ArmSample(votes.votes, seeds, names, diversity(labelled), share)
+    return arm_sample(votes.votes, labelled)
 
 
 def _read(cell: Cell, study: Study, result: Reproduction) -> tuple[LogInfo, list[Question]]:
