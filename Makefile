@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 HEAVY := hf,ray,data
 LIGHT := llamacpp,serve,otel,redis,report,math,parquet,inspect,frame,sql,quantity
 # Neighbouring tests go to one worker, which makes the fixtures of a file once; idle workers steal.
-SPREAD := -n $(WORKERS) --dist worksteal
+SPREAD = -n $(WORKERS) --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept even where the environment says otherwise: tests start many processes, and each would compile anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -40,6 +40,8 @@ demo: $(DEMO)/ready  ## ask a real model real questions and see how many paths a
 quick: $(VENV)/ready-light  ## the contributor's minute: lint, types of changed files, layers, the quick tests
 	@$(MAKE) --no-print-directory -j 2 quick-tests lint types-of-changes
 
+# A worker more would collect for longer than it tests.
+quick-tests: WORKERS = 3
 quick-tests: $(VENV)/ready-light
 	@KEFF_EXAMPLES=.25 $(BIN)/python -m pytest -q $(SPREAD) -m "not slow and not integration" $(ARGS)
 

@@ -143,6 +143,9 @@ def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
     for name in (field.name for field in fields(PolicyOutcome)):
         values = [getattr(block, name) for block in blocks]
         columns[name] = None if any(value is None for value in values) else np.concatenate(values)
+    # With paths in flight both are one array, which is held and looked at once.
+    if all(block.at_once is block.wait for block in blocks):
+        columns["at_once"] = columns["wait"]
     return PolicyOutcome(**columns)  # type: ignore[arg-type]
 
 

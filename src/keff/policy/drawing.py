@@ -30,7 +30,6 @@ from keff.errors import PolicyError
 from keff.policy.spec import MAX_CAP
 from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
 from keff.policy.weighting import Answering, Calibrated, Over, ahead_of, part_of
-from keff.stats.votes import IntArray
 from keff.stats.voting.draws import Draws
 
 if TYPE_CHECKING:
@@ -233,11 +232,10 @@ class InFlight(Over):
         asked = np.asarray(ahead_of(self.rule, draws, "in flight"))
         stops = asked == 0
         if self.order == "arrival" and not self.alone:
-            seen, codes = draws.tallies, draws.codes[..., : self.cap]
-            cast: IntArray = (codes >= 0).cumsum(axis=2, dtype=np.int64)
-            lead = seen.v1[..., 1:side].astype(np.int64) - seen.v2[..., 1:side]
-            left = np.arange(self.cap - 1, -1, -1)
-            stops[..., 1:] &= (cast >= LEAST_VOTES) | (lead > left)
+            seen = draws.tallies
+            lead = seen.v1[..., 1:side] - seen.v2[..., 1:side]
+            left = np.arange(self.cap - 1, -1, -1, dtype=lead.dtype)
+            stops[..., 1:] &= (draws.cast[..., : self.cap] >= LEAST_VOTES) | (lead > left)
         stops[..., 0], stops[..., self.cap] = False, True
         return stops
 

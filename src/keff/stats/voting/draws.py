@@ -96,6 +96,11 @@ class Draws:
         """The counts after each prefix of each order."""
         return _tallies(self)
 
+    @cached_property
+    def cast(self) -> NDArray[np.int16]:
+        """How many paths have voted, not abstained, after each path of each order [n, R, cap]."""
+        return (self.codes >= 0).cumsum(axis=2, dtype=np.int16)
+
     def cells(self, side: int) -> NDArray[np.int32]:
         """Return the place of each prefix in a flat table over (n, v1, v2) [n, R, side], each 0..side - 1.
 
