@@ -14,7 +14,6 @@ from typing import Any
 # scipy.special asks numpy for everything that it holds: these take as long to import as numpy itself.
 UNUSED = ("numpy.f2py", "numpy.testing", "numpy.ma")
 
-
 # What numpy says of its compiled functions in help() and nowhere else: a tenth of its import. ``python -OO``
 # leaves it out too.
 DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
@@ -37,12 +36,14 @@ def keep_memory() -> None:
     It would hand back that of large ones, and each page of the next would be made anew: a tenth of the time
     of an analysis.
     """
+    if sys.platform != "linux":
+        return
     import ctypes
 
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # a C library without mallopt
-            for parameter, size in MEMORY.items():
-                ctypes.CDLL("libc.so.6").mallopt(parameter, size)
+    with suppress(OSError, AttributeError):  # another C library, without mallopt
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+        for parameter, size in MEMORY.items():
+            mallopt(parameter, size)
 
 
 def postpone(names: Sequence[str]) -> None:

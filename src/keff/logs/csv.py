@@ -40,7 +40,7 @@ def _header(path: Path) -> _Header | str:
         return UTF_16
     blank = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        # In pieces: a line of gigabytes of blanks must not be held in memory.
+        # Read in chunks: a single line of blanks can be larger than memory.
         while (line := file.readline(65536)) and not line.strip():
             blank += line.endswith("\n")
             if blank > MOST_BLANK:
