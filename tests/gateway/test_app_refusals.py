@@ -54,13 +54,11 @@ def test_an_upstream_that_is_down_is_a_502_and_not_ready() -> None:
 
 def test_models_are_those_of_the_upstream(serve: Serve) -> None:
     script = Script(answer=says("7"), models=("stub", "org/other"))
-    rig = serve(script)
-    client = rig.client()
+    client = serve(script).client()
     assert [model.id for model in client.models.list()] == ["stub", "org/other"]
-    assert client.models.retrieve("org/other").id == "org/other"
-    with pytest.raises(openai.NotFoundError, match="GET /v1/models") as caught:
-        client.models.retrieve("third")
-    assert caught.value.code == "model_not_found"
+    # One of them alone, as servers of open models mostly do, it does not give.
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("org/other")
 
 
 def test_keys_go_where_they_belong_and_nowhere_else(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The application: who may ask, which route answers, and the small routes (models, health, operator)."""
+"""The application: who may ask, which route answers, and the small routes (health, operator)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Show, Work
-from keff.gateway.upstream.answer import UpstreamError
 from keff.gateway.upstream.pass_through import passes
 from keff.gateway.vote.chat import RESPONSES, Chat
-from keff.narrow import entries
 
 # Orchestrators give a readiness probe about this long.
 READY_SECONDS = 2.0
@@ -33,34 +31,9 @@ READY_SECONDS = 2.0
 class Pages:
     """The small routes."""
 
-    def __init__(self, service: Service, guard: Guard, show: Show) -> None:
-        self.service, self.guard, self._show = service, guard, show
+    def __init__(self, service: Service, show: Show) -> None:
+        self.service, self._show = service, show
         self._ready: tuple[float, bool] = (-READY_SECONDS, False)
-
-    async def models(self, request: Request) -> Response:
-        """List the models of the upstream."""
-        try:
-            return Response(await self._listed(request), media_type=JSON)
-        except UpstreamError as error:
-            return _told(error.problem())
-
-    async def model(self, request: Request) -> Response:
-        """Describe one model of that list, for not every server can be asked for one."""
-        name = request.path_params["name"]
-        try:
-            listed = entries(json.loads(await self._listed(request)).get("data"))
-        except UpstreamError as error:
-            return _told(error.problem())
-        for model in listed:
-            if model.get("id") == name:
-                return Response(json.dumps(model).encode(), media_type=JSON)
-        missing = "the upstream lists no model of that name: ask GET /v1/models"
-        return _told(Problem(404, missing, code="model_not_found"))
-
-    async def _listed(self, request: Request) -> bytes:
-        query = request.scope.get("query_string", b"")
-        caller = self.guard.caller(dict(request.scope["headers"]), query, ())
-        return await self.service.upstream.models(caller.at(trusted=self.service.trusted))
 
     async def healthz(self, _: Request) -> Response:
         """Say that the process is alive."""
@@ -103,7 +76,6 @@ ALIVE = ("/healthz", "/health", "/health/liveliness", "/health/liveness")
 READY = ("/readyz", "/health/readiness")
 OPEN_PATHS = frozenset({*ALIVE, *READY})
 VOTED = frozenset({CHAT, RESPONSES})
-MODELS = "/v1/models"
 # Headers in which a reply says what came of it.
 TOLD = tuple(
     f"x-keff-{name}" for name in ("paths", "share", "change", "stale-plan", "not-voted", "branch-down")
@@ -136,7 +108,7 @@ class Front:
             if path in VOTED and scope["method"] == "POST":
                 await self.chat(scope, receive, send)
                 return
-            if passes(scope["path"]) and not _is_own(scope["path"]):
+            if passes(scope["path"]) and scope["path"] != CHAT:
                 await self.chat.through(scope, receive, send)
                 return
         await self.rest(scope, receive, send)
@@ -147,10 +119,6 @@ class Front:
             caller = (scope.get("client") or ("",))[0]
             log.info(json.dumps({"event": "refused", "status": problem.status, "client": caller}))
         await _told(problem)(scope, receive, send)
-
-
-def _is_own(path: str) -> bool:
-    return path in (CHAT, MODELS) or path.startswith(f"{MODELS}/")
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:
@@ -180,7 +148,7 @@ def application(service: Service, guard: Guard, show: Show, beside: Sequence[Wor
 
     ``show`` gives the operator's pages; ``beside`` runs as long as requests are served.
     """
-    pages, chat = Pages(service, guard, show), Chat(service, guard)
+    pages, chat = Pages(service, show), Chat(service, guard)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -198,8 +166,6 @@ def application(service: Service, guard: Guard, show: Show, beside: Sequence[Wor
     rest = Starlette(
         routes=[
             Route(CHAT, chat, methods=["POST"]),
-            Route(MODELS, pages.models),
-            Route("/v1/models/{name:path}", pages.model),
             *(Route(path, pages.healthz) for path in ALIVE),
             *(Route(path, pages.readyz) for path in READY),
             *(Route(path, pages.view) for path in (METRICS, LIVE, PLAN)),

@@ -12,7 +12,6 @@ from keff.gateway.upstream.answer import (
     NOBODY,
     Address,
     Answer,
-    ClientHeaders,
     Headers,
     StreamedPath,
     UpstreamCall,
@@ -113,11 +112,6 @@ class Fleet:
 
         return await self._asked(called, call)
 
-    async def models(self, caller: ClientHeaders) -> bytes:
-        """Return the list of models; raises UpstreamError."""
-        call = UpstreamCall(b"", self.address.headers(caller), caller.query)
-        return await self._asked(Upstream.models, call, every=True)
-
     async def ready(self) -> bool:
         """Return whether a server answers that is not known to be down."""
         for server in self._all:
@@ -137,10 +131,8 @@ class Fleet:
         ask: Callable[[Upstream, UpstreamCall], Awaitable[T]],
         call: UpstreamCall,
         home: Upstream | None = None,
-        *,
-        every: bool = False,
     ) -> T:
-        """Ask one server, and where it cannot answer another; ``every``: whatever went wrong."""
+        """Ask one server, and where it cannot answer another."""
         refused: UpstreamError | None = None
         alone = len(self._all) == 1 and not self.servers[0].health.down
         for server in self.servers if alone else await self._ways(call.headers, home):
@@ -149,7 +141,7 @@ class Fleet:
                 return await ask(server, sent)
             except UpstreamError as error:
                 refused = error
-                if not (every or error.transient or serves_nobody(error.status)):
+                if not (error.transient or serves_nobody(error.status)):
                     raise
         assert refused is not None, "there is a server"
         # What is down is not asked again by the same request: the next branch, or the reply, waits.

@@ -275,22 +275,17 @@ class Upstream:
         self.health.tried(failure, time.monotonic() - begun)
 
     async def ready(self) -> bool:
-        """Return whether the server answers."""
+        """Return whether the server lists its models, or refuses to."""
         try:
-            await self.models(UpstreamCall(b"", self.address.headers(NOBODY)))
+            async with asyncio.timeout(MODELS_SECONDS):
+                call = UpstreamCall(b"", self.address.headers(NOBODY))
+                _, raw = await self._whole("GET", "/models", call)
+            parsed(raw)
+        except TimeoutError:
+            return False
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True
-
-    async def models(self, call: UpstreamCall) -> bytes:
-        """Return the list of models as the upstream gives it; raises UpstreamError."""
-        try:
-            async with asyncio.timeout(MODELS_SECONDS):
-                _, raw = await self._whole("GET", "/models", call)
-        except TimeoutError as error:
-            raise broken(error) from None
-        parsed(raw)
-        return raw
 
 
 def serves_nobody(status: int) -> bool:
