@@ -8,7 +8,6 @@ import ipaddress
 import re
 import socket
 import ssl
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -141,11 +140,9 @@ class Client:
         self._buffer = memoryview(bytearray(BUFFER))
         self._open = 0
         self._all: set[Connection] = set()
-        self._idle: dict[Connection, float] = {}
+        self._idle: dict[Connection, asyncio.TimerHandle] = {}
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
-        self._running: dict[Call, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._sweep: asyncio.TimerHandle | None = None
+        self._running: dict[Call, asyncio.TimerHandle] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ssl.SSLContext | None = None
         self._headers: Mapping[str, str] | None = None
@@ -166,9 +163,8 @@ class Client:
         self.closed = True
         for connection in tuple(self._all):
             connection.abort()
-        for timer in (self._timer, self._sweep):
-            if timer is not None:
-                timer.cancel()
+        for timer in (*self._running.values(), *self._idle.values()):
+            timer.cancel()
 
     @property
     def running(self) -> int:
@@ -199,9 +195,7 @@ class Client:
     async def _made(self, method: str, data: bytes) -> Call:
         assert self._loop is not None, "start() comes first"
         call, until = Call(self._loop, method, self._forget), self._loop.time() + self._seconds
-        self._running[call] = until
-        if self._timer is None:
-            self._timer = self._loop.call_at(until, self._late)
+        self._running[call] = self._loop.call_at(until, call.fail, TimeoutError())
         try:
             connection = self._idle_one()
             while connection is None or not connection.usable:
@@ -215,32 +209,21 @@ class Client:
         return call
 
     def free(self, connection: Connection) -> None:
-        """Give a connection to who waits for one, or keep it."""
+        """Give a connection to who waits for one, or keep it for a while."""
         if not self._passed_on(connection):
-            self._idle[connection] = time.monotonic()
-            if self._sweep is None and self._loop is not None:
-                self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
-
-    def _give_back(self) -> None:
-        """Close what has been idle for long; the longest idle stand first."""
-        self._sweep, now = None, time.monotonic()
-        for connection, since in tuple(self._idle.items()):
-            if (left := since + IDLE_SECONDS - now) > 0:
-                assert self._loop is not None
-                self._sweep = self._loop.call_later(left, self._give_back)
-                return
-            del self._idle[connection]
-            connection.abort()
+            assert self._loop is not None, "start() comes first"
+            self._idle[connection] = self._loop.call_later(IDLE_SECONDS, connection.abort)
 
     def lost(self, connection: Connection) -> None:
         """Give the place of a connection that is closed to who waits for one."""
-        self._idle.pop(connection, None)
+        if (timer := self._idle.pop(connection, None)) is not None:
+            timer.cancel()
         if connection in self._all:
             self._all.discard(connection)
             self._leave()
 
     def _forget(self, call: Call) -> None:
-        self._running.pop(call, None)
+        self._running.pop(call).cancel()
 
     def _head(self, method: str, target: str, headers: Mapping[str, str], size: int) -> bytes:
         # The paths of a request have one object of headers: it is written once.
@@ -258,12 +241,11 @@ class Client:
         return self._written + length + b"\r\n"
 
     def _idle_one(self) -> Connection | None:
-        now = time.monotonic()
         while self._idle:
-            connection, since = self._idle.popitem()
-            if connection.usable and now - since <= IDLE_SECONDS:
+            connection, timer = self._idle.popitem()
+            timer.cancel()
+            if connection.usable:
                 return connection
-            connection.abort()
         return None
 
     async def _awaited(self, loop: asyncio.AbstractEventLoop) -> Connection | None:
@@ -338,16 +320,6 @@ class Client:
                 waiter.set_result(connection)
                 return True
         return False
-
-    def _late(self) -> None:
-        """Fail the calls whose time is over; they stand in the order of their start."""
-        assert self._loop is not None, "a timer runs on it"
-        self._timer, now = None, self._loop.time()
-        for call, until in tuple(self._running.items()):
-            if until > now:
-                self._timer = self._loop.call_at(until, self._late)
-                return
-            call.fail(TimeoutError())
 
 
 def _is_number(host: str) -> bool:
