@@ -29,9 +29,13 @@ def data(name: str) -> Any:
     return alt.Chart(alt.NamedData(name=name))
 
 
+# Fields of the datasets that hold texts.
+TEXTS = ("series", "what", "policy", "right", "range", "change", "slot", "letter", "branch", "told")
+
+
 def tip(field: str, title: str, form: str = "") -> Any:
     """Return one line of a tooltip."""
-    kind = "N" if field in ("series", "what", "policy", "right", "range", "change", "slot", "letter") else "Q"
+    kind = "N" if field in TEXTS else "Q"
     more = {"format": form} if form else {}
     return alt.Tooltip(f"{field}:{kind}", title=title, **more)
 
@@ -80,8 +84,8 @@ def gain() -> Any:
         chosen.mark_point(color=ORANGE, opacity=1, filled=True, size=170).encode(
             x=at, y=accuracy, tooltip=advice
         ),
-        *_labels("ends", PATHS, accuracy, dy=18, color=BLUE),
-        *_labels("chosen", at, accuracy, dy=-26, color=ORANGE),
+        *labels("ends", PATHS, accuracy, dy=18, color=BLUE),
+        *labels("chosen", at, accuracy, dy=-26, color=ORANGE),
     ).properties(height=TALL)
 
 
@@ -89,7 +93,7 @@ def gain() -> Any:
 SIDES = {"first": ("left", 2), "middle": ("center", 0), "last": ("right", -2)}
 
 
-def _labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:
+def labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:
     """Return the labels of a dataset's rows, aligned by their ``side``; a halo keeps them readable."""
     return [
         data(name)
@@ -160,5 +164,5 @@ def stability() -> Any:
         data("chosen")
         .mark_point(color=ORANGE, opacity=1, filled=True, size=170)
         .encode(x=at, y=y, tooltip=[tip("paths", "mean paths", ".2f"), *shown[1:]]),
-        *_labels("chosen", at, y, dy=22, color=ORANGE),
+        *labels("chosen", at, y, dy=22, color=ORANGE),
     ).properties(height=TALL - 40)

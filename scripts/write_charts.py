@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 import altair as alt
+import side_charts
 import vote_charts
 from vote_charts import BLUE, GREY, LOW, ORANGE, SHARE, TALL, data, tip
 
@@ -138,6 +139,7 @@ def specs() -> dict[str, dict[str, Any]]:
         "stability": vote_charts.stability(),
         "changes": _changes(),
         "slots": _slots(),
+        **side_charts.charts(),
     }
     return {name: _finished(chart) for name, chart in charts.items()}
 

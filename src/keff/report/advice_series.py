@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from string import ascii_lowercase
 
@@ -12,7 +11,17 @@ from keff.analysis.results.decision import CurvePoint
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.records import Interval
-from keff.report.series import Datasets, Row, Rows, ahead_row, limits, plurality_ahead, rounded, shown_ks
+from keff.report.series import (
+    Datasets,
+    Row,
+    Rows,
+    ahead_row,
+    limits,
+    plurality_ahead,
+    rounded,
+    shown_ks,
+    side,
+)
 from keff.stats.votes import Votes
 
 
@@ -35,7 +44,7 @@ def gain(analysis: Analysis, cap: int) -> Datasets:
         if k <= cap
     ]
     top = max(cap, analysis.k)
-    chosen = [{**row, "side": _side(float(str(row["paths"])), top)} for row in _chosen(analysis, 1.0)]
+    chosen = [{**row, "side": side(float(str(row["paths"])), 1, top)} for row in _chosen(analysis, 1.0)]
     ends = [_end_row(1, curve[1], "first")] if not any(row["paths"] == 1 for row in chosen) else []
     at = cap if cap in curve else analysis.k
     ends.append(_end_row(at, curve[at], "middle" if at < top else "last"))
@@ -49,16 +58,9 @@ def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
     return {"k": k, **limits(measured), "range": shares(measured)}
 
 
-def _end_row(k: int, value: float, side: str, how: str = "") -> Row:
+def _end_row(k: int, value: float, where: str, how: str = "") -> Row:
     paths = "1 path" if k == 1 else f"{k} paths"
-    return {"k": k, "value": value, "label": f"{paths}{how} {value:.1%}", "side": side}
-
-
-def _side(paths: float, top: int) -> str:
-    """Return on which side of a chart's logarithmic axis a point stands, so that its label stays inside."""
-    share = math.log(max(paths, 1)) / math.log(max(top, 2))
-    # A label is about a third of the chart wide.
-    return "first" if share < 0.3 else "last" if share > 0.7 else "middle"
+    return {"k": k, "value": value, "label": f"{paths}{how} {value:.1%}", "side": where}
 
 
 def stability(analysis: Analysis) -> Datasets:
@@ -70,7 +72,7 @@ def stability(analysis: Analysis) -> Datasets:
     point: Rows = []
     if paths is not None and same is not None and paths <= analysis.k:
         label = f"keff: {paths:.1f} paths"
-        point = [{"paths": paths, "value": same, "label": label, "side": _side(paths, analysis.k)}]
+        point = [{"paths": paths, "value": same, "label": label, "side": side(paths, 1, analysis.k)}]
     rows = [{"k": k, "value": 1 - analysis.flip[k]} for k in shown_ks(analysis.k)]
     return rounded({"same": rows, "chosen": point})
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
-from xml.etree import ElementTree as Xml
 
 from markupsafe import Markup
 
@@ -27,22 +23,10 @@ from keff.report import advice_series, series, vega
 from keff.report.headline import Headline, alternatives, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import Datasets, fixed, pair, percent, within
-from keff.report.template import TEMPLATES, filled
+from keff.report.template import TEMPLATES, drawings, filled
 
 # Bytes of vote splits and of raw texts in the whole page.
 VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
-
-
-# Units of a drawing, of which its type has 12: for a whole column, for a telephone, and for half a column.
-WIDTHS = {"wide": 880, "narrow": 400, "half": 400}
-# Charts that stand side by side, so that they never have a whole column.
-HALVES = ("worth", "difficulty", "changes")
-
-# Attributes of a drawing that a page has no use for, and those that a group hands down to its marks.
-UNUSED = re.compile("aria-|role|class|pointer-events|font-family|stroke-miterlimit")
-LOOKS = re.compile("fill|stroke|font|text-anchor")
-# Coordinates finer than a tenth of a unit, which nobody can see.
-LONG = re.compile(r"\d+\.\d\d+")
 
 
 @frozen
@@ -101,83 +85,6 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: veg
     )
 
 
-def drawings(charts: Mapping[str, Mapping[str, Datasets]], draw: vega.Draw) -> dict[tuple[str, str], Markup]:
-    """Return the drawings of charts by the run that they belong to and their name.
-
-    A chart that may have a whole column is drawn in two widths, of which the style shows the one that fits.
-    """
-    wanted = {
-        (run, name): {
-            kind: f"{run}-{name}-{kind}" for kind in (("half",) if name in HALVES else ("wide", "narrow"))
-        }
-        for run, named in charts.items()
-        for name in named
-    }
-    specs = {
-        key: _specs()[name] | {"width": WIDTHS[kind], "datasets": charts[run][name]}
-        for (run, name), keys in wanted.items()
-        for kind, key in keys.items()
-    }
-    drawn = draw(specs)
-    return {
-        place: Markup("").join(_slim(drawn[key], key, kind) for kind, key in keys.items())
-        for place, keys in wanted.items()
-    }
-
-
-@cache
-def _specs() -> dict[str, dict[str, Any]]:
-    return json.loads((TEMPLATES / "charts.json").read_text("utf-8"))
-
-
-def _slim(svg: str, name: str, kind: str) -> Markup:
-    """Return a drawing without what a page has no use for, which is half of it, as a part of a page.
-
-    Marks keep their description as ``data-tip``; ids begin with ``name``, for a page has many drawings. The
-    drawing is hidden from screen readers: the sentence on its element says what is to be seen.
-    """
-    root = Xml.fromstring(svg.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1))
-    _prune(root)
-    box = root.attrib["viewBox"]
-    root.attrib.clear()
-    root.attrib |= {"class": kind, "viewBox": box, "aria-hidden": "true"}
-    text = re.sub(r'( id="|url\(#)', rf"\g<1>{name}-", Xml.tostring(root, "unicode"))
-    return Markup(text.replace(" />", "/>"))
-
-
-def _prune(element: Xml.Element) -> None:
-    """Keep how marks look and where they stand."""
-    for child in list(element):
-        if child.get("class") not in ("background", "foreground"):
-            _prune(child)
-            if child.tag != "g" or len(child):
-                continue
-        element.remove(child)
-    said, kind = element.get("aria-label"), element.get("class", "")
-    for name, value in list(element.items()):
-        del element.attrib[name]
-        if UNUSED.match(name) is None:
-            element.set(name, LONG.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), value))
-    if element.tag != "g":
-        element.attrib |= {"data-tip": said} if said else {}
-        return
-    if "role-mark" in kind:
-        element.set("class", kind.split()[0])
-    _share(element)
-    for place, child in reversed(list(enumerate(element))):
-        if child.tag == "g" and not child.attrib:
-            element[place : place + 1] = list(child)
-
-
-def _share(group: Xml.Element) -> None:
-    """Let a group have the looks that all its children share, which it hands down to them."""
-    for name, value in list(group[0].items()) if len(group) else ():
-        if LOOKS.match(name) and all(child.get(name) == value for child in group):
-            group.set(name, value)
-            for child in group:
-                del child.attrib[name]
-
-
 @frozen
 class RunView:
     """One run as the template shows it; ``charts`` name the datasets that it has something to draw in."""
@@ -223,7 +130,7 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
     analysis, votes = exhibit.analysis, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
     several = votes.k > 1
-    drawn = {
+    drawn: dict[str, Datasets] = {
         "gain": advice_series.gain(analysis, cap) if analysis.majority and several else {},
         "saturation": series.saturation(analysis, cap) if analysis.majority and several else {},
         "stability": advice_series.stability(analysis) if not analysis.majority and several else {},

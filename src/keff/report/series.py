@@ -39,7 +39,7 @@ def pair(value: Interval | None, digits: int = 1) -> str:
 Value: TypeAlias = float | str | bool | None
 Row: TypeAlias = Mapping[str, Value]
 Rows: TypeAlias = list[Row]
-Datasets: TypeAlias = dict[str, Rows]
+Datasets: TypeAlias = Mapping[str, Sequence[Row]]
 
 PLURALITY, PLURALITY_AHEAD = "plurality, measured", "plurality, predicted"
 MAJORITY, MAJORITY_MODEL = "majority, measured", "majority, beta-binomial model"
@@ -59,6 +59,13 @@ def shown_ks(k: int, odd: bool = False) -> list[int]:
     spread = np.rint(np.geomspace(1, max(k, 1), MOST_POINTS)).astype(int).tolist()
     powers = [2**power for power in range(k.bit_length())]
     return sorted({min(step | 1, k) if odd else step for step in [*spread, *powers]})
+
+
+def side(value: float, low: float, high: float) -> str:
+    """Return on which side of a chart's logarithmic axis a point stands, so that its label stays inside."""
+    share = math.log(max(value, low) / low) / math.log(high / low) if high > low else 0.5
+    # A label is about a third of the chart wide.
+    return "first" if share < 0.3 else "last" if share > 0.7 else "middle"
 
 
 def usable_c(analysis: Analysis) -> float | None:
