@@ -17,7 +17,6 @@ class Agreement:
     """Stop when at least ``least`` paths are drawn and a share of the votes agrees."""
 
     needs = frozenset({"answers"})
-    monotone = True
 
     def __init__(self, share: float, least: int = 3, cap: int = 16) -> None:
         self.share, self.least, self.cap = share, least, cap

@@ -27,7 +27,6 @@ class Spy:
     spec: str = "spy"
     cap: int = 5
     fitted: bool = False
-    monotone: bool = True
     needs: frozenset[Need] = frozenset({"answers", "labels"})
     pilots: list[Votes] = field(default_factory=list)
 
@@ -69,7 +68,7 @@ def test_fitted_policies_have_rows_with_intervals() -> None:
 class Third:
     """A policy of somebody else's that only decides: it answers with the second vote."""
 
-    spec, cap, monotone = "third", 4, False
+    spec, cap = "third", 4
     needs: frozenset[Need] = frozenset({"answers"})
 
     def decide(self, view: View) -> Sample | Stop:

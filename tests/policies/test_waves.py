@@ -68,7 +68,6 @@ class TwoInARow:
     """A rule of a user's own, which decides on one vote at a time."""
 
     needs = frozenset({"answers"})
-    monotone = False
     spec = "two_in_a_row:cap=12"
     cap = 12
 

@@ -60,17 +60,3 @@ def test_random_orders_are_those_of_a_stable_sort(k: int) -> None:
     uniform[0, 1, 0] = np.nextafter(np.float32(1), np.float32(0))  # the largest that is drawn
     cap = max(k // 3, 1)
     assert np.array_equal(random_orders(uniform, cap), uniform.argsort(axis=2, kind="stable")[..., :cap])
-
-
-def test_some_orders_of_some_items_keep_what_was_counted() -> None:
-    rng = np.random.default_rng(0)
-    draws = Draws(rng.integers(-1, 3, (6, 4, 9)).astype(np.int16), rng.random((6, 4, 9)).astype(np.float32))
-    rows = np.array([0, 3, 5])
-    fresh = draws.some(rows, 2).tallies
-    _ = draws.tallies
-    kept = draws.some(rows, 2).tallies
-    assert kept.credit is not None
-    assert fresh.credit is not None
-    for name in ("v1", "v2", "leader", "credit"):
-        assert np.array_equal(getattr(kept, name), getattr(fresh, name))
-    assert np.shares_memory(draws.some(slice(None), 2).tallies.v1, draws.tallies.v1)

@@ -173,15 +173,6 @@ class TablePolicy:
         table[self.cap] = self._settled_at_cap
         return table
 
-    @property
-    def monotone(self) -> bool:
-        """Whether no vote for the leader, and no vote fewer for the runner-up, makes it draw longer."""
-        fits = legal(self.cap)
-        both = fits[:, 1:, :] & fits[:, :-1, :]
-        up = self.stops[:, 1:, :] | ~self.stops[:, :-1, :]
-        fewer = self.stops[:, :, :-1] | ~self.stops[:, :, 1:]
-        return bool(np.all(up | ~both) and np.all(fewer | ~fits[:, :, 1:]))
-
     def decide(self, view: View) -> Sample | Stop:
         """Look the counts up; of a view longer than the cap only the first ``cap`` paths count."""
         keys = view.keys if len(view.keys) <= self.cap else view.keys[: self.cap]

@@ -21,7 +21,6 @@ class AdaptiveK:
     epsilon: float
     cap: int
     needs: frozenset[Need] = frozenset({"answers", "labels"})
-    monotone: bool = True
     fitted: bool = False
 
     def decide(self, view: View) -> Sample | Stop:  # noqa: ARG002

@@ -59,11 +59,6 @@ class Cascade:
         """The branches in the order in which they are asked."""
         return tuple(stage.branch for stage in self.stages)
 
-    @property
-    def monotone(self) -> bool:
-        """A vote for the leader may make a stage go on which would have passed the question on."""
-        return False
-
     def decide(self, view: View) -> Sample | Stop:
         """Walk the stages along the votes in launch order; the same view gives the same decision.
 

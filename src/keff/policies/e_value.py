@@ -40,7 +40,6 @@ class Certificate:
     delta: float
     cap: int
     needs: frozenset[Need] = frozenset({"answers"})
-    monotone: bool = True
     logs: FloatArray = field(init=False, repr=False, compare=False)
     least: int = field(init=False, repr=False, compare=False)
 

@@ -23,7 +23,6 @@ class Windows:
     w: int
     cap: int
     needs: frozenset[Need] = frozenset({"answers"})
-    monotone: bool = False
 
     def decide(self, view: View) -> Sample | Stop:
         """Stop after a unanimous window or at the cap; else draw to the end of the next window."""

@@ -26,7 +26,6 @@ class Mix:
     """One round of every share, in order, and the answer with most weight (the first seen of equals)."""
 
     needs: frozenset[Need] = frozenset({"answers", "branches"})
-    monotone = True
 
     def __init__(self, shares: tuple[Share, ...]) -> None:
         self.shares = shares

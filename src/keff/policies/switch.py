@@ -31,7 +31,6 @@ class Switch(Calibrated):
     tau: float
     cap: int
     otherwise: Otherwise
-    monotone: bool = False
     alone: ClassVar[bool] = True
 
     @property

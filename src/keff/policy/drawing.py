@@ -50,11 +50,6 @@ class InWaves(Over):
         """The string that makes this policy again."""
         return self.spelled(wave=self.sizes[0] if len(self.sizes) == 1 else "+".join(map(str, self.sizes)))
 
-    @property
-    def monotone(self) -> bool:
-        """A vote for the leader may change where the waves end."""
-        return False
-
     def decide(self, view: View) -> Sample | Stop:
         """Decide at the end of a wave; in the middle of one ask for the rest of it.
 
@@ -119,11 +114,6 @@ class GivesUp(Over):
     def spec(self) -> str:
         """The string that makes this policy again."""
         return self.spelled(give_up=self.paths)
-
-    @property
-    def monotone(self) -> bool:
-        """A vote for the leader makes it go on where it would have given up."""
-        return False
 
     def disagree(self, keys: Sequence[str | None]) -> bool:
         """Return whether these are enough paths, each of which gave an answer of its own."""

@@ -66,7 +66,7 @@ class Policy(Protocol):
     """A stopping rule with its vote rule. Made by ``parse_policy("lead_k:3,cap=16")``.
 
     ``spec`` is the canonical string that makes it again; ``cap`` the most paths it ever draws; ``needs``
-    what a view must carry; ``monotone``: a vote for the leader never makes it draw longer.
+    what a view must carry.
     """
 
     @property
@@ -82,11 +82,6 @@ class Policy(Protocol):
     @property
     def needs(self) -> frozenset[Need]:
         """What a view must carry."""
-        ...
-
-    @property
-    def monotone(self) -> bool:
-        """Whether a vote for the leader never makes it draw longer."""
         ...
 
     def decide(self, view: View) -> Sample | Stop:

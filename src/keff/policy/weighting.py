@@ -40,11 +40,6 @@ class Over:
         return self.rule.needs
 
     @property
-    def monotone(self) -> bool:
-        """Whether a vote for the leader never makes it draw longer: as the rule, where only it stops."""
-        return self.rule.monotone
-
-    @property
     def fitted(self) -> bool:
         """Whether the rule needs no pilot, or has had one."""
         return not isinstance(self.rule, Fittable) or self.rule.fitted

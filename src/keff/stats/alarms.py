@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.narrow import items, number
-from keff.stats.resampling import load_rng, save_rng
 from keff.stats.votes import FloatArray, IntArray
 
 # The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million.
@@ -52,15 +52,8 @@ class MeanLooks:
 
     def __init__(self, pilot: ArrayLike, agreement: ArrayLike, alpha: float = 0.05) -> None:
         shown, whole = np.asarray(pilot, np.float64), np.asarray(agreement, np.float64)
-        if (
-            shown.ndim != 2
-            or len(shown) < 2
-            or not np.all(np.isfinite(shown))
-            or whole.shape != shown.shape[:1]
-        ):
-            raise ValueError("looks at the mean need finite scores [items, orders] of at least two items")
-        if not 0 < alpha < 1:
-            raise ValueError("alpha must lie between 0 and 1")
+        if len(shown) < 2:
+            raise ValueError("looks at the mean need the scores of at least two items")
         self._scores, self._values = _told(shown, whole)
         values = np.interp(shown, self._scores, self._values)
         self._items = len(values)
@@ -72,9 +65,7 @@ class MeanLooks:
         self._sum = self._squares = 0.0
 
     def update(self, score: float) -> Self:
-        """Take the score of the next request and return itself; ValueError when it is not finite."""
-        if not math.isfinite(score):
-            raise ValueError("a drift score must be a finite number")
+        """Take the score of the next request and return itself."""
         self.seen += 1
         # Around the pilot's mean, so that sums of many values stay exact.
         away = _between(score, self._scores, self._values) - self._mean
@@ -184,53 +175,39 @@ _BETS: list[float] = BETS.tolist()
 LARGEST_LOG = 700.0
 
 
-class StreamState(NamedTuple):
-    """After ``seen`` scores: the last conformal p-value ``u``, the statistic, and the alarm (which stays on).
+class _Stream:
+    """A bag of scores, randomised conformal p-values of new ones, and six bets on them.
 
-    ``first_alarm`` is the number of scores after which it was raised.
+    After ``seen`` scores: the last p-value ``u``, the statistic, and after how many the alarm was raised
+    (None: not yet); it stays on.
     """
 
-    seen: int
-    u: float
-    statistic: float
-    alarm: bool
-    first_alarm: int | None
-
-
-class _Stream:
-    """A bag of scores, randomised conformal p-values of new ones, and six bets on them."""
-
     def __init__(self, pilot: Iterable[float], rng: np.random.Generator, threshold: float) -> None:
-        self._bag: dict[float, int] = {}
-        self._size = 0
-        for score in pilot:
-            self._add(_finite(score))
-        if not self._bag:
-            raise ValueError("a drift alarm needs the pilot's scores")
+        self._bag = Counter(map(float, pilot))
         self._rng, self._threshold = rng, threshold
         # Plain floats: on six numbers they are many times faster than an array.
         self._log = [0.0] * len(_BETS)
-        self._seen = 0
-        self._first_alarm: int | None = None
+        self.seen, self.u, self.statistic = 0, 1.0, 0.0
+        self.first_alarm: int | None = None
 
     @property
     def alarm(self) -> bool:
         """Whether the statistic has ever reached its threshold."""
-        return self._first_alarm is not None
+        return self.first_alarm is not None
 
-    def update(self, score: float) -> StreamState:
-        """Take the score of the next request; ValueError when it is not finite."""
-        u = self._conformal_p(_finite(score))
-        self._add(float(score))
-        self._seen += 1
-        away = u - 0.5
+    def update(self, score: float) -> Self:
+        """Take the score of the next request and return itself."""
+        self.u = self._conformal_p(score)
+        self._bag[score] += 1
+        self.seen += 1
+        away = self.u - 0.5
         self._log = self._after(
             [log + math.log1p(bet * away) for log, bet in zip(self._log, _BETS, strict=True)]
         )
-        statistic = self._statistic()
-        if not self.alarm and statistic >= self._threshold:
-            self._first_alarm = self._seen
-        return StreamState(self._seen, u, statistic, self.alarm, self._first_alarm)
+        self.statistic = math.fsum([self._worth(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
+        if not self.alarm and self.statistic >= self._threshold:
+            self.first_alarm = self.seen
+        return self
 
     def state(self) -> dict[str, object]:
         """Return everything, the generator too, as values that JSON can hold."""
@@ -238,37 +215,35 @@ class _Stream:
             "bag": [[score, count] for score, count in self._bag.items()],
             "threshold": self._threshold,
             "log": list(self._log),
-            "seen": self._seen,
-            "first_alarm": self._first_alarm,
-            "rng": save_rng(self._rng),
+            "seen": self.seen,
+            "first_alarm": self.first_alarm,
+            "rng": dict(self._rng.bit_generator.state),
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return a stream that goes on exactly where ``state`` was taken."""
-        stream = cls.__new__(cls)
-        stream._bag = {float(score): int(count) for score, count in state["bag"]}
-        stream._size = sum(stream._bag.values())
-        stream._rng, stream._threshold = load_rng(state["rng"]), float(state["threshold"])
+        rng = np.random.default_rng()
+        rng.bit_generator.state = state["rng"]
+        stream = cls((), rng, 1.0)
+        stream._threshold = float(state["threshold"])
+        stream._bag = Counter({float(score): int(count) for score, count in state["bag"]})
         stream._log = [float(value) for value in state["log"]]
-        stream._seen, stream._first_alarm = state["seen"], state["first_alarm"]
+        stream.seen, stream.first_alarm = state["seen"], state["first_alarm"]
         return stream
 
     def _conformal_p(self, score: float) -> float:
         """Return (#above + U (#equal + 1)) / (size + 1): uniform and independent while nothing changes."""
         above = sum([count for other, count in self._bag.items() if other > score])
-        equal = self._bag.get(score, 0) + 1
-        return (above + float(self._rng.random()) * equal) / (self._size + 1)
-
-    def _add(self, score: float) -> None:
-        self._bag[score] = self._bag.get(score, 0) + 1
-        self._size += 1
+        equal = self._bag[score] + 1
+        return (above + float(self._rng.random()) * equal) / (self._bag.total() + 1)
 
     def _after(self, logs: list[float]) -> list[float]:
-        raise NotImplementedError
+        """Return the logarithms of the wealth of each bet, from those after a score."""
+        return logs
 
-    def _statistic(self) -> float:
-        raise NotImplementedError
+    def _worth(self, log: float) -> float:
+        return math.exp(log)
 
 
 class ConformalMartingale(_Stream):
@@ -282,15 +257,7 @@ class ConformalMartingale(_Stream):
     """
 
     def __init__(self, pilot: Iterable[float], rng: np.random.Generator, alpha: float = 0.05) -> None:
-        if not 0 < alpha < 1:
-            raise ValueError("alpha must lie between 0 and 1")
         super().__init__(pilot, rng, 1.0 / alpha)
-
-    def _after(self, logs: list[float]) -> list[float]:
-        return logs
-
-    def _statistic(self) -> float:
-        return math.fsum([math.exp(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
 
 
 class ShiryaevRoberts(_Stream):
@@ -302,19 +269,11 @@ class ShiryaevRoberts(_Stream):
     """
 
     def __init__(self, pilot: Iterable[float], rng: np.random.Generator, run_length: float = 2000) -> None:
-        if not run_length >= 1:
-            raise ValueError("the mean run length to a false alarm must be at least 1")
         super().__init__(pilot, rng, float(run_length))
 
     def _after(self, logs: list[float]) -> list[float]:
         # Kept as log(1 + R), which starts at zero and never overflows.
         return [max(log, 0.0) + math.log1p(math.exp(-abs(log))) for log in logs]
 
-    def _statistic(self) -> float:
-        return math.fsum([math.expm1(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
-
-
-def _finite(score: float) -> float:
-    if not math.isfinite(score):
-        raise ValueError("a drift score must be a finite number")
-    return float(score)
+    def _worth(self, log: float) -> float:
+        return math.expm1(log)

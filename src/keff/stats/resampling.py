@@ -1,33 +1,15 @@
-"""The cluster bootstrap by weight matrix: totals of resampled units; generators saved as values."""
+"""The cluster bootstrap by weight matrix: totals of resampled units."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.stats.votes import FloatArray, IntArray, Kind, Votes
-
-
-def save_rng(rng: np.random.Generator) -> dict[str, object]:
-    """Return the state of a PCG64 generator (``numpy.random.default_rng``) as values that JSON can hold.
-
-    Raises ValueError for another bit generator.
-    """
-    if not isinstance(rng.bit_generator, np.random.PCG64):
-        raise ValueError("only generators of numpy.random.default_rng can be saved")
-    return dict(rng.bit_generator.state)
-
-
-def load_rng(state: Mapping[str, Any]) -> np.random.Generator:
-    """Return a new generator in a saved state."""
-    bits: Any = np.random.PCG64()
-    bits.state = dict(state)
-    return np.random.Generator(bits)
-
 
 # Weights of one block: they stay in a processor's cache from the draw to the matrix product.
 BLOCK_CELLS = 100_000

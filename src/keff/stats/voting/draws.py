@@ -39,10 +39,10 @@ class Tallies:
     leader: NDArray[np.int16]
     credit: NDArray[np.float32] | None
 
-    def some(self, rows: slice | IntArray, orders: int) -> Tallies:
-        """Return those of some items in the first ``orders``."""
-        credit = None if self.credit is None else self.credit[rows, :orders]
-        return Tallies(self.v1[rows, :orders], self.v2[rows, :orders], self.leader[rows, :orders], credit)
+    def of(self, items: slice) -> Tallies:
+        """Return those of some items."""
+        credit = None if self.credit is None else self.credit[items]
+        return Tallies(self.v1[items], self.v2[items], self.leader[items], credit)
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,6 @@ class Draws:
     seconds: NDArray[np.float32] | None = None
     named: Mapping[str, NDArray[np.float32]] = field(default_factory=dict[str, "NDArray[np.float32]"])
     weights: NDArray[np.float32] | None = None
-
-    def of(self, items: slice) -> Draws:
-        """Return the orders of some items."""
-        others = {name: values[items] for name in MEASURED if (values := getattr(self, name)) is not None}
-        named = {name: values[items] for name, values in self.named.items()}
-        return self._with_counts(Draws(self.codes[items], **others, named=named), items)
 
     def rated(self, name: str) -> NDArray[np.float32]:
         """Return the confidence of a name [n, R, cap]; NaN where it is not known."""
@@ -155,19 +149,6 @@ class Draws:
         known[cap, width] = found
         return found
 
-    def some(self, rows: slice | IntArray, orders: int) -> Draws:
-        """Return the votes and correctness of some items in the first ``orders``, with what was counted."""
-        correct = None if self.correct is None else self.correct[rows, :orders]
-        weights = None if self.weights is None else self.weights[rows, :orders]
-        return self._with_counts(Draws(self.codes[rows, :orders], correct, weights=weights), rows)
-
-    def _with_counts(self, part: Draws, rows: slice | IntArray) -> Draws:
-        """Return a part of the orders with what has been counted along them."""
-        counted = vars(self).get("tallies")
-        if isinstance(counted, Tallies):
-            vars(part)["tallies"] = counted.some(rows, part.codes.shape[1])
-        return part
-
 
 def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
     """Draw ``cap`` recorded paths of each item without replacement, in ``repeats`` random orders.
@@ -237,8 +218,10 @@ def _tallies(draws: Draws) -> Tallies:
     out = Tallies(v1, v2, np.empty(shape, np.int16), credit)
     step = max(1, TALLY_ROWS // max(repeats, 1))
     for start in range(0, n, step):
-        rows = slice(start, start + step)
-        _tally_into(out.some(rows, repeats), draws.some(rows, repeats))
+        items = slice(start, start + step)
+        correct = None if draws.correct is None else draws.correct[items]
+        weights = None if draws.weights is None else draws.weights[items]
+        _tally_into(out.of(items), Draws(draws.codes[items], correct, weights=weights))
     return out
 
 
