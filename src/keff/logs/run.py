@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import local
 from typing import Any
@@ -17,8 +16,8 @@ import numpy as np
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, Float, Int, Names, PartsLog, text_hash
-from keff.logs.parts.coding import Coded, Golds, NotPlainError, Texts, joined
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, Int, Names, PartsLog, RowColumns, text_hash
+from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.values import real
 from keff.narrow import items, text
 from keff.policy.weighting import LOGPROBS
@@ -26,7 +25,7 @@ from keff.records import Item, Note
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
-from keff.sampling.store.rows import ItemRow, item_of
+from keff.sampling.store.rows import item_of
 from keff.stats.votes import RATING_SECONDS
 from keff.task import ScoredText, Task
 from keff.usercode import VERIFIER
@@ -175,157 +174,91 @@ def _missing(manifest: Manifest, done: int) -> str:
     return f"{done:,} of {manifest.n:,} questions; run {again} again, which goes on where it stopped"
 
 
-# Paths that are turned into columns at a time.
+# Paths that are fetched at a time.
 BLOCK = 8192
 
 # Begins the fields in which an import keeps what is no number of a path.
 PREFIX = '"recorded_'
 
-TEXTS = ("answer", "key", "rule")
-WHOLE = ("item", "slot", "path", "correct")
 # Of these 0 stands for unknown; a question has them where one of its paths does.
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
 
-REAL = (*MEASURES, *LOGPROBS)
-COLUMNS: Sequence[str] = (*TEXTS, *WHOLE[1:], *REAL)
+COLUMNS = ("item", "path", "slot", "answer", "key", "rule", "correct", *MEASURES, *LOGPROBS)
 
 
 def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Iterator[Bulk]:
     """Yield the columns of a run's completed paths, in launch order, of ``most`` paths at a time.
 
-    Raises NotPlainError where they must be read singly: while a path is not scored, where only some are
-    labelled, where questions of unequal length differ in what is known of them, and for imports with fields
-    of their own. ``question`` reads the question of an id again.
+    Raises NotPlainError where they must be read singly: while a path is not scored or was completed twice,
+    where only some are labelled, where questions of unequal length differ in what is known of them, and for
+    imports with fields of their own. ``question`` reads the question of an id again.
     """
-    items, paths, ids, rows = _Items(), _Paths(), Names(), run.item_rows()
-    ranks = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
+    columns, ids, rows = RowColumns(), Names(), run.item_rows()
+    columns.has_texts = True
     try:
         while block := list(islice(rows, max(1, most // run.manifest.k))):
-            items.read(block)
-            paths.read(run, items.places)
-            if not paths.whole["item"].size:
-                continue
-            order = paths.order(ranks)
-            places, sizes = np.unique(paths.whole["item"][order], return_counts=True)
-            kept: list[int] = places.tolist()
-            correct = paths.whole["correct"][order]
-            labelled = bool((correct >= 0).all())
-            if not labelled and not bool((correct < 0).all()):
+            if any(PREFIX in row[-1] for row in block):
                 raise NotPlainError
-            own = [items.ids[place] for place in kept]
-            ids.add(own)
-            yield Bulk(
-                ids=own,
-                sizes=sizes.astype(np.int64),
-                answers=paths.coded("answer", order),
-                gold=joined(items.golds.parts, np.int32)[places],
-                golds=items.golds.values,
-                clusters=[items.clusters[place] for place in kept],
-                keys=paths.coded("key", order),
-                rules=paths.coded("rule", order),
-                correct=correct if labelled else None,
-                slots=paths.whole["slot"][order] if len(ranks) > 1 else None,
-                numbers=paths.numbers(order, sizes),
-                has_texts=True,
-                question=lambda place: question(ids[place]),
-                asked=np.array(items.asked, np.int64)[places],
-                named=paths.named(order),
-            )
+            places, sizes, paths = _launched_columns(run, [row[0] for row in block])
+            if not places:
+                continue
+            items, lists = [item_of(block[place]) for place in places], _lists(paths, sizes)
+            if len(run.manifest.config.templates) > 1:
+                lists["slots"] = paths["slot"]
+            columns.lists_of(lists)
+            names = {"id": [item.id for item in items], "gold_answer": [item.gold for item in items]}
+            columns.add_names(names | {"cluster": [item.cluster for item in items]}, len(items))
+            columns.asked.extend(text_hash(_asked(item)) for item in items)
+            columns.add_sizes(sizes)
+            for name, values in lists.items():
+                columns.add_lists(name, [values])
+            ids.add(columns.ids)
+            further = {name: np.array(paths[name], np.float64) for name in [*LOGPROBS][1:]}
+            part = columns.part(lambda place: question(ids[place]))
+            yield replace(part, named={name: own for name, own in further.items() if not np.isnan(own).all()})
     except (TypeError, ValueError, OverflowError, RecursionError):
         # A damaged file holds any kind of value anywhere: the reading question by question says where.
         raise NotPlainError from None
 
 
-class _Items:
-    """What a part of a run holds once per item, in order."""
+def _launched_columns(run: Run, items: Sequence[str]) -> tuple[list[int], Int, dict[str, Sequence[Any]]]:
+    """Return which items have completed paths, how many each has, and columns of these in launch order."""
+    found: list[Sequence[Any]] = list(chain.from_iterable(run.paths(COLUMNS, BLOCK, items)))
+    place = {item: place for place, item in enumerate(items)}
+    rank = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
+    marks = np.array(
+        [(place[item], path, rank.get(slot, 0)) for item, path, slot, *_ in found], np.int64
+    ).reshape(-1, 3)
+    order = np.lexsort(marks.T[::-1])
+    marks = marks[order]
+    if bool((marks[1:] == marks[:-1]).all(axis=1).any()):
+        raise NotPlainError
+    places, sizes = np.unique(marks[:, 0], return_counts=True)
+    columns = zip(*(found[at] for at in order.tolist()), strict=True)
+    return places.tolist(), sizes.astype(np.int64), dict(zip(COLUMNS, columns, strict=False))
 
-    def __init__(self) -> None:
-        self.golds = Golds()
 
-    def read(self, rows: Sequence[ItemRow]) -> None:
-        """Read items; raises NotPlainError where one of them needs the reading question by question."""
-        if any(PREFIX in row[-1] for row in rows):
+def _lists(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, Sequence[Any]]:
+    """Return what is known of all paths, as lists of the JSONL."""
+    if None in paths["rule"]:
+        raise NotPlainError
+    lists = {f"all_{name}s": paths[name] for name in ("answer", "key", "rule")}
+    if set(paths["correct"]) != {None}:
+        lists["all_correct"] = paths["correct"]
+    if None not in paths["logprob_mean"]:
+        lists["all_confidences"] = paths["logprob_mean"]
+    for name in MEASURES:
+        known = np.logical_or.reduceat(np.asarray(array("d", paths[name])) != 0, np.cumsum(sizes) - sizes)
+        if bool(known.all()):
+            lists[f"all_{name}"] = paths[name]
+        elif bool(known.any()) and np.ptp(sizes):
             raise NotPlainError
-        items = list(map(item_of, rows))
-        self.ids = [item.id for item in items]
-        self.clusters = [item.cluster for item in items]
-        self.asked = [text_hash(_asked(item)) for item in items]
-        self.golds.parts.clear()
-        self.golds.add([item.gold for item in items])
-        self.places = {item: place for place, item in enumerate(self.ids)}
+    return lists
 
 
 def _asked(item: Item) -> str:
     """Return all that the question's messages say: of a conversation the last one alone is no question."""
     return "\n".join(str(message.get("content", "")) for message in item.messages)
-
-
-class _Paths:
-    """What a part of a run holds of each completed path, as it comes from the database."""
-
-    def __init__(self) -> None:
-        self.texts = {name: Texts() for name in TEXTS}
-
-    def read(self, run: Run, places: dict[str, int]) -> None:
-        """Read the paths of items by their places; raises NotPlainError where one is not scored."""
-        whole = {name: array("i") for name in WHOLE}
-        self._real = {name: array("d") for name in REAL}
-        for texts in self.texts.values():
-            texts.parts.clear()
-        for block in run.paths(("item", *COLUMNS), BLOCK, places):
-            item, *columns = zip(*block, strict=True)
-            named = dict(zip(COLUMNS, columns, strict=True))
-            if None in named["rule"]:
-                raise NotPlainError
-            whole["item"].extend(map(places.__getitem__, item))
-            for name, texts in self.texts.items():
-                texts.add(named[name])
-            for name in ("slot", "path"):
-                whole[name].extend(named[name])
-            whole["correct"].extend([-1 if value is None else value for value in named["correct"]])
-            for name in MEASURES:
-                self._real[name].extend(named[name])
-            for name in LOGPROBS:
-                self._real[name].extend([math.nan if value is None else value for value in named[name]])
-        # ``correct`` is -1 where a path is not labelled.
-        self.whole = {name: np.asarray(values, np.int32) for name, values in whole.items()}
-
-    def order(self, slots: dict[int, int]) -> Int:
-        """Return the paths by item and launch; raises NotPlainError where one was completed twice."""
-        item, slot, path = (self.whole[name] for name in ("item", "slot", "path"))
-        numbers, place = np.unique(slot, return_inverse=True)
-        rank = np.array([slots.get(number, 0) for number in numbers.tolist()])[place]
-        order = np.lexsort((rank, path, item))
-        launched = np.stack([item, path, rank])[:, order]
-        if bool((launched[:, 1:] == launched[:, :-1]).all(axis=0).any()):
-            raise NotPlainError
-        return order
-
-    def coded(self, name: str, order: Int) -> Coded:
-        """Return a column of texts."""
-        column = self.texts[name].done()
-        return Coded(column.codes[order], column.names)
-
-    def numbers(self, order: Int, sizes: Int) -> dict[str, Float]:
-        """Return what is known of all paths; raises NotPlainError where unequal questions differ."""
-        starts = np.cumsum(sizes) - sizes
-        numbers: dict[str, Float] = {}
-        for name in MEASURES:
-            column = np.asarray(self._real[name])[order]
-            known = np.logical_or.reduceat(column != 0, starts)
-            if bool(known.all()):
-                numbers[name] = column
-            elif bool(known.any()) and bool((sizes != sizes[0]).any()):
-                raise NotPlainError
-        means = np.asarray(self._real["logprob_mean"])[order]
-        if not bool(np.isnan(means).any()):
-            numbers["confidences"] = means
-        return numbers
-
-    def named(self, order: Int) -> dict[str, Float]:
-        """Return the further log-probabilities, where any path has them."""
-        columns = {name: np.asarray(self._real[name])[order] for name in [*LOGPROBS][1:]}
-        return {name: values for name, values in columns.items() if not bool(np.isnan(values).all())}
 
 
 class RunLog(PartsLog):
@@ -359,7 +292,7 @@ class RunLog(PartsLog):
         )
 
     def parts(
-        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART // 8, tell: Tell = unheard
+        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART // 64, tell: Tell = unheard
     ) -> Iterator[Bulk]:
         """Yield the columns of a run part by part; see ``PartsLog``."""
         del tell
