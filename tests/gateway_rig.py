@@ -15,7 +15,7 @@ import numpy as np
 import openai
 import uvicorn
 
-from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, views_of
+from keff.gateway.deployment import Deployment, books_of, service_of, views_of
 from keff.gateway.http.app import application
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard
@@ -107,7 +107,7 @@ def gateway(
     def configure() -> uvicorn.Config:
         # Made in the thread that uses it, as sqlite wants.
         deployment = Deployment(plan=None if planless else plan or make_plan(), address=address, **fields)
-        books = books_of(deployment, policy_of(deployment))
+        books = books_of(deployment)
         service = service_of(deployment, np.random.default_rng(0), books)
         made.append(service)
         views = views_of(service, books)

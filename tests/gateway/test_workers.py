@@ -23,13 +23,12 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION
-from keff.gateway.traffic.ledger import Answered, DrawnOn, Note, OwnBooks, Voted
+from keff.gateway.traffic.ledger import Answered, DrawnOn, Note, OwnBooks, RemoteBooks, Voted
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
 from keff.gateway.traffic.traffic import Traffic
 from keff.gateway.vote.request_policy import policy_of_plan
-from keff.gateway.workers import RemoteBooks
 from keff.plan import Plan, Profile
 
 

@@ -43,15 +43,14 @@ MOST_PROFILED = 16
 def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedger | None = None) -> Service:
     """Make the service; raises PlanError for a plan that cannot be served, UsageError for files.
 
-    ``books`` are kept by another process where they are given.
+    UsageError too when others could reach the gateway without a token. ``books`` are those of this process,
+    or kept by another one.
     """
+    check_exposure(deployment.host, deployment.options)
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
     plan, policy = _plan(deployment), policy_of(deployment)
     prices = PriceList(options.prices)
     board = board_of(plan, policy, deployment, prices)
-    priced = bool(prices) or (board is not None and board.priced)
-    if not priced and any(account.dollars for account in options.accounts):
-        raise UsageError("limits in dollars need prices: name a price list with --prices")
     reader = None
     if deployment.answer_space is not None or plan.space != PER_REQUEST:
         reader = reader_of(plan, deployment.answer_space, ignored)
@@ -59,8 +58,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         raise UsageError("strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
         raise UsageError("append_answer_format needs to know the answer: set --answer-space, or a --plan")
-    vote_log, kept = deployment.vote_log, books or books_of(deployment, policy)
-    return Service(
+    vote_log, kept = deployment.vote_log, books or books_of(deployment)
+    service = Service(
         policy=policy,
         reader=reader,
         terms=_terms(deployment),
@@ -79,6 +78,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         sharing=Sharing(deployment.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
     )
+    if not service.priced and any(account.dollars for account in options.accounts):
+        raise UsageError("limits in dollars need prices: name a price list with --prices")
+    return service
 
 
 def _ledger(deployment: Deployment) -> AccountLedger | None:
@@ -116,8 +118,9 @@ def _plan(deployment: Deployment) -> Plan:
     return deployment.plan or Plan(policy=deployment.policy, space=PER_REQUEST, estimates={})
 
 
-def books_of(deployment: Deployment, policy: Policy) -> OwnBooks:
-    """Return the books of a deployment, with its state file opened; raises UsageError."""
+def books_of(deployment: Deployment) -> OwnBooks:
+    """Return the books of a deployment, with its state file opened; raises PlanError and UsageError."""
+    policy = policy_of(deployment)
     if deployment.redis is None:
         return _books(deployment, policy, StateFile(deployment.state) if deployment.state else None)
     shared, plan = _shared(), _plan(deployment)
@@ -203,17 +206,19 @@ def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]
 
     Raises what ``serve`` raises before it listens.
     """
-    check_exposure(deployment.host, deployment.options)
     return summary(service_of(replace(deployment, state=None, vote_log=None, spend=None, otlp=None), rng))
 
 
 def summary(service: Service) -> dict[str, object]:
     """Return what is served, in short."""
     monitor = service.books.monitor if isinstance(service.books, OwnBooks) else None
+    board = service.board
     return {
         "policy": service.policy.spec,
         "upstream": " ".join(service.upstream.address.urls),
-        "branches": None if service.board is None else service.board.addresses(),
+        "branches": None
+        if board is None
+        else {name: branch.upstream.address.url for name, branch in board.branches.items()},
         "model": service.terms.upstream,
         "drift_paths": None if monitor is None else monitor.m,
     }

@@ -96,8 +96,7 @@ class Deployment:
     ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
     than the plan, ``verifier`` rates paths, ``upstream_n`` is the most paths that one upstream call asks for.
     ``state`` is the file of the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp``
-    the collector of traces, ``redis`` holds both for several
-    hosts, ``drain_seconds`` is how long a stop waits for requests.
+    the collector of traces, ``redis`` holds both for several hosts.
     """
 
     plan: Plan | None = None
@@ -118,4 +117,3 @@ class Deployment:
     spend: Path | None = None
     redis: str | None = field(default=None, repr=False)
     otlp: str | None = None
-    drain_seconds: int = 60

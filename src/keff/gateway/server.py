@@ -11,20 +11,19 @@ import logging
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
+from datetime import UTC, datetime
 from types import FrameType
 
 import numpy as np
 import uvicorn
 
 from keff.errors import RunError
-from keff.gateway.deployment import Deployment, books_of, policy_of, service_of, summary, views_of
+from keff.gateway.deployment import Deployment, books_of, service_of, summary, views_of
 from keff.gateway.http.app import Front, application, with_cors
 from keff.gateway.http.protocol import TimedProtocol
-from keff.gateway.http.security import Guard, check_exposure
+from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.traffic.live import Show, Work
 from keff.narrow import items
@@ -88,18 +87,12 @@ def _listener(host: str, port: int, *, shared: bool, listens: bool = True) -> so
     return listener
 
 
-@lru_cache(maxsize=1)
-def clock(seconds: int) -> str:
-    """Return a time in UTC; many lines are of one second."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-
-
 class Lines(logging.Formatter):
     """Writes a record as one line of JSON; a message that is JSON already is not written anew."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        at = f"{clock(int(record.created))}.{int(record.msecs):03d}Z"
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         head = f'{{"time":"{at}","level":"{record.levelname.lower()}",'
         message = record.getMessage()
         if not (message.startswith("{") and message.endswith("}") and len(message) > 2):
@@ -131,6 +124,8 @@ log = logging.getLogger("keff.gateway")
 DESCRIPTORS = 65_536
 # Longer than the usual 60 s of load balancers, so that they close first.
 KEEP_ALIVE = 65
+# So long a stop waits for requests in flight.
+DRAIN_SECONDS = 60
 # Requests make few reference cycles, so the collector need not look often.
 COLLECT_EVERY = 10_000
 # New objects between two garbage collections: a request leaves next to nothing to them.
@@ -142,10 +137,8 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
 
     Raises UsageError when others could reach the gateway without a token, RunError when it cannot listen.
     """
-    check_exposure(deployment.host, deployment.options)
     steady_heap()
-    policy = policy_of(deployment)
-    books = books_of(deployment, policy)
+    books = books_of(deployment)
     service = service_of(deployment, rng, books)
     warn(deployment)
     with listeners(deployment.host, deployment.port) as (listener,):
@@ -188,7 +181,7 @@ def run(
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=deployment.drain_seconds,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
     )
     server = _Server(config, front)
     _raise_limit()

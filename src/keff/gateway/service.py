@@ -30,7 +30,7 @@ from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches, shown_path
+from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches
 from keff.gateway.vote.extraction import (
     AnswerReading,
     PathReading,
@@ -203,7 +203,8 @@ class Service:
     async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, name: str) -> Answer:
         """Make one call of a vote, to the branch of a name where the plan has any, and charge it."""
         tab, count, begun = job.tab, self.metrics.count, time.perf_counter()
-        branch = None if tab is None else tab.branch(name, job.policy)
+        # A policy that names no branch draws from the one asked first.
+        branch = tab.board.branches[name] if tab is not None and name else job.first
         try:
             if tab is None or branch is None:
                 answer = await self._called(job, start, n, StreamedPath() if streams else None)
@@ -283,8 +284,8 @@ class Service:
             name, price = branch.name, branch.price
         bill, dollars = self.billing.charge(job, usage, name, price, paths, seconds)
         if branch is not None and job.tab is not None:
-            count = self.metrics.count
-            job.tab.bill(branch).add(bill)
+            count, mine = self.metrics.count, job.tab.bill(branch)
+            mine.calls, mine.usage = mine.calls + 1, mine.usage + bill
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")
             count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")
             if branch.price is not None:
@@ -326,7 +327,7 @@ class Service:
             told["weight"] = {"value": job.share, "kind": "vote_share", "without": down}
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
-        path = (winner if job.tab is None else shown_path)(outcome, self.options.reply)
+        path = winner(outcome, self.options.reply)
         if not job.ask.in_chat:
             return response(job.name, path, usage, told, job.ask.asked)
         others = [each for each in (*outcome.paths, *outcome.unused) if each is not path]

@@ -26,11 +26,10 @@ import numpy as np
 import uvicorn
 
 from keff.errors import RunError
-from keff.gateway.deployment import Deployment, books_of, kept_of, policy_of, service_of, summary
-from keff.gateway.http.security import check_exposure
+from keff.gateway.deployment import Deployment, books_of, kept_of, service_of, summary
 from keff.gateway.server import listeners, log_to_stderr, moved, run, shown_url, steady_heap, warn
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import Answered, Note, OwnBooks, redacted
+from keff.gateway.traffic.ledger import Note, OwnBooks, RemoteBooks
 from keff.gateway.traffic.live import Numbers, PageView, States, TrafficTerms, Views
 from keff.gateway.traffic.metrics import Metrics, series
 from keff.gateway.upstream.answer import Address
@@ -57,10 +56,6 @@ class Batch(NamedTuple):
     metrics: Metrics
     in_flight: int
     states: States
-
-
-class Ready(NamedTuple):
-    """A worker serves."""
 
 
 class ShowPage(NamedTuple):
@@ -118,23 +113,6 @@ class Link:
             await self._writer.wait_closed()
 
 
-class RemoteBooks:
-    """Books that are kept by another process: notes are gathered, without answers, and sent in batches."""
-
-    def __init__(self) -> None:
-        self.few_shadows = False
-        self.notes: list[Note] = []
-
-    def take(self, note: Note) -> None:
-        """Write down what became of a request."""
-        if not isinstance(note, Answered):
-            note = replace(note, keys=tuple(redacted(note.keys)))
-        self.notes.append(note)
-
-    async def close(self) -> None:
-        """Leave the saving to the process that keeps the books."""
-
-
 class WorkerEnd:
     """The worker's end of the line: sends batches, and asks for the pages that the other process shows."""
 
@@ -156,7 +134,8 @@ class WorkerEnd:
         finally:
             for task in tasks:
                 task.cancel()
-            self._send()
+            if server.started:
+                self._send()
             await self._link.close()
 
     async def show(self, path: str, accept: str) -> PageView:
@@ -179,10 +158,9 @@ class WorkerEnd:
     async def _sending(self, server: uvicorn.Server) -> None:
         while not server.started:  # noqa: ASYNC110 (uvicorn has no event for it)
             await asyncio.sleep(0.01)
-        self._link.send(Ready())
         while True:
-            await asyncio.sleep(SEND_SECONDS)
             self._send()
+            await asyncio.sleep(SEND_SECONDS)
 
     async def _listening(self, server: uvicorn.Server) -> None:
         async for message in self._link.messages():
@@ -215,7 +193,7 @@ class WorkerBooks:
         self.books = books
         self.views = Views(books, kept, self._counted, self._joined)
         self.all_ready = asyncio.Event()
-        self._missing = workers
+        self._workers = workers
         self._waiting: list[Note] = []
         self._links: dict[int, Link] = {}
         self._latest: dict[int, Batch] = {}
@@ -229,9 +207,8 @@ class WorkerBooks:
             if isinstance(message, Batch):
                 self._waiting += message.notes
                 self._latest[worker] = message
-            elif isinstance(message, Ready):
-                self._missing -= 1
-                if self._missing <= 0:
+                # A worker's first batch says that it serves.
+                if len(self._latest) >= self._workers:
                     self.all_ready.set()
             else:
                 task = asyncio.create_task(self._show(link, message))
@@ -300,9 +277,8 @@ def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> Non
 
     Raises RunError when the port is taken, or when workers cannot start.
     """
-    check_exposure(deployment.host, deployment.options)
     steady_heap()
-    books = books_of(deployment, policy_of(deployment))
+    books = books_of(deployment)
     # Made once here, so that whatever is wrong is said once, and before any worker starts.
     checked = replace(deployment, vote_log=None, otlp=None)
     service = service_of(checked, np.random.default_rng(), books)

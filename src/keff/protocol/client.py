@@ -292,7 +292,7 @@ class Client:
         named = self._host if self._secure else None
         connect = partial(
             loop.create_connection,
-            partial(Connection, self, self._buffer),
+            partial(Connection, self.free, self.lost, self._buffer),
             ssl=self._context,
             server_hostname=named,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable
-from typing import Protocol, cast
+from typing import cast
 
 import httptools
 
@@ -154,26 +154,20 @@ LARGEST_HEAD = 64 * 1024
 CUT = "it closed before its answer was whole"
 
 
-class Keeper(Protocol):
-    """Who keeps connections for the next call."""
-
-    def free(self, connection: Connection) -> None:
-        """Take back a connection that can carry another call."""
-        ...
-
-    def lost(self, connection: Connection) -> None:
-        """Take notice that a connection is closed."""
-        ...
-
-
 class Connection(asyncio.BufferedProtocol):
     """One connection, which carries one call after the other.
 
-    All connections of a client read into one ``buffer``: what came is parsed before the next one reads.
+    ``free`` takes it back when it can carry another call, ``lost`` hears that it is closed. All connections
+    of a client read into one ``buffer``: what came is parsed before the next one reads.
     """
 
-    def __init__(self, keeper: Keeper, buffer: memoryview) -> None:
-        self._keeper, self._buffer = keeper, buffer
+    def __init__(
+        self,
+        free: Callable[[Connection], None],
+        lost: Callable[[Connection], None],
+        buffer: memoryview,
+    ) -> None:
+        self._free, self._lost, self._buffer = free, lost, buffer
         self._call: Call | None = None
         self._transport: asyncio.Transport | None = None
         self._parser = parser = httptools.HttpResponseParser(self)
@@ -255,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
             # A network that gave up is no answer that is late.
             late = isinstance(exc, TimeoutError)
             call.fail(exc if isinstance(exc, OSError) and not late else BrokenError(CUT))
-        self._keeper.lost(self)
+        self._lost(self)
         # They hold each other, and a garbage collection is far away.
         del self._parser
 
@@ -307,6 +301,6 @@ class Connection(asyncio.BufferedProtocol):
         keeps = self._parser.should_keep_alive() and not transport.get_write_buffer_size()
         call.end()
         if keeps:
-            self._keeper.free(self)
+            self._free(self)
         else:
             transport.close()

@@ -39,17 +39,17 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def decoded(raw: bytes) -> object:
-    """Return the value of JSON bytes.
+def decoded(raw: bytes, decoder: json.JSONDecoder = _DECODER) -> object:
+    """Return the value of JSON bytes; what is not JSON the ``decoder`` reads or refuses.
 
-    Raises ValueError for anything else, and for what is nested too deeply.
+    Raises ValueError for what it refuses, and for what is nested too deeply.
     """
     try:
         # A fifth of the time; on what it refuses (NaN, half a surrogate) Python's own has the last word.
         return jiter.from_json(raw, allow_inf_nan=False, cache_mode="keys")
     except ValueError:
         try:
-            return _DECODER.decode(raw.decode())
+            return decoder.decode(raw.decode())
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
 

@@ -22,7 +22,7 @@ from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Show, Work
 from keff.gateway.upstream.pass_through import passes
-from keff.gateway.vote.chat import RESPONSES, Chat
+from keff.gateway.vote.chat import CHAT_PATH, VOTED, Chat
 
 # Orchestrators give a readiness probe about this long.
 READY_SECONDS = 2.0
@@ -71,11 +71,9 @@ def _told(problem: Problem) -> Response:
 
 log = logging.getLogger("keff.gateway")
 
-CHAT = "/v1/chat/completions"
 ALIVE = ("/healthz", "/health", "/health/liveliness", "/health/liveness")
 READY = ("/readyz", "/health/readiness")
 OPEN_PATHS = frozenset({*ALIVE, *READY})
-VOTED = frozenset({CHAT, RESPONSES})
 # Headers in which a reply says what came of it.
 TOLD = tuple(
     f"x-keff-{name}" for name in ("paths", "share", "change", "stale-plan", "not-voted", "branch-down")
@@ -105,11 +103,8 @@ class Front:
             # With a slash too many, or in other letters, it would be passed on, and silently not voted.
             if (path := scope["path"].rstrip("/").lower()) in VOTED:
                 scope = {**scope, "path": path}
-            if path in VOTED and scope["method"] == "POST":
+            if passes(scope["path"]) and (path != CHAT_PATH or scope["method"] == "POST"):
                 await self.chat(scope, receive, send)
-                return
-            if passes(scope["path"]) and scope["path"] != CHAT:
-                await self.chat.through(scope, receive, send)
                 return
         await self.rest(scope, receive, send)
 
@@ -165,7 +160,7 @@ def application(service: Service, guard: Guard, show: Show, beside: Sequence[Wor
 
     rest = Starlette(
         routes=[
-            Route(CHAT, chat, methods=["POST"]),
+            Route(CHAT_PATH, chat, methods=["POST"]),
             *(Route(path, pages.healthz) for path in ALIVE),
             *(Route(path, pages.readyz) for path in READY),
             *(Route(path, pages.view) for path in (METRICS, LIVE, PLAN)),

@@ -24,12 +24,12 @@ LONGEST_KEY = 200
 
 
 def winner(outcome: Outcome, reply: Reply) -> Drawn:
-    """Return the path that is shown: one that holds the answer, else the first path.
+    """Return the path that is shown: one that holds the answer, else the first of who was asked last.
 
     ``shortest`` is by characters of the visible text, the first among equals.
     """
     if outcome.stop.answer is None:
-        return outcome.paths[0]
+        return next(path for path in outcome.paths if path.branch == outcome.paths[-1].branch)
     holders = [path for path in outcome.paths if path.key == outcome.stop.answer] or list(outcome.paths)
     if reply == "first":
         return holders[0]

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NoReturn, TypeVar, cast
 
-import jiter
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
@@ -16,7 +15,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
 from keff.narrow import entries, fields, is_array, items
 from keff.protocol import responses
-from keff.protocol.values import Object, encoded
+from keff.protocol.values import Object, decoded, encoded
 
 # Seconds; more is a mistake of units.
 LONGEST_DEADLINE = 1_000_000
@@ -224,21 +223,12 @@ def _framed(content: object, template: str, kind: str) -> object:
 
 def _json_object(raw: bytes) -> Object:
     try:
-        body = _decoded(raw)
-    except (ValueError, RecursionError) as error:
-        line = "is too deeply nested" if isinstance(error, RecursionError) else f"is not JSON: {error}"
-        raise Problem(400, f"the request body {line}"[:300]) from None
+        body = decoded(raw, DECODER)
+    except ValueError as error:
+        raise Problem(400, f"the request body is not JSON: {error}"[:300]) from None
     if not isinstance(body, dict):
         raise Problem(400, "the request body must be a JSON object")
     return cast("Object", body)
-
-
-def _decoded(raw: bytes) -> object:
-    try:
-        return jiter.from_json(raw, allow_inf_nan=False, cache_mode="keys")
-    except ValueError:
-        # Python's own reader has the last word, and says what is wrong.
-        return DECODER.decode(raw.decode())
 
 
 def _check_messages(messages: object) -> None:
@@ -266,7 +256,7 @@ def _wish(given: object, headers: Headers) -> Wish:
             wish[name] = headers[header].decode("latin-1")
             if name != "policy":
                 with contextlib.suppress(ValueError):
-                    wish[name] = _decoded(headers[header])
+                    wish[name] = decoded(headers[header], DECODER)
     if given is not None and not isinstance(given, dict):
         raise Problem(400, 'keff must be an object, such as {"policy": "lead_k:3"}', param=OWN)
     wish |= fields(cast("object", given))

@@ -12,9 +12,9 @@ import json
 import logging
 import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -99,23 +99,6 @@ class DrawnOn:
 Note: TypeAlias = Voted | Answered | DrawnOn
 
 
-class VoteLedger(Protocol):
-    """Where votes are written down."""
-
-    @property
-    def few_shadows(self) -> bool:
-        """Whether requests drawn on are wanted for the profile only, so that few paths of them do."""
-        ...
-
-    def take(self, note: Note) -> None:
-        """Write down what became of a request."""
-        ...
-
-    async def close(self) -> None:
-        """Save what must outlive the process."""
-        ...
-
-
 @dataclass(slots=True, kw_only=True)
 class OwnBooks:
     """The books of this process.
@@ -193,6 +176,26 @@ class OwnBooks:
             self.monitor.save()
         if self.state is not None:
             self.state.close()
+
+
+class RemoteBooks:
+    """Books that are kept by another process: notes are gathered, without answers, and sent in batches."""
+
+    def __init__(self) -> None:
+        self.few_shadows = False
+        self.notes: list[Note] = []
+
+    def take(self, note: Note) -> None:
+        """Write down what became of a request."""
+        if not isinstance(note, Answered):
+            note = replace(note, keys=tuple(redacted(note.keys)))
+        self.notes.append(note)
+
+    async def close(self) -> None:
+        """Leave the saving to the process that keeps the books."""
+
+
+VoteLedger: TypeAlias = OwnBooks | RemoteBooks
 
 
 # Shadow requests drawn on at once; while there are as many, no new request becomes one.

@@ -10,13 +10,12 @@ from typing import cast
 
 from keff.errors import UsageError
 from keff.gateway.accounts.billing import Ceiling, PriceList, bound_of
-from keff.gateway.http.reply import winner
 from keff.gateway.http.request import head_of, with_prompt
 from keff.gateway.options import Deployment
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
-from keff.gateway.vote.vote import Drawn, Outcome
+from keff.gateway.vote.vote import Outcome
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
@@ -141,12 +140,6 @@ class BranchUsage:
     usage: Usage = field(default_factory=Usage)
     down: str | None = None
 
-    def add(self, usage: Usage) -> None:
-        """Add what one answer was billed at."""
-        mine = self.usage
-        total = (mine.prompt + usage.prompt, mine.cached + usage.cached, mine.output + usage.output)
-        self.calls, self.usage = self.calls + 1, Usage(*total)
-
 
 class ServedBranches:
     """All branches of a plan; ``default`` answers requests whose policy asks one model."""
@@ -170,10 +163,6 @@ class ServedBranches:
         """Return ``up``, or why it is down, of each branch."""
         return {name: _state(branch.upstream) for name, branch in self.branches.items()}
 
-    def addresses(self) -> dict[str, str]:
-        """Return the address of each branch."""
-        return {name: branch.upstream.address.url for name, branch in self.branches.items()}
-
     def first(self, policy: Policy) -> Branch:
         """Return the branch that a policy asks first."""
         return self.branches[policy.branches[0]] if isinstance(policy, Branching) else self._default
@@ -192,10 +181,6 @@ class BranchLedger:
         self.board, self._body = board, body
         self.bills: dict[str, BranchUsage] = {}
         self._heads: dict[str, bytes] = {}
-
-    def branch(self, name: str, policy: Policy) -> Branch:
-        """Return the branch of a name; a policy that names none draws from the one asked first."""
-        return self.board.branches[name] if name else self.board.first(policy)
 
     def head(self, branch: Branch) -> bytes:
         """Return the branch's body without its closing brace; raises Problem for what JSON cannot hold."""
@@ -291,10 +276,3 @@ class BranchLedger:
             "dollars": None if branch.price is None else bill.usage.dollars(branch.price),
             "down": bill.down,
         }
-
-
-def shown_path(outcome: Outcome, reply: str) -> Drawn:
-    """Return the path that a reply shows: the winner's, or where nobody found an answer the last branch's."""
-    if outcome.stop.answer is None:
-        return next(path for path in outcome.paths if path.branch == outcome.paths[-1].branch)
-    return winner(outcome, "first" if reply == "first" else "shortest")

@@ -7,7 +7,6 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
 from typing import cast
 
 from keff.gateway.accounts.accounts import REFUSED, Account
@@ -26,15 +25,14 @@ from keff.protocol.values import Object, encoded, sendable
 
 log = logging.getLogger("keff.gateway")
 
-RESPONSES = "/v1/responses"
+CHAT_PATH, RESPONSES = "/v1/chat/completions", "/v1/responses"
+VOTED = frozenset({CHAT_PATH, RESPONSES})
 
 # Paths that draw answers too, and why none of them is voted on.
 NOT_VOTED = {
     f"/v1/{name}": f"{name} are passed through: only chat and responses are voted"
     for name in ("completions", "messages")
 }
-
-Serve = Callable[[Exchange, Scope], Awaitable[None]]
 
 
 class Chat:
@@ -46,13 +44,6 @@ class Chat:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request: whatever happens, the client gets an answer in the OpenAI form."""
-        await self._answer(self._served, scope, receive, send)
-
-    async def through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request of another path through."""
-        await self._answer(self._passed, scope, receive, send)
-
-    async def _answer(self, serve: Serve, scope: Scope, receive: Receive, send: Send) -> None:
         name = f"keff-{secrets.token_hex(12)}"
         exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(ACCOUNT))
         task = cast("asyncio.Task[object]", asyncio.current_task())
@@ -64,7 +55,8 @@ class Chat:
         try:
             if service.in_flight > (most := service.options.max_requests):
                 raise Problem(503, f"{most} requests are being served: try again")
-            await serve(exchange, scope)
+            voted = scope["method"] == "POST" and scope["path"] in VOTED
+            await (self._served if voted else self._passed)(exchange, scope)
         except Gone:
             exchange.status = 499
         except Problem as problem:
