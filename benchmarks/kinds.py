@@ -43,7 +43,7 @@ def replies(answers: list[str | None], form: str) -> list[dict[str, Any]]:
 def read(paths: list[dict[str, Any]], family: str = "") -> tuple[str | None, list[str | None]]:
     """Return the kind that is found and the votes."""
     about = asked(prompt(family))
-    readings = [READER.read(path, about)[1] for path in paths]
+    readings = [READER.read(path, about).readings or {} for path in paths]
     settlement = Settlement()
     settlement.settle(readings)
     return settlement.kind, [settlement.key(reading) for reading in readings]

@@ -161,11 +161,11 @@ TOOLS = asked({"messages": QUESTION, "tools": [{"type": "function"}]})
 
 def test_tool_calls_vote_by_value_and_a_text_votes_for_no_call() -> None:
     reader = KindReader(frozenset({"when"}))
-    one = reader.read(path(None, call("f", {"a": 1, "when": 5}), call("g", {})), TOOLS)[1]
-    two = reader.read(path(None, call("g", {}), call("f", {"when": 6, "a": 1.0})), TOOLS)[1]
+    one = reader.read(path(None, call("f", {"a": 1, "when": 5}), call("g", {})), TOOLS).readings
+    two = reader.read(path(None, call("g", {}), call("f", {"when": 6, "a": 1.0})), TOOLS).readings
     assert one == two
-    assert one != reader.read(path(None, call("f", {"a": 2}), call("g", {})), TOOLS)[1]
-    text = reader.read(path("I cannot tell without knowing where you are, so please say."), TOOLS)[1]
+    assert one != reader.read(path(None, call("f", {"a": 2}), call("g", {})), TOOLS).readings
+    text = reader.read(path("I cannot tell without knowing where you are, so please say."), TOOLS).readings
     assert kind_of([one, text, text]) == "tool"
     assert kind_of([text, text]) is None
 
@@ -190,7 +190,7 @@ def test_tool_calls_vote_by_value_and_a_text_votes_for_no_call() -> None:
     ],
 )
 def test_kinds_of_a_text(text: str, kinds: set[str]) -> None:
-    assert set(KindReader().read(path(text), asked({"messages": QUESTION}))[1]) == kinds
+    assert set(KindReader().read(path(text), asked({"messages": QUESTION})).readings) == kinds
 
 
 def test_a_prompt_says_what_it_asks_for() -> None:
@@ -209,8 +209,8 @@ def test_options_beyond_e_are_read_where_the_prompt_lists_them() -> None:
     listed = "Which?\n" + "\n".join(f"{letter}. this" for letter in "ABCDEFGHIJ")
     about = asked({"messages": [{"role": "user", "content": listed}]})
     reader = KindReader()
-    assert reader.read(path("The answer is (H)."), about)[1]["choice"] == "H"
-    assert kind_of([reader.read(path(text), about)[1] for text in ("A", "H", "J")]) == "choice"
+    assert reader.read(path("The answer is (H)."), about).readings["choice"] == "H"
+    assert kind_of([reader.read(path(text), about).readings for text in ("A", "H", "J")]) == "choice"
     plain = asked({"messages": [{"role": "user", "content": "Which?\nA. this\nB. that"}]})
-    assert "choice" not in reader.read(path("I cannot say."), plain)[1]
-    assert "choice" not in reader.read(path("The answer is (H)."), plain)[1]
+    assert "choice" not in reader.read(path("I cannot say."), plain).readings
+    assert "choice" not in reader.read(path("The answer is (H)."), plain).readings

@@ -230,12 +230,14 @@ class Service:
 
     async def _paths(self, job: RequestJob, reading: AnswerReading | None, answer: Answer) -> list[Drawn]:
         """Return the paths of one answer with what they vote."""
-        if reading is None:
-            paths = [self._unsettled(job, choice, answer.body) for choice in answer.choices]
-        else:
-            paths = [
-                self._path(job, choice, answer.body, await reading.read(choice)) for choice in answer.choices
-            ]
+        paths: list[Drawn] = []
+        for choice in answer.choices:
+            if reading is not None:
+                read = await reading.read(choice)
+            else:
+                assert job.asked is not None, "a job without a reader says what its prompt asks for"
+                read = self.kinds.read(choice, job.asked)
+            paths.append(self._path(job, choice, answer.body, read))
         if job.verifier is None:
             return paths
         talk = entries(job.ask.view.get("messages"))
@@ -292,18 +294,13 @@ class Service:
                 count("keff_branch_dollars_total", dollars, branch=branch.name)
 
     def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
-        if not job.reads_logprobs:
-            return Drawn(choice, body, read.key, read.truncated)
-        summary = with_answer(summary_of(choice), read.answer)
-        if not job.ask.logprobs:
-            choice = {name: value for name, value in choice.items() if name != "logprobs"}
-        return Drawn(choice, body, read.key, read.truncated, logprob_of(summary, confidence_of(job.policy)))
-
-    def _unsettled(self, job: RequestJob, choice: Object, body: Object) -> Drawn:
-        """Return a path whose vote is known only once the kind of the request's answer is."""
-        assert job.asked is not None, "a job without a reader says what its prompt asks for"
-        read, readings = self.kinds.read(choice, job.asked)
-        return self._path(job, choice, body, read)._replace(readings=readings)
+        confidence = float("nan")
+        if job.reads_logprobs:
+            summary = with_answer(summary_of(choice), read.answer)
+            confidence = logprob_of(summary, confidence_of(job.policy))
+            if not job.ask.logprobs:
+                choice = {name: value for name, value in choice.items() if name != "logprobs"}
+        return Drawn(choice, body, read.key, read.truncated, confidence, read.readings)
 
     def _reply(self, job: RequestJob, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":

@@ -53,12 +53,14 @@ RUNS_CODE = frozenset({"code", "python", "key"})
 class PathReading(NamedTuple):
     """What one path says: its vote key (None: it abstains), and whether it was cut before its end.
 
-    ``answer`` is as the text writes it (None: not known).
+    ``answer`` is as the text writes it (None: not known). ``readings`` are its keys by kind of answer, where
+    the kind is found per request (``kinds``): then its vote is known once that is settled.
     """
 
     key: str | None
     truncated: bool
     answer: str | None = None
+    readings: Mapping[str, str] | None = None
 
 
 @frozen

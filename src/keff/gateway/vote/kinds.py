@@ -134,15 +134,15 @@ class KindReader:
             "text": space("text"),
         }
 
-    def read(self, choice: Mapping[str, object], about: Asked) -> tuple[PathReading, dict[str, str]]:
-        """Return the reading of one choice and its keys by kind; none where it holds no answer."""
+    def read(self, choice: Mapping[str, object], about: Asked) -> PathReading:
+        """Return the reading of one choice, with its keys by kind; none where it holds no answer."""
         text, truncated, call = said(choice, self._ignored)
         if text is None:
-            return PathReading(None, truncated), {} if call is None else {"tool": call}
+            return PathReading(None, truncated, readings={} if call is None else {"tool": call})
         readings = self._of_text(text, truncated, about)
         if about.tools and not truncated:
             readings[NO_CALL] = NO_CALL_KEY
-        return PathReading(None, truncated), readings
+        return PathReading(None, truncated, readings=readings)
 
     def _of_text(self, text: str, truncated: bool, about: Asked) -> dict[str, str]:
         shown = strip_thinking(text).strip()
