@@ -72,6 +72,14 @@ def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
     return PluginError(f"{wanted_by} needs the package {package}: pip install 'keff[{extra}]'")
 
 
+def import_extra(module: str, wanted_by: str) -> Any:
+    """Import a module that an extra of keff brings, or that needs one; raises PluginError without it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise missing_extra(error, wanted_by) from error
+
+
 def names(kind: Kind) -> list[str]:
     """Return the name of every plugin of a kind, ours first; imports none of them."""
     return list(dict.fromkeys(each(kind)))

@@ -263,7 +263,7 @@ def test_what_is_not_compiled_in_scipy_special_is_there_when_it_is_asked_for() -
 
 
 def test_a_terminal_obeys_nothing_that_a_record_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    _console.say("a\x1b[2Jb\x07c\x9b31m", 0)
+    _console.say("a\x1b[2Jb\x07c\x9b31m")
     assert capsys.readouterr().out == "a[2Jbc31m\n"
 
 

@@ -11,7 +11,6 @@ pytest.importorskip("jinja2")
 
 from keff.analysis.audit import audit
 from keff.analysis.scores import contest, noise
-from keff.errors import UsageError
 from keff.log import LogInfo, Question
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, Record, reading
@@ -49,5 +48,5 @@ def test_one_repeat_has_no_picture_and_a_place_that_cannot_be_written_is_said(tm
     found = noise(of_rows([[1], [0]] * 10, "x"))
     write_noise_page([("x", found)], tmp_path / "noise.html")
     assert "<svg" not in (tmp_path / "noise.html").read_text()
-    with pytest.raises(UsageError, match="nowhere"):
+    with pytest.raises(OSError, match="nowhere"):
         write_noise_page([("x", found)], tmp_path / "nowhere" / "noise.html")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from keff import answers
 from keff.errors import UsageError
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.policy import Stop, View, for_one_model, parse_policy
 
 
@@ -100,8 +99,4 @@ class StopWhenSettled:
 
 
 def _early_stop(**told: object) -> object:
-    try:
-        util: Any = importlib.import_module("inspect_ai.util")
-    except ImportError as error:
-        raise missing_extra(error, "early stopping of inspect_ai") from error
-    return util.EarlyStop(**told)
+    return import_extra("inspect_ai.util", "early stopping of inspect_ai").EarlyStop(**told)

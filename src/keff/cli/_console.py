@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
-from keff.records import TERMINAL, plain, text_table
+from keff.records import TERMINAL, Note, plain, text_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
         _nobody_reads()
 
 
-def say(text: str, indent: int = 2, *, bold: bool = False, hang: int = 0) -> None:
+def say(text: str, *, bold: bool = False, hang: int = 0) -> None:
     """Print one statement: wrapped at words on a terminal, or where COLUMNS is set, else one line.
 
     A text of several lines is a table, and printed as it is; ``hang`` indents the lines after the first.
@@ -72,7 +72,7 @@ def say(text: str, indent: int = 2, *, bold: bool = False, hang: int = 0) -> Non
     if (sys.stdout.isatty() or "COLUMNS" in os.environ) and "\n" not in text:
         lines = wrap(
             text,
-            width() - indent,
+            width(),
             subsequent_indent=" " * hang,
             break_long_words=False,
             break_on_hyphens=False,
@@ -80,23 +80,29 @@ def say(text: str, indent: int = 2, *, bold: bool = False, hang: int = 0) -> Non
     else:
         lines = text.split("\n")
     for line in lines or [""]:
-        _put((" " * indent + line).rstrip(), sys.stdout, bold=bold)
+        _put(line.rstrip(), sys.stdout, bold=bold)
 
 
 def say_all(statements: Iterable[str]) -> None:
     """Print statements and tables, the first of them bold: what was decided, or found."""
     for place, statement in enumerate(statements):
-        say(statement, 0, bold=not place)
+        say(statement, bold=not place)
 
 
 def tabled(head: Sequence[str], body: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table, an empty line before it: the first column is text, the others are numbers."""
-    say("\n" + text_table(head, body, width(), title), 0)
+    say("\n" + text_table(head, body, width(), title))
 
 
 def warn(line: str) -> None:
     """Print one warning line on stderr."""
     note(f"warning: {line}")
+
+
+def warn_all(notes: Iterable[Note]) -> None:
+    """Print the sentence of every warning on stderr."""
+    for each in notes:
+        warn(each.message)
 
 
 def note(line: str) -> None:

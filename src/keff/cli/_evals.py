@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 from keff.analysis.results.comparison import Better, Pruning, Slot, WeightedVote, p_text, weight_rows
 from keff.analysis.results.estimates import percent
 from keff.analysis.results.scores import SHOWN, Audit, Noise
-from keff.cli._console import say, tabled, warn
-from keff.plugins import missing_extra
+from keff.cli._console import say, tabled, warn_all
+from keff.plugins import import_extra
 from keff.stats.branches.covariance import BlockCorrelation
 
 
@@ -30,7 +29,7 @@ def print_blocks(blocks: BlockCorrelation | None) -> None:
     line = f"  c {within}{blocks.between.text()} between templates"
     if within:
         line += f"; difference {blocks.difference.text('+.2f')}"
-    say(f"{line} (95%, cluster jackknife)", 0)
+    say(f"{line} (95%, cluster jackknife)")
 
 
 def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Pruning] | None) -> None:
@@ -42,7 +41,7 @@ def print_weights(weights: Sequence[WeightedVote] | None, pruning: Sequence[Prun
     for choice in pruning or ():
         kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
         line = f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
-        say(line, 0)
+        say(line)
 
 
 # Columns that fit 80 characters; the JSON has all.
@@ -51,17 +50,14 @@ SHOWN_REPEATS = 5
 
 def pages() -> Any:
     """Return what writes the pages; raises PluginError where the ``report`` extra is missing."""
-    try:
-        return importlib.import_module("keff.report.evals")
-    except ImportError as error:
-        raise missing_extra(error, "the page") from error
+    return import_extra("keff.report.evals", "the page")
 
 
 def print_noise(path: str, found: Noise) -> None:
     """Print how far a score can be trusted: the score, its noise, and the table of power."""
-    say(f"{found.sentence()}.", 0, bold=True)
+    say(f"{found.sentence()}.", bold=True)
     clusters = f" in {found.clusters} clusters" if found.clusters < found.n else ""
-    say(f"{path} · {found.n:,} questions x {found.k} repeats{clusters}", 0)
+    say(f"{path} · {found.n:,} questions x {found.k} repeats{clusters}")
     tabled(*_split(found.rows()))
     if found.power:
         repeats = sorted({line.repeats for line in found.power})[:SHOWN_REPEATS]
@@ -91,25 +87,23 @@ def print_noise(path: str, found: Noise) -> None:
             for line in found.equal_cost[:SHOWN_REPEATS]
         ]
         tabled(("questions x repeats", "95%"), rows, "the same number of answers, split otherwise")
-    for note in found.warnings:
-        warn(note.message)
+    warn_all(found.warnings)
 
 
 def print_audit(found: Audit) -> None:
     """Print gold answers worth a look, the score as marked and by the agreed answers, and the ceiling."""
-    say(found.line(), 0)
+    say(found.line())
     if found.suspects:
         tabled(*_split(found.rows()))
     if len(found.suspects) > SHOWN:
-        say(f"and {len(found.suspects) - SHOWN} more (--json and --report have all)")
-    for note in found.warnings:
-        warn(note.message)
+        say(f"  and {len(found.suspects) - SHOWN} more (--json and --report have all)")
+    warn_all(found.warnings)
 
 
 def print_better(pairs: Sequence[Better]) -> None:
     """Print whether the second of each pair is better, by how much, and what would decide it."""
     for pair in pairs:
-        say(pair.line(), 0)
+        say(pair.line())
     headers = ("", *(pair.versus for pair in pairs)) if len(pairs) > 1 else ("", "")
     rows = [
         (

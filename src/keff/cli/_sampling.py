@@ -242,10 +242,7 @@ def made_engine(engine: str, given: Mapping[str, object], on: str | None, worker
 
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:
     """Join a Ray cluster and make the engine of its workers; raises PluginError without the extra."""
-    try:
-        cluster = import_module("keff.engines._ray")
-    except ImportError as error:
-        raise plugins.missing_extra(error, "--on ray") from error
+    cluster = plugins.import_extra("keff.engines._ray", "--on ray")
     cluster.connect(on)
     return cluster.Cluster(engine, options, workers)
 

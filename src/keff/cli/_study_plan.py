@@ -317,7 +317,7 @@ def show_forecast(rows: Sequence[Row]) -> None:
         table.add_row(row["model"], *counts, *sums, row["tokens_are"], dollars, hours)
     console().print(table)
     if any(row["hours"] is None and row["paths"] for row in rows):
-        say("Hours need a measured rate: draw one cell first (--only model=...,task=...).", 0)
+        say("Hours need a measured rate: draw one cell first (--only model=...,task=...).")
 
 
 def _table(*headers: str) -> Table:

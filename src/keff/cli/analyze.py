@@ -14,15 +14,14 @@ from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import told
 from keff.analysis.results.estimates import Analysis, percent, statements
 from keff.cli import _options as o
-from keff.cli._console import print_json, say, say_all, tabled, warn
+from keff.cli._console import print_json, say, say_all, tabled, warn, warn_all
 from keff.cli._groups import LogOptions, WantedOptions
-from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.reading.several import open_records, pool_records
 
 
-@grouped()
+@o.grouped()
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,
@@ -79,7 +78,7 @@ def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> N
         return
     for record, analysis in analyses:
         if len(analyses) > 1:
-            say(record.path, 0, bold=True)
+            say(record.path, bold=True)
         _print_summary(record, analysis, verbose=verbose)
 
 
@@ -87,16 +86,15 @@ def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False)
     """Print the decision first, then what it rests on."""
     say_all(statements(analysis, verbose=verbose))
     for line in told(analysis.matching) if verbose else ():
-        say(f"{line[0].upper()}{line[1:]}.", 0)
+        say(f"{line[0].upper()}{line[1:]}.")
     size = f"{analysis.n:,} questions x {analysis.k} paths"
-    say(" · ".join(part for part in (record.path, record.info.task, record.info.model, size) if part), 0)
-    for warning in analysis.warnings:
-        warn(warning.message)
+    say(" · ".join(part for part in (record.path, record.info.task, record.info.model, size) if part))
+    warn_all(analysis.warnings)
 
 
 def _print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
     """Print branches of one path per question: there is nothing to vote on within one, so a table."""
-    say(f"{len(branches)} records of one path per question: nothing to vote on within one", 0)
+    say(f"{len(branches)} records of one path per question: nothing to vote on within one")
     ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
     rows = [
         (record.info.model or record.path, percent(analysis.p), f"{analysis.n:,}")

@@ -14,7 +14,6 @@ from keff.analysis.audit import audit
 from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
 
 Logs = Annotated[
     list[str],
@@ -24,7 +23,7 @@ Logs = Annotated[
 ]
 
 
-@grouped()
+@o.grouped()
 def command(logs: Logs, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
     """Audit the gold answers of LOG."""
     opening = reading.opening()

@@ -11,16 +11,14 @@ from keff.analysis.arms import open_arm
 from keff.analysis.combine import Judging, combine_record, read_embeddings
 from keff.analysis.plans import slot_plan
 from keff.analysis.results.comparison import GlsR
-from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say, warn, warn_all
 from keff.cli._evals import print_slots, print_weights
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
 from keff.reading.several import by_column
 
 
-@grouped()
+@o.grouped()
 def command(
     path: o.CombinePath,
     out: o.PlanOut = None,
@@ -35,28 +33,27 @@ def command(
     combined = combine_record(record, Judging(seed=seed), array)
     if out is not None:
         plan, notes = slot_plan(record, combined)
-        for note in notes:
-            _console.warn(note.message)
+        warn_all(notes)
         plan.write(out)
     if json:
         print_json(combined.to_dict())
         return
-    _console.say(f"{path}: {combined.n} questions x {combined.k} paths", 0)
+    say(f"{path}: {combined.n} questions x {combined.k} paths")
     if combined.slots is None:
         rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in combined.weights)
         what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
-        _console.warn(f"one prompt for all paths: weights of columns mean nothing, {what}")
+        warn(f"one prompt for all paths: weights of columns mean nothing, {what}")
     print_slots(combined.slots)
     if record.branches and not record.branches[0].startswith("column "):
         named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
-        _console.say(f"  slots: {named}", 0)
+        say(f"  slots: {named}")
     print_weights(combined.weights, combined.pruning if combined.slots else ())
     for found in combined.k_eff:
         line = f"  K_eff of {combined.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
-        _console.say(line, 0)
+        say(line)
     if combined.oracle_optimism is not None:
         line = f"  equal slots alone make the in-sample oracle look {combined.oracle_optimism:+.2%} better"
-        _console.say(line, 0)
+        say(line)
     if combined.gls_r is not None:
         _print_gls_r(combined.gls_r)
 
@@ -65,7 +62,7 @@ def _print_gls_r(result: GlsR) -> None:
     kept = "equal weights kept" if result.ridge is None else f"ridge {result.ridge:g}"
     risks = f"{result.held_out_risk:.4g} against {result.held_out_risk_uniform:.4g}"
     line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
-    _console.say(line, 0)
+    say(line)
     weights = ", ".join(f"{weight:.3f}" for weight in result.weights)
     negative = " (a negative one has no vote)" if min(result.weights) < 0 else ""
-    _console.say(f"  its weights: {weights}{negative}", 0)
+    say(f"  its weights: {weights}{negative}")

@@ -12,12 +12,10 @@ import typer
 from keff.analysis.arms import Comparing, compare_all, open_scored
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.scores import worse_than
-from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import print_json, tabled, warn_all
 from keff.cli._evals import pages, print_better, print_blocks, print_slots, print_weights
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
 from keff.errors import UsageError
 
 # Exit code where B is worse, for continuous integration.
@@ -43,7 +41,7 @@ FailIfWorse = Annotated[
 ]
 
 
-@grouped(without=("branches",))
+@o.grouped(without=("branches",))
 def command(
     arms: Arms,
     tolerance: Tolerance = 0.0,
@@ -79,16 +77,14 @@ def command(
 def _show(compared: Comparison | ScoreComparison) -> None:
     if isinstance(compared, ScoreComparison):
         print_better(compared.pairs)
-        for warning in compared.warnings:
-            _console.warn(warning.message)
+        warn_all(compared.warnings)
         return
     print_better((compared.better,))
     first, second = compared.arms
     size = f"{compared.shared_items} shared questions, {first.k} paths each"
-    _console.tabled(("", "first", "second", "change"), compared.rows()[1:], size)
+    tabled(("", "first", "second", "change"), compared.rows()[1:], size)
     if second.slots is not None:
         print_slots(second.slots)
         print_blocks(second.blocks)
         print_weights(second.weights, second.pruning)
-    for warning in compared.warnings:
-        _console.warn(warning.message)
+    warn_all(compared.warnings)

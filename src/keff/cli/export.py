@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import note, print_json, warn_all
 from keff.cli._groups import COPY, LogOptions
-from keff.cli._options import grouped
 from keff.reading.open import named_part
 from keff.reading.transfer import export_log, export_votes
 
 
-@grouped(without=COPY)
+@o.grouped(without=COPY)
 def command(
     path: o.RunOrLog,
     out: o.ExportOut = None,
@@ -34,10 +32,9 @@ def command(
         done = export_votes(path, file, to, opening)
     else:
         done = export_log(path, file, to, texts=texts, opening=opening)
-    for note in done.notes:
-        _console.warn(note.message)
+    warn_all(done.notes)
     if json:
         print_json({"file": str(file), "items": done.questions, "paths": done.paths})
     else:
         line = f"{file}: {done.questions} questions and {done.paths} paths"
-        _console.note(line)
+        note(line)

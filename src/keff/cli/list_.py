@@ -41,4 +41,4 @@ def command(
         return
     width = max(map(len, shown), default=0)
     for name, summary in shown.items():
-        say(f"{name:{width}}  {summary}", 0, hang=width + 2)
+        say(f"{name:{width}}  {summary}", hang=width + 2)

@@ -10,19 +10,17 @@ from pathlib import Path
 
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.drop import DroppedBranch, dropped_branch
-from keff.analysis.mix.findings import MixFindings, mix_plan
+from keff.analysis.mix.findings import mix_plan
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
-from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._branches import dropped_by
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say_all, warn_all, width
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
 from keff.cli._serve_options import served_plan
 from keff.errors import UsageError
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.policy.spec import MAX_CAP
 from keff.reading.join import Aligned, align, unique_names
 from keff.reading.open import Opening, open_record
@@ -31,7 +29,7 @@ from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 
 
-@grouped(without=("answer_key", "branches"))
+@o.grouped(without=("answer_key", "branches"))
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,
@@ -90,13 +88,12 @@ def mix_runs(
     if out.plan is not None:
         served_plan(mix_plan(group, mixed), out.files, settings.prices).write(out.plan)
     if out.page is not None:
-        write_page(mixed, out.page)
+        import_extra("keff.report.mix_page", "the report page").write_mix_page(mixed, out.page)
     if json:
         print_json(mixed.to_dict())
     else:
-        _console.say_all(mixed.statements(_console.width(), verbose=verbose))
-        for note in mixed.warnings:
-            _console.warn(note.message)
+        say_all(mixed.statements(width(), verbose=verbose))
+        warn_all(mixed.warnings)
 
 
 def _aligned(
@@ -122,18 +119,3 @@ def _aligned(
         pair = align([records[place], records[by]], [called[place], called[by]])
         dropped.append(dropped_branch(pair, path_costs(pair, prices).paths))
     return group, tuple(dropped)
-
-
-def write_page(mixed: MixFindings, file: Path) -> None:
-    """Write the page.
-
-    Raises PluginError without the ``report`` extra, UsageError when it cannot be written.
-    """
-    try:
-        from keff.report.mix_page import write_mix_page
-    except ImportError as error:
-        raise missing_extra(error, "the report page") from error
-    try:
-        write_mix_page(mixed, file)
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}") from None

@@ -15,14 +15,13 @@ from keff.analysis.scores import noise
 from keff.cli import _options as o
 from keff.cli._console import print_json
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
 
 Log = Annotated[
     str, typer.Argument(metavar="LOG", help="A run or log with repeats; PATH#SLOTS or PATH#PART.")
 ]
 
 
-@grouped()
+@o.grouped()
 def command(log: Log, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
     """Measure the noise of the score of LOG."""
     found = [(each.path, noise(each)) for each in open_scored(log, reading.opening())]

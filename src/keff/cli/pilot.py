@@ -12,7 +12,6 @@ from keff.cli import _sample_options as s
 from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import note
 from keff.cli._groups import WantedOptions
-from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records
@@ -30,7 +29,9 @@ WIDE, DEEP, BRANCHED = (100, 8), (50, 16), (100, 4)
 BEYOND = 32
 
 
-@grouped(without=("policy", "shard", "wanted.prices", "wanted.seed"), n=(s.PilotN, None), k=(s.PilotK, None))
+@o.grouped(
+    without=("policy", "shard", "wanted.prices", "wanted.seed"), n=(s.PilotN, None), k=(s.PilotK, None)
+)
 def command(
     wishes: Wishes,
     out: o.PlanOut = None,

@@ -25,16 +25,16 @@ def command(
         print_json(law.to_dict())
         return
     ceiling = "no ceiling" if law.ceiling == float("inf") else f"{law.ceiling:.2f}"
-    say(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})", 0)
-    say(f"majority vote: {law.beta_binomial:.2%} beta-binomial, {law.binomial:.2%} if independent", 0)
+    say(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})")
+    say(f"majority vote: {law.beta_binomial:.2%} beta-binomial, {law.binomial:.2%} if independent")
     if law.copula is not None:
         scores = f"Gaussian surrogate: scores correlate by {law.rho_d:.3f}, "
-        say(f"{scores}effective rank {law.k_eff_rank:.2f}, majority vote {law.copula:.2%}", 0)
+        say(f"{scores}effective rank {law.k_eff_rank:.2f}, majority vote {law.copula:.2%}")
     if answers is not None:
-        say(f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}", 0)
-    say(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})", 0)
+        say(f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}")
+    say(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})")
     if law.pilot is not None:
-        say(_pilot(law.pilot), 0)
+        say(_pilot(law.pilot))
 
 
 def _pilot(design: PilotDesign) -> str:

@@ -14,12 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from keff import plugins
-from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import print_json
+from keff.cli._console import console, print_json, say, width
 from keff.cli._groups import opening_of
-from keff.cli._options import grouped
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
 from keff.log import find_log
@@ -99,9 +97,9 @@ def show_judged(path: Path, opening: Opening, wishes: JudgeOptions, *, json: boo
         print_json({**judged.to_dict(), "dollars": dollars})
         return
     for line in lines(judged, dollars):
-        _console.say(line, 0)
+        say(line)
     if wishes.out is not None:
-        _console.say(f"written: keff analyze {wishes.out}", 0)
+        say(f"written: keff analyze {wishes.out}")
 
 
 def _space(path: Path, opening: Opening) -> str | None:
@@ -140,7 +138,7 @@ def _error(measured: Reliability, labels: str) -> str:
     return "; ".join(parts)
 
 
-@grouped()
+@o.grouped()
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
     answer_space: o.AnswerSpaceName = None,
@@ -168,22 +166,22 @@ def command(
 def _print(seen: Survey) -> None:
     what = "texts" if seen.whole else "recorded answers"
     agree = "" if seen.agreement is None else f"; two of a question agree {seen.agreement:.0%} of the time"
-    _console.say(f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}", 0)
+    say(f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}")
     for rule, count in seen.rules.items():
-        _console.say(f"{count:>8}  {rule}")
+        say(f"  {count:>8}  {rule}")
     table = Table(box=None, pad_edge=False, expand=True)
     # A text gives way to what was read from it, down to a third of the line.
     for header in ("question", "rule", "answer", "key"):
-        table.add_column(header, overflow="ellipsis", no_wrap=True, max_width=_console.width() // 6)
+        table.add_column(header, overflow="ellipsis", no_wrap=True, max_width=width() // 6)
     table.add_column("end of the text", overflow="ellipsis", no_wrap=True, ratio=1)
     for each in seen.sample:
         table.add_row(*map(_cell, (each.id, each.rule, each.answer, each.key, each.end)))
-    _console.say("", 0)
-    _console.console().print(table)
+    say("")
+    console().print(table)
     if seen.endings:
-        _console.say("\nnot read, the most frequent ends:", 0)
+        say("\nnot read, the most frequent ends:")
         for end, count in seen.endings.items():
-            _console.say(f"{count:>8}  {end!r}")
+            say(f"  {count:>8}  {end!r}")
 
 
 def _cell(text: str | None) -> Text:

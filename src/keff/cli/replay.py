@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,16 +11,15 @@ from keff.analysis.money import Pace
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay
 from keff.analysis.wanted import tariff_of
-from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import print_json, say_all, warn_all, width
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.files import write_text
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.policy.spec import PolicySpec
 from keff.reading.several import one_model
+from keff.report import figures
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.plurality import plurality_at_k
 
@@ -40,7 +37,7 @@ DEFAULTS = (
 )
 
 
-@grouped(without=("branches",))
+@o.grouped(without=("branches",))
 def command(
     path: o.ReplayPath,
     policies: o.Policies = None,
@@ -87,9 +84,8 @@ def _show(replayed: Replay, *, json: bool) -> None:
     if json:
         print_json(replayed.to_dict())
         return
-    _console.say_all(replayed.statements(_console.width()))
-    for note in replayed.warnings:
-        _console.warn(note.message)
+    say_all(replayed.statements(width()))
+    warn_all(replayed.warnings)
 
 
 def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
@@ -109,11 +105,7 @@ def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
     if fixed is None:
         write_text(out, markdown(replayed))
         return
-    try:
-        figures: Any = importlib.import_module("keff.report.figures")
-        vega: Any = importlib.import_module("keff.report.vega")
-    except ImportError as error:
-        raise missing_extra(error, "drawing the figure (or name a .md file)") from error
+    vega = import_extra("keff.report.vega", "drawing the figure (or name a .md file)")
     vega.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))
 
 

@@ -11,13 +11,12 @@ from keff.analysis.estimates import analyze
 from keff.cli import _options as o
 from keff.cli._console import print_json, say
 from keff.cli._groups import LogOptions, WantedOptions
-from keff.cli._options import grouped
 from keff.errors import UsageError
 from keff.reading.several import open_records
 from keff.report.write import write_runs
 
 
-@grouped()
+@o.grouped()
 def command(
     paths: o.Paths,
     out: o.ReportOut = Path("report.html"),
@@ -46,4 +45,4 @@ def command(
     if json:
         print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:
-        say(f"{out}: {out.stat().st_size / 1e6:.2f} MB, self-contained", 0)
+        say(f"{out}: {out.stat().st_size / 1e6:.2f} MB, self-contained")

@@ -5,19 +5,16 @@ With our estimates beside them.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from keff.cli import _console
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import note, print_json, say, warn
 from keff.errors import UsageError
 from keff.paper.reproduce import GET, Reproducing, Reproduction, reproduce, write
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 
 # A screenful: a folder that is not the published one misses everything.
 SHOWN = 20
@@ -31,10 +28,7 @@ def drawing(*, figures: bool) -> Generator[Draw]:
     if not figures:
         yield lambda _reproduction, _out: []
         return
-    try:
-        drawings: Any = importlib.import_module("keff.paper.drawings")
-    except ImportError as error:
-        raise missing_extra(error, "drawing figures (or give --no-figures)") from error
+    drawings = import_extra("keff.paper.drawings", "drawing figures (or give --no-figures)")
     with drawings.vega.converter() as save_all:
         yield partial(drawings.draw, save_all)
 
@@ -63,15 +57,15 @@ def command(
         print_json(reproduction.numbers() | {"files": [str(file) for file in files]})
         return
     for name in files:
-        _console.say(str(name), 0)
+        say(str(name))
     # What is wrong comes first: where most files are missing, that list would hide it.
     for line in (*reproduction.problems, *(f"missing: {file}" for file in reproduction.missing))[:SHOWN]:
-        _console.warn(line)
+        warn(line)
     more = len(reproduction.missing) + len(reproduction.problems) - SHOWN
     if more > 0:
-        _console.warn(f"{more} more are listed in {out / 'differences.md'}")
+        warn(f"{more} more are listed in {out / 'differences.md'}")
     if reproduction.missing:
-        _console.warn(f"{len(reproduction.missing)} files are missing: {GET}")
+        warn(f"{len(reproduction.missing)} files are missing: {GET}")
     agree = sum(check.agrees for check in reproduction.checks)
     line = f"{agree} of {len(reproduction.checks)} printed numbers agree; see {out / 'differences.md'}"
-    _console.note(line)
+    note(line)

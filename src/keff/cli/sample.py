@@ -10,13 +10,12 @@ from pathlib import Path
 from keff.cli import _options as o
 from keff.cli._branches import read_branches, sample_under_policy
 from keff.cli._console import note, print_json
-from keff.cli._options import grouped
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, check_whole, report
 from keff.errors import UsageError
 
 
-@grouped()
+@o.grouped()
 def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> None:
     """Draw what the run still owes."""
     if branch:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from keff import plugins
-from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import print_json
+from keff.cli._console import note, print_json
 from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest
@@ -47,7 +46,7 @@ def command(
         print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
     else:
         line = f"{run}: {total} paths scored under {task.name} version {task.version}; nothing was drawn"
-        _console.note(line)
+        note(line)
 
 
 def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: bool) -> UserCode | None:

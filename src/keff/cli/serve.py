@@ -10,14 +10,13 @@ import json
 import numpy as np
 import typer
 
-from keff.cli import _serve_options as o
+from keff.cli import _options as o
 from keff.cli import _serve_options as options
-from keff.cli._options import grouped
 from keff.cli._serve_options import SetPairs, read_settings
 from keff.plugins import missing_extra
 
 
-@grouped()
+@o.grouped()
 def command(
     servers: options.ServerOptions,
     served: options.PlanOptions,
@@ -25,11 +24,11 @@ def command(
     access: options.AccessOptions,
     books: options.BookOptions,
     set: SetPairs = None,
-    host: o.Host = "127.0.0.1",
-    port: o.Port = 8080,
-    workers: o.ServeWorkers = 1,
-    config: o.ServeConfig = None,
-    check: o.Check = False,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8080,
+    workers: options.ServeWorkers = 1,
+    config: options.ServeConfig = None,
+    check: options.Check = False,
 ) -> None:
     """Serve until told to stop."""
     try:

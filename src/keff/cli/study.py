@@ -22,10 +22,9 @@ import typer
 from rich import progress as rich_progress
 
 from keff import plugins
-from keff.cli import _console
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import console, print_json
+from keff.cli._console import console, note, print_json, say, warn
 from keff.cli._sampling import Oracle, made_engine, refusals
 from keff.cli._study_plan import (
     Place,
@@ -278,12 +277,12 @@ def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
         by_error.setdefault(why, []).append(outcome.cell.name)
     for why, names in by_error.items():
         more = f" and {len(names) - 1} more cells" if len(names) > 1 else ""
-        _console.warn(f"{names[0]}{more}: {why}")
+        warn(f"{names[0]}{more}: {why}")
     if wrong:
         raise RunError(
             f"{len(wrong)} of {len(outcomes)} runs are incomplete: run the same command to continue"
         )
-    _console.note(f"all {len(outcomes)} runs are complete: keff study report {file}")
+    note(f"all {len(outcomes)} runs are complete: keff study report {file}")
 
 
 class Actions(StrEnum):
@@ -355,8 +354,8 @@ def _report(
         result = report(study, how, root)
         files = write_all(result, out or root / "report", draw)
     for line in (*(f"missing: {name}" for name in result.missing), *result.problems):
-        _console.warn(line)
+        warn(line)
     if json:
         print_json(result.numbers() | {"files": [str(name) for name in files]})
     else:
-        _console.say("\n".join(map(str, files)), 0)
+        say("\n".join(map(str, files)))

@@ -13,8 +13,6 @@ import typer
 from keff.cli import _options as o
 from keff.cli._console import print_json, say
 from keff.cli._groups import LogOptions
-from keff.cli._options import grouped
-from keff.errors import UsageError
 from keff.files import write_text
 from keff.paper.tables import tables
 from keff.reading.open import open_record
@@ -30,7 +28,7 @@ class Forms(StrEnum):
     csv = "csv"
 
 
-@grouped(without=("branches", "format"))
+@o.grouped(without=("branches", "format"))
 def command(
     paths: o.Paths,
     form: Annotated[
@@ -54,13 +52,10 @@ def command(
         print_json({table.name: list(table.rows) for table in made})
         return
     if out is None:
-        say("\n".join(render(table, form.value) for table in made).rstrip("\n"), 0)
+        say("\n".join(render(table, form.value) for table in made).rstrip("\n"))
         return
     texts = {name: text for table in made for name, text in files_of(table, form.value).items()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_text(out / name, text)
-            say(str(out / name), 0)
-    except OSError as error:
-        raise UsageError(f"{out}: {error.strerror}") from None
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_text(out / name, text)
+        say(str(out / name))

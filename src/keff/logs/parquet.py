@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Columned, Layout, lay_out
 from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, tabled, unpacked
 from keff.logs.parts.values import optional_text
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 
 # The first four bytes of every Parquet file, by its specification.
 MAGIC = b"PAR1"
@@ -86,10 +85,7 @@ def _reading(path: Path) -> Generator[ModuleType]:
 
 
 def _arrow() -> ModuleType:
-    try:
-        return importlib.import_module("keff.logs.parts.pyarrow")
-    except ImportError as error:
-        raise missing_extra(error, "a Parquet file") from error
+    return import_extra("keff.logs.parts.pyarrow", "a Parquet file")
 
 
 # Columns of frames that have readers of their own.

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -155,10 +154,7 @@ def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -
 
 
 def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int | None) -> Ballot:
-    try:
-        nodes = import_module("keff.reading.nodes")
-    except ImportError as error:
-        raise plugins.missing_extra(error, "--on ray") from error
+    nodes = plugins.import_extra("keff.reading.nodes", "--on ray")
     if trim is not None:
         raise NotPlainError
     return nodes.count_on_nodes(path, opening, first, how)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from keff.errors import UsageError
 from keff.log import LogInfo, Question
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, Record, naming, reading
@@ -117,10 +116,7 @@ def _made(
 
 
 def _framed(frame: object, words: Mapping[str, object]) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
-    try:
-        frames: Any = importlib.import_module("keff.reading.frames")
-    except ImportError as error:
-        raise missing_extra(error, "reading a data frame") from error
+    frames = import_extra("keff.reading.frames", "reading a data frame")
     wrong = next((word for word, name in words.items() if not isinstance(name, str)), None)
     if wrong is not None:
         raise UsageError(f"{wrong} must be the name of a column of the frame, not {words[wrong]!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from keff.files import whole
 from keff.log import Log, LogInfo, Question, find_log
 from keff.logs.parts.tabled import KNOWN
 from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.reading.admit import Admission
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, Verdicts, naming, one_part, reading, told
@@ -280,11 +279,7 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
 
 def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:
     if to == "parquet":
-        try:
-            arrow = importlib.import_module("keff.logs.parts.pyarrow")
-        except ImportError as error:
-            raise missing_extra(error, "a Parquet file") from error
-        arrow.write(draft, rows, votes=votes)
+        import_extra("keff.logs.parts.pyarrow", "a Parquet file").write(draft, rows, votes=votes)
         return
     with draft.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

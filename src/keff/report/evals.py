@@ -7,7 +7,6 @@ from pathlib import Path
 
 from keff.analysis.results.comparison import Better, p_text
 from keff.analysis.results.scores import Audit, Noise, PowerLine
-from keff.errors import UsageError
 from keff.files import write_text
 from keff.records import Interval, Note, frozen
 from keff.report.series import Datasets, limits
@@ -87,12 +86,12 @@ class Sheet:
 
 
 def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
-    """Write the page of one or several scores; raises UsageError when it cannot be written."""
+    """Write the page of one or several scores; raises OSError when it cannot be written."""
     _write([_noise_sheet(path, noise) for path, noise in found], file)
 
 
 def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], file: Path) -> None:
-    """Write the page of a comparison; raises UsageError when it cannot be written."""
+    """Write the page of a comparison; raises OSError when it cannot be written."""
     first = pairs[0]
     alone = len({pair.first for pair in pairs}) == 1
     sheet = Sheet(
@@ -153,7 +152,7 @@ def _deciding(pairs: Sequence[Better]) -> Table:
 
 
 def write_audit_page(found: Audit, file: Path) -> None:
-    """Write the page of an audit; raises UsageError when it cannot be written."""
+    """Write the page of an audit; raises OSError when it cannot be written."""
     bars = [
         Bar("score as marked", found.score),
         Bar("score if all of them are wrong", found.score_if_right),
@@ -232,7 +231,4 @@ def _found(noise: Noise, line: PowerLine) -> str:
 def _write(sheets: Sequence[Sheet], file: Path) -> None:
     charts = {str(place): {sheet.chart: sheet.data} for place, sheet in enumerate(sheets) if sheet.data}
     drawn = {int(place): drawing for (place, _), drawing in drawings(charts, titles=True).items()}
-    try:
-        write_text(file, filled("evals.html.j2", sheets=sheets, drawn=drawn))
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}") from None
+    write_text(file, filled("evals.html.j2", sheets=sheets, drawn=drawn))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.errors import PolicyError, UsageError
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.reading.open import Record
 from keff.reading.source import How
 from keff.stats.votes import Votes
@@ -65,10 +64,7 @@ def write_runs(
 
     What draws charts is made ready while ``runs`` are, where these are made as they are asked for.
     """
-    try:
-        page: Any = importlib.import_module("keff.report.page")
-    except ImportError as error:
-        raise missing_extra(error, "the report page") from error
+    page = import_extra("keff.report.page", "the report page")
     with page.vega.draw_beside() as draw:
         runs = list(runs)
         replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]

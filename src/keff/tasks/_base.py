@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from keff.answers import Extracted, Space, space, why
 from keff.answers.parts.base import golds
 from keff.errors import TaskError
 from keff.narrow import fields, is_object
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.records import AnswerSpace, Completion, Item, Message, frozen, mended, stable_hash
 from keff.task import Located, Row, ScoredText, Task
 from keff.tasks._templates import family, read_templates
@@ -54,11 +53,8 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
     Raises PluginError without the ``data`` extra, and TaskError when the hub cannot be reached.
     """
     where = f"{data_set.hub} {data_set.config} {split}"
-    try:
-        # Heavy packages are loaded only where their rows are read.
-        datasets: Any = importlib.import_module("datasets")
-    except ImportError as error:
-        raise missing_extra(error, f"reading {data_set.hub} (without --data FILE)") from error
+    # Heavy packages are loaded only where their rows are read.
+    datasets = import_extra("datasets", f"reading {data_set.hub} (without --data FILE)")
     try:
         # Streaming does not download the rest, and keeps nothing.
         rows = datasets.load_dataset(data_set.hub, data_set.config, split=split, streaming=data_set.large)
@@ -115,11 +111,8 @@ def _value(line: str, where: str) -> object:
 
 
 def _parquet(path: Path) -> Iterator[Located]:
-    try:
-        arrow: Any = importlib.import_module("pyarrow")
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise missing_extra(error, f"reading {path}") from error
+    parquet = import_extra("pyarrow.parquet", f"reading {path}")
+    arrow = import_extra("pyarrow", f"reading {path}")
     try:
         # In batches, so that memory does not grow with the file.
         with parquet.ParquetFile(path) as file:

@@ -5,7 +5,6 @@ A torn last line is left out and told, any other bad line is an error.
 
 from __future__ import annotations
 
-import importlib
 import json
 import secrets
 import struct
@@ -20,7 +19,7 @@ import jiter
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
 from keff.narrow import items
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.records import Note, mended
 
 # A number that nobody can have written between two lines.
@@ -360,10 +359,7 @@ def _inflate(where: str, info: zipfile.ZipInfo, packed: bytes) -> bytes:
 
 
 def _zstandard(where: str, packed: bytes, limit: int) -> bytes:
-    try:
-        zstandard: object = importlib.import_module("zstandard")
-    except ImportError as error:
-        raise missing_extra(error, "a log packed with Zstandard") from error
+    zstandard = import_extra("zstandard", "a log packed with Zstandard")
     # What zstd -19 --long=27 may need; a hostile head could ask for gigabytes.
     unpacker = zstandard.ZstdDecompressor(max_window_size=2**27)
     try:
