@@ -117,15 +117,18 @@ def declares(kind: Kind, name: str, attribute: str) -> bool:
 
 
 def options(kind: Kind, name: str) -> set[str]:
-    """Return the names of the options of a plugin that is a function, without importing its file."""
-    made_by = _point(kind, name).attr
-    functions = (node for node in _source(kind, name).body if isinstance(node, ast.FunctionDef))
+    """Return the names of the options of a plugin, a function or a class, without importing its file."""
+    body, made_by = _source(kind, name).body, _point(kind, name).attr
+    aliases = [node for node in body if isinstance(node, ast.Assign) and made_by in _targets(node)]
+    makers = {made_by, *(ast.unparse(node.value) for node in aliases)}
     return {
         argument.arg
-        for node in functions
-        if node.name == made_by
+        for maker in body
+        if getattr(maker, "name", None) in makers
+        for node in (maker, *getattr(maker, "body", ()))
+        if isinstance(node, ast.FunctionDef) and node.name in {*makers, "__init__"}
         for argument in (*node.args.args, *node.args.kwonlyargs)
-    }
+    } - {"self"}
 
 
 def load(kind: Kind, name: str, **options: Any) -> Any:

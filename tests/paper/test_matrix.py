@@ -9,7 +9,7 @@ import pytest
 import scipy
 
 from keff.paper import records
-from keff.paper.cell import CellPlace, MatrixCell, measure
+from keff.paper.cell import MatrixCell, measure
 from keff.paper.matrix import figure3, headline, table3, table8
 from keff.paper.records import ArmSample
 from keff.stats.votes import Votes
@@ -36,7 +36,7 @@ def cell(
 ) -> MatrixCell:
     rng = np.random.default_rng(seed)
     arms = sample(arm(rng, latent[0], 0), 0.3 + seed / 100), sample(arm(rng, latent[1], spread))
-    return measure(CellPlace(model, records.BENCHMARKS[task]), arms, 500, rng)
+    return measure(model, records.BENCHMARKS[task], arms, 500, rng)
 
 
 def pearson(y: np.ndarray) -> float:
@@ -46,7 +46,7 @@ def pearson(y: np.ndarray) -> float:
 def test_a_cell_is_the_plain_computation() -> None:
     rng = np.random.default_rng(1)
     sc, pt = arm(rng, 0.75, 0), arm(rng, 0.5, 0.5)
-    numbers = measure(CellPlace("m", records.BENCHMARKS["gsm8k"]), (sample(sc), sample(pt)), 200, rng).numbers
+    numbers = measure("m", records.BENCHMARKS["gsm8k"], (sample(sc), sample(pt)), 200, rng)
     before, after = pearson(sc), pearson(pt)
     assert numbers.delta_rho == pytest.approx((after - before) / before, abs=1e-9)
     assert numbers.delta_k_eff == pytest.approx(8 / (1 + 7 * after) - 8 / (1 + 7 * before), abs=1e-9)
@@ -67,8 +67,9 @@ def test_a_cell_is_the_plain_computation() -> None:
 def test_the_rows_interval_is_the_papers_independent_row_bootstrap() -> None:
     rng = np.random.default_rng(2)
     sc, pt = arm(rng, 0.7, 0), arm(rng, 0.4, 0.3)
-    place = CellPlace("m", records.BENCHMARKS["gsm8k"])
-    numbers = measure(place, (sample(sc), sample(pt)), 4000, np.random.default_rng(3)).numbers
+    numbers = measure(
+        "m", records.BENCHMARKS["gsm8k"], (sample(sc), sample(pt)), 4000, np.random.default_rng(3)
+    )
     plain = []
     for _ in range(1500):
         one, two = (y[rng.integers(0, 250, 250)] for y in (sc, pt))
@@ -96,11 +97,11 @@ def cells() -> list[MatrixCell]:
 @pytest.mark.slow
 def test_tables_average_valid_cells(cells: list[MatrixCell]) -> None:
     row = next(row for row in table3(cells) if row["benchmark"] == "GSM8K")
-    own = [one.numbers for one in cells if one.numbers.benchmark == "GSM8K"]
+    own = [one for one in cells if one.about.label == "GSM8K"]
     assert row["n"] == 5
     assert row["delta_rho"] == pytest.approx(np.mean([one.delta_rho for one in own]), abs=1e-12)
     domain = next(row for row in table8(cells) if row["domain"] == "QA")
-    change = [one.numbers.mv_pt - one.numbers.mv_sc for one in cells if one.domain == "QA"]
+    change = [one.mv_pt - one.mv_sc for one in cells if one.about.domain == "QA"]
     assert (domain["n"], domain["delta"]) == (10, pytest.approx(np.mean(change), abs=1e-12))
     assert domain["delta_std"] == pytest.approx(np.std(change, ddof=1), abs=1e-12)
     assert [row["domain"] for row in table8(cells)] == ["QA", "NLU", "Math"]
@@ -111,9 +112,7 @@ def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[Matr
     rng = np.random.default_rng(9)
     dead = np.zeros((250, K), int)
     dead[0, 0] = 1
-    low = measure(
-        CellPlace("low", records.BENCHMARKS["drop"]), (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng
-    )
+    low = measure("low", records.BENCHMARKS["drop"], (sample(dead), sample(arm(rng, 0.5, 0))), 100, rng)
     assert not low.valid
     found = headline([*cells, low])
     assert (found["cells"], found["valid"]) == (23, 22)
@@ -122,8 +121,8 @@ def test_cells_below_two_percent_count_nowhere_but_in_weighting(cells: list[Matr
 
 def test_headline_tests_are_those_of_scipy(cells: list[MatrixCell]) -> None:
     found = headline(cells)
-    qa = [one.numbers.delta_rho for one in cells if one.domain == "QA"]
-    maths = [one.numbers.delta_rho for one in cells if one.domain == "Math"]
+    qa = [one.delta_rho for one in cells if one.about.domain == "QA"]
+    maths = [one.delta_rho for one in cells if one.about.domain == "Math"]
     test = found["mann_whitney"]
     exact = scipy.stats.mannwhitneyu(qa, maths, alternative="less", method="exact").pvalue
     normal = scipy.stats.mannwhitneyu(qa, maths, alternative="less", method="asymptotic").pvalue
@@ -133,21 +132,20 @@ def test_headline_tests_are_those_of_scipy(cells: list[MatrixCell]) -> None:
     fit = scipy.stats.pearsonr([row["diversity"] for row in points], [row["delta_rho"] for row in points])
     assert found["predictor"]["r"] == pytest.approx(fit.statistic, abs=1e-9)
     assert found["predictor"]["p"] == pytest.approx(fit.pvalue, abs=1e-9)
-    wide = [one.numbers.rows_hi - one.numbers.rows_lo for one in cells]
+    wide = [one.rows_hi - one.rows_lo for one in cells]
     assert found["precision"]["rows"]["median_width"] == pytest.approx(np.median(wide))
-    same = [one.numbers.paired_rho_hi - one.numbers.paired_rho_lo for one in cells]
+    same = [one.paired_rho_hi - one.paired_rho_lo for one in cells]
     assert found["precision"]["wider"]["resampling"] == pytest.approx(np.median(np.divide(same, wide)))
     assert found["precision"]["wider"]["estimator"] == pytest.approx(1, abs=0.1)
-    assert found["reduced"] == sum(value < 0 for value in (one.numbers.delta_rho for one in cells))
+    assert found["reduced"] == sum(value < 0 for value in (one.delta_rho for one in cells))
 
 
 def test_weighting_splits_by_slot_cv_and_by_accuracy(cells: list[MatrixCell]) -> None:
     found = headline(cells)["weighted_voting"]
-    numbers = [one.numbers for one in cells]
-    high = [one for one in numbers if one.slot_cv > 0.225]
+    high = [one for one in cells if one.slot_cv > 0.225]
     assert found["high_cv"]["cells"] == len(high) > 0
     assert found["high_cv"]["gain"] == pytest.approx(np.mean([one.weighted_gain for one in high]))
-    low = [one for one in numbers if one.mv_pt < 0.3]
+    low = [one for one in cells if one.mv_pt < 0.3]
     assert found["low_accuracy"]["cells"] == len(low)
 
 

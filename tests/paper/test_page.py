@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keff.paper import claims, matrix, records, saturation
-from keff.paper.cell import CellPlace, MatrixCell, measure
+from keff.paper.cell import MatrixCell, measure
 from keff.paper.page import differences
 from keff.paper.records import ArmSample
 from keff.paper.reproduce import Reproduction
@@ -144,7 +144,7 @@ def cell(task: str, *, right: float = 0.6, answers: bool = True) -> MatrixCell:
         )
         for _ in range(2)
     ]
-    return measure(CellPlace("m", records.BENCHMARKS[task]), (arms[0], arms[1]), 200, rng)
+    return measure("m", records.BENCHMARKS[task], (arms[0], arms[1]), 200, rng)
 
 
 def test_what_figure_3_leaves_out_is_named() -> None:

@@ -34,13 +34,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 @frozen
 class ServerAddress:
-    """Where a server is and how patient to be.
+    """Where a server is, the environment variable with its key, and how patient to be.
 
     ``timeout`` bounds one request from its start to its last byte.
     """
 
     url: str
-    key: str
     key_name: str
     max_retries: int
     timeout: float
@@ -68,11 +67,11 @@ class _RefusedError(Exception):
 class Transport:
     """One server and its connections, as many as there are requests; made and used in one event loop."""
 
-    def __init__(self, address: ServerAddress) -> None:
+    def __init__(self, address: ServerAddress, key: str) -> None:
         self._address = address
-        self._mask = Mask([address.key])
+        self._mask = Mask([key])
         self._headers = {
-            "authorization": f"Bearer {address.key or 'none'}",
+            "authorization": f"Bearer {key or 'none'}",
             "accept-encoding": ENCODINGS,
             "content-type": "application/json",
         }

@@ -25,7 +25,7 @@ from keff.engine import Capabilities
 from keff.errors import EngineError, UsageError
 from keff.records import Completion, Logprobs, Message, Sampling, frozen, stable_hash
 
-# What ``engine`` takes as ``oracle``; see the module.
+# What the engine takes as ``oracle``; see the module.
 Oracle = Mapping[str, str | Mapping[str, str | Sequence[str]]]
 
 # Below it the quantile of a beta law underflows: such a prompt is never right.
@@ -34,42 +34,9 @@ SMALLEST = 1e-300
 WORDS = ("so", "then", "we", "add", "both", "and", "find", "that", "it", "must", "be", "more")
 
 
-def engine(
-    *,
-    model: str | None = None,
-    p: float = 0.6,
-    c: float = 0.3,
-    answers: int = 4,
-    tokens: int = 20,
-    latency: float = 0.0,
-    fail: float = 0.0,
-    refuse: float = 0.0,
-    seed: int = 0,
-    parallel: int = 8,
-    max_n: int = 8,
-    oracle: Oracle | None = None,
-) -> Fake:
-    """Make a fake engine.
-
-    ``p`` and ``c``: mean accuracy and intraclass correlation, both in [0, 1]. ``answers``: how many wrong
-    answers a prompt has, drawn with weights 1, 1/2, 1/3, ... . ``tokens``: mean length of a path (Poisson);
-    a path longer than ``max_tokens`` is cut before its answer. ``latency``: seconds a request takes.
-    ``fail``: share of requests that raise a transient EngineError; ``refuse``: share of paths that decline.
-    Raises UsageError when a number is out of range.
-    """
-    for name, value in {"p": p, "c": c, "fail": fail, "refuse": refuse}.items():
-        if not 0 <= value <= 1:
-            raise UsageError(f"engine fake: {name} must lie in [0, 1], not {value}")
-    if answers < 1 or tokens < 1 or latency < 0:
-        raise UsageError("engine fake: answers and tokens must be at least 1, and latency at least 0")
-    law = AnswerLaw(p, c, answers, tokens, refuse, seed)
-    told: Oracle = {} if oracle is None else oracle
-    return Fake(model or "fake", law, told, Capabilities(max_n, parallel), latency, fail)
-
-
 @frozen
 class AnswerLaw:
-    """The options of ``engine`` that decide the texts."""
+    """The options of the engine that decide the texts."""
 
     p: float
     c: float
@@ -108,7 +75,14 @@ def wrong_answers(right: str, count: int) -> list[str]:
 
 
 class Fake:
-    """See the module."""
+    """The fake engine.
+
+    ``p`` and ``c``: mean accuracy and intraclass correlation, both in [0, 1]. ``answers``: how many wrong
+    answers a prompt has, drawn with weights 1, 1/2, 1/3, ... . ``tokens``: mean length of a path (Poisson);
+    a path longer than ``max_tokens`` is cut before its answer. ``latency``: seconds a request takes.
+    ``fail``: share of requests that raise a transient EngineError; ``refuse``: share of paths that decline.
+    Raises UsageError when a number is out of range.
+    """
 
     name = "fake"
     local = True
@@ -116,15 +90,29 @@ class Fake:
 
     def __init__(
         self,
-        model: str,
-        law: AnswerLaw,
-        oracle: Oracle,
-        capabilities: Capabilities,
-        latency: float,
-        fail: float,
+        *,
+        model: str | None = None,
+        p: float = 0.6,
+        c: float = 0.3,
+        answers: int = 4,
+        tokens: int = 20,
+        latency: float = 0.0,
+        fail: float = 0.0,
+        refuse: float = 0.0,
+        seed: int = 0,
+        parallel: int = 8,
+        max_n: int = 8,
+        oracle: Oracle | None = None,
     ) -> None:
-        self.capabilities = capabilities
-        self._model, self._law, self._oracle = model, law, oracle
+        for name, value in {"p": p, "c": c, "fail": fail, "refuse": refuse}.items():
+            if not 0 <= value <= 1:
+                raise UsageError(f"engine fake: {name} must lie in [0, 1], not {value}")
+        if answers < 1 or tokens < 1 or latency < 0:
+            raise UsageError("engine fake: answers and tokens must be at least 1, and latency at least 0")
+        self.capabilities = Capabilities(max_n, parallel)
+        self._law = AnswerLaw(p, c, answers, tokens, refuse, seed)
+        told: Oracle = {} if oracle is None else oracle
+        self._model, self._oracle = model or "fake", told
         self._latency, self._fail = latency, fail
         self._failures: dict[str, int] = {}
 
@@ -197,3 +185,6 @@ class Fake:
 def _uniform(*parts: object) -> float:
     # 13 hexadecimal digits are 52 bits: a float holds them exactly.
     return int(stable_hash(*parts)[:13], 16) / 16**13
+
+
+engine = Fake

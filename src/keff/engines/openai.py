@@ -33,29 +33,15 @@ from keff.protocol.server import (
     template_thinking,
 )
 from keff.protocol.server import base_url as checked_url
-from keff.records import Completion, Message, Sampling, frozen
+from keff.records import Completion, Message, Sampling
 
 HOSTED = "api.openai.com"
 # Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little.
 SHARED_N = 8
 
 
-def engine(
-    *,
-    model: str | None = None,
-    base_url: str | None = None,
-    api_key_env: str = "OPENAI_API_KEY",
-    n_per_request: Literal["auto"] | int = "auto",
-    logprobs: bool = True,
-    stream: bool = False,
-    max_retries: int = 3,
-    timeout: float = 600.0,
-    parallel: int = 32,
-    thinking: Literal["auto", "template", "effort"] = "auto",
-    extra_body: str | Mapping[str, object] | None = None,
-    omit: str = "",
-) -> OpenAI:
-    """Make an engine for one model of one server.
+class OpenAI:
+    """The engine of one model of one server.
 
     ``model``: asked of the server when it has only one. ``base_url``: default ``$OPENAI_BASE_URL``, then
     OpenAI's own. ``n_per_request``: paths in one request; a number also shares requests where tokens can
@@ -64,56 +50,41 @@ def engine(
     request, as JSON or a mapping, such as ``{"top_k": 20}``. ``omit``: names of fields, by comma, that the
     server does not take, such as ``seed``. Raises UsageError for options that do not fit.
     """
-    given = base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{HOSTED}/v1"
-    url = checked_url(given, "engine openai: base_url", "api_key_env")
-    hosted = urlsplit(url).hostname == HOSTED
-    if n_per_request != "auto" and int(n_per_request) < 1:
-        raise UsageError("engine openai: n_per_request must be auto or at least 1")
-    options = OpenAIOptions(
-        url,
-        api_key_env,
-        None if n_per_request == "auto" else int(n_per_request),
-        logprobs,
-        stream,
-        max_retries,
-        timeout,
-        effort=thinking == "effort" or (thinking == "auto" and hosted),
-        extra_body=json_object(extra_body, "engine openai: extra_body"),
-        omit=frozenset(name.strip() for name in omit.split(",") if name.strip()),
-    )
-    return OpenAI(model, options, parallel)
-
-
-@frozen
-class OpenAIOptions:
-    """The options of ``engine``, checked."""
-
-    url: str
-    api_key_env: str
-    n: int | None
-    logprobs: bool
-    stream: bool
-    max_retries: int
-    timeout: float
-    effort: bool
-    extra_body: Mapping[str, object]
-    omit: frozenset[str]
-
-
-class OpenAI:
-    """See the module."""
 
     name = "openai"
     local = False
     needs_gpu = False
 
-    def __init__(self, model: str | None, options: OpenAIOptions, parallel: int) -> None:
-        self._model, self._options = model, options
-        self._logprobs = options.logprobs
-        self._length_field = "max_completion_tokens" if options.effort else "max_tokens"
-        most = options.n or (SHARED_N if options.logprobs else 1)
-        self._sharing = Sharing(most)
-        self._parallel = parallel
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        n_per_request: Literal["auto"] | int = "auto",
+        logprobs: bool = True,
+        stream: bool = False,
+        max_retries: int = 3,
+        timeout: float = 600.0,
+        parallel: int = 32,
+        thinking: Literal["auto", "template", "effort"] = "auto",
+        extra_body: str | Mapping[str, object] | None = None,
+        omit: str = "",
+    ) -> None:
+        given = base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{HOSTED}/v1"
+        url = checked_url(given, "engine openai: base_url", "api_key_env")
+        if n_per_request != "auto" and int(n_per_request) < 1:
+            raise UsageError("engine openai: n_per_request must be auto or at least 1")
+        self._model, self._parallel = model, parallel
+        self._address = ServerAddress(url, api_key_env, max_retries, timeout)
+        self._hosted = urlsplit(url).hostname == HOSTED
+        self._effort = thinking == "effort" or (thinking == "auto" and self._hosted)
+        self._length_field = "max_completion_tokens" if self._effort else "max_tokens"
+        self._logprobs, self._stream = logprobs, stream
+        self._n = None if n_per_request == "auto" else int(n_per_request)
+        self._sharing = Sharing(self._n or (SHARED_N if logprobs else 1))
+        self._extra_body = json_object(extra_body, "engine openai: extra_body")
+        self._omit = {name.strip() for name in omit.split(",") if name.strip()}
         self._transport: Transport | None = None
 
     @property
@@ -125,12 +96,11 @@ class OpenAI:
         """Reach the server and settle on the model; raises EngineError when that cannot work."""
         if self._transport is not None:
             return
-        options = self._options
-        key = checked_key(os.environ.get(options.api_key_env, ""), options.api_key_env)
-        if not key and urlsplit(options.url).hostname == HOSTED:
-            raise EngineError(f"set the environment variable {options.api_key_env}", transient=False)
-        address = ServerAddress(options.url, key, options.api_key_env, options.max_retries, options.timeout)
-        transport = Transport(address)
+        variable = self._address.key_name
+        key = checked_key(os.environ.get(variable, ""), variable)
+        if not key and self._hosted:
+            raise EngineError(f"set the environment variable {variable}", transient=False)
+        transport = Transport(self._address, key)
         try:
             models = await transport.models()
             if self._model is None and len(models) != 1:
@@ -143,13 +113,12 @@ class OpenAI:
 
     def identity(self) -> dict[str, object]:
         """Return the model and the extra fields; not the address, so a run goes on when the server moves."""
-        options = self._options
         return {
             "engine": self.name,
             "model": self._model,
-            "extra_body": dict(options.extra_body),
-            "omit": sorted(options.omit),
-            "thinking": "effort" if options.effort else "template",
+            "extra_body": self._extra_body,
+            "omit": sorted(self._omit),
+            "thinking": "effort" if self._effort else "template",
         }
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
@@ -186,15 +155,15 @@ class OpenAI:
                     raise
 
     def _body(self, messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, object]:
-        think = effort_thinking if self._options.effort else template_thinking
+        think = effort_thinking if self._effort else template_thinking
         body = chat_body(messages, sampling, n) | think(sampling.thinking)
         body |= {"model": self._model, self._length_field: sampling.max_tokens}
         if self._logprobs:
             body |= {"logprobs": True, "top_logprobs": 1}
-        if self._options.stream:
+        if self._stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        body |= self._options.extra_body
-        return {name: value for name, value in body.items() if name not in self._options.omit}
+        body |= self._extra_body
+        return {name: value for name, value in body.items() if name not in self._omit}
 
     def _simplify(self, refusal: str, body: Mapping[str, object]) -> bool:
         """Give up what the server refused and what changes no path.
@@ -211,7 +180,7 @@ class OpenAI:
 
     def _forget_logprobs(self) -> None:
         self._logprobs = False
-        if self._options.n is None:
+        if self._n is None:
             self._sharing.most = 1
 
     def _read(self, response: dict[str, object], n: int, seconds: float) -> list[Completion]:
@@ -225,3 +194,6 @@ class OpenAI:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+
+
+engine = OpenAI

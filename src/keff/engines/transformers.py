@@ -22,11 +22,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -42,7 +44,7 @@ from keff.engine import Capabilities
 from keff.engines._local import BatchEngine, Waiting, locate
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import summarize
-from keff.records import Completion, Message, Sampling, frozen
+from keff.records import Completion, Message, Sampling
 
 
 class SeededChoice(LogitsProcessor):
@@ -83,70 +85,99 @@ class Cancelled(StoppingCriteria):
         return torch.tensor(stopped, device=input_ids.device)
 
 
-Embedding = Literal["none", "mean", "last"]
+class Transformers(BatchEngine):
+    """The engine of a model of the Hugging Face library.
 
+    ``device``: cpu, cuda, mps or auto. ``dtype``: bfloat16, float16, float32 or auto (bfloat16 where the
+    accelerator has it, float32 on the CPU). ``embedding``: which hidden state of a path to keep, of
+    ``layer``. ``max_n``: most paths of one request. ``batch``: most paths drawn together, of all requests
+    that wait (64 on an accelerator, 16 on the CPU). Raises UsageError for values that do not exist.
+    """
 
-@frozen
-class TransformersSettings:
-    """The options of the engine, settled."""
-
-    source: str
-    device: str
-    dtype: str
-    embedding: Embedding = "none"
-    layer: int = -1
-
-
-class HfModel:
-    """Tokenizer and weights; raises EngineError when they cannot be loaded."""
-
-    _model: Any
+    name = "transformers"
+    local = True
+    needs_gpu = True
     _tokenizer: Any
 
-    def __init__(self, settings: TransformersSettings) -> None:
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        embedding: Literal["none", "mean", "last"] = "none",
+        layer: int = -1,
+        max_n: int = 16,
+        batch: int | None = None,
+    ) -> None:
+        if embedding not in ("none", "mean", "last"):
+            raise UsageError("engine transformers: embedding must be none, mean or last")
+        if dtype not in ("auto", "bfloat16", "float16", "float32"):
+            raise UsageError("engine transformers: dtype must be auto, bfloat16, float16 or float32")
+        if min(max_n, 1 if batch is None else batch) < 1:
+            raise UsageError("engine transformers: max_n and batch must be at least 1")
+        self._source = str(locate(model)) if model is None or model.endswith(".gguf") else model
+        self._device = _device() if device == "auto" else device
+        self._dtype = _dtype(self._device) if dtype == "auto" else dtype
+        self._embedding, self._layer = embedding, layer
+        rows = batch or max(max_n, 16 if self._device == "cpu" else 64)
+        super().__init__(rows)
+        most = min(max_n, rows)
+        self.capabilities = Capabilities(most, -(-rows // most), by_paths=True)
+
+    def load(self) -> Any:
+        """Return the weights, with the tokenizer at hand; raises EngineError when they cannot be loaded."""
         logging.disable_progress_bar()
         logging.set_verbosity_error()
-        source = settings.source
-        file = {"gguf_file": Path(source).name} if source.endswith(".gguf") else {}
-        where = str(Path(source).parent) if file else source
+        path = Path(self._source)
+        where, file = (
+            (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (self._source, {})
+        )
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **file)
             model = AutoModelForCausalLM.from_pretrained(
-                where, trust_remote_code=False, dtype=getattr(torch, settings.dtype), **file
+                where, trust_remote_code=False, dtype=getattr(torch, self._dtype), **file
             )
         except (OSError, ValueError) as error:
             line = str(error).strip().split("\n")[0]
-            raise EngineError(f"cannot load {source}: {line}", transient=False) from error
+            raise EngineError(f"cannot load {self._source}: {line}", transient=False) from error
         if not self._tokenizer.chat_template:
             raise EngineError(
-                f"{source} has no chat template: name an instruction-tuned model", transient=False
+                f"{self._source} has no chat template: name an instruction-tuned model", transient=False
             )
-        self._settings, self._model = settings, model.to(settings.device).eval()
+        return model.to(self._device).eval()
+
+    def identity(self) -> dict[str, object]:
+        """Return the model, the number format, and which hidden state is kept."""
+        path = Path(self._source)
+        model = path.name if path.exists() else self._source
+        kept = {} if self._embedding == "none" else {"embedding": self._embedding, "layer": self._layer}
+        return {"engine": self.name, "model": model, "dtype": self._dtype, **kept}
+
+    def shared(self, sampling: Sampling) -> object:
+        """Return all but the seed and what shapes the prompt alone."""
+        return replace(sampling, seed=0, thinking=None)
 
     @torch.inference_mode()
-    def draw(self, taken: list[Waiting], closing: threading.Event) -> list[list[Completion]]:
+    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
         """Draw all rows of a batch; prompts are padded on the left, so that paths begin at one place."""
         begun = time.perf_counter()
-        prompts = [self.prompt(waiting.messages, waiting.sampling) for waiting in taken]
-        width = max(len(prompt) for prompt in prompts)
+        prompts = [self.prompt(waiting.messages, waiting.sampling) for waiting in batch]
         rows = [
-            (waiting, prompt)
-            for waiting, prompt in zip(taken, prompts, strict=True)
-            for _ in range(waiting.n)
+            (waiting, prompt, waiting.sampling.seed + i)
+            for waiting, prompt in zip(batch, prompts, strict=True)
+            for i in range(waiting.n)
         ]
-        sampling = taken[0].sampling
-        seeds = [waiting.sampling.seed + i for waiting in taken for i in range(waiting.n)]
-        choice = SeededChoice(sampling.temperature, sampling.top_p, seeds)
-        stopped = Cancelled([waiting.stop for waiting, _ in rows], closing)
+        sampling = batch[0].sampling
+        choice = SeededChoice(sampling.temperature, sampling.top_p, [seed for *_, seed in rows])
+        stopped = Cancelled([waiting.stop for waiting, *_ in rows], self._closing)
         config = self._config(sampling)
-        ids = torch.full((len(rows), width), config.pad_token_id)
-        mask = torch.zeros_like(ids)
-        for row, (_, prompt) in enumerate(rows):
-            ids[row, width - len(prompt) :] = prompt
-            mask[row, width - len(prompt) :] = 1
+        padded = partial(pad_sequence, batch_first=True, padding_side="left")
+        ids = padded([prompt for _, prompt, _ in rows], padding_value=config.pad_token_id)
+        mask = padded([torch.ones_like(prompt) for _, prompt, _ in rows])
         whole = self._model.generate(
-            input_ids=ids.to(self._settings.device),
-            attention_mask=mask.to(self._settings.device),
+            input_ids=ids.to(self._device),
+            attention_mask=mask.to(self._device),
             generation_config=config,
             logits_processor=LogitsProcessorList([choice]),
             stopping_criteria=StoppingCriteriaList([stopped]),
@@ -154,12 +185,11 @@ class HfModel:
         )
         seconds = time.perf_counter() - begun
         logprobs = torch.stack(choice.logprobs, 1).tolist()
-        paths = [
-            self._completion(row[width - len(prompt) :], len(prompt), values, sampling, seconds)
-            for row, (_, prompt), values in zip(whole, rows, logprobs, strict=True)
-        ]
-        ends = list(accumulate(waiting.n for waiting in taken))
-        return [paths[end - waiting.n : end] for waiting, end in zip(taken, ends, strict=True)]
+        paths = (
+            self._completion(row[ids.shape[1] - len(prompt) :], len(prompt), values, sampling, seconds)
+            for row, (_, prompt, _), values in zip(whole, rows, logprobs, strict=True)
+        )
+        return [list(islice(paths, waiting.n)) for waiting in batch]
 
     def prompt(self, messages: list[Message], sampling: Sampling) -> torch.Tensor:
         """Return the tokens of a prompt; raises EngineError where the model does not take so many."""
@@ -210,50 +240,17 @@ class HfModel:
                 logprobs[:count], [self._tokenizer.decode([token]) for token in generated[:count]]
             ),
             seconds=seconds,
-            embedding=self._embedding(row[: prompt + max(kept, 1)], prompt),
+            embedding=self._state(row[: prompt + max(kept, 1)], prompt),
         )
 
-    def _embedding(self, tokens: torch.Tensor, prompt: int) -> bytes | None:
+    def _state(self, tokens: torch.Tensor, prompt: int) -> bytes | None:
         """Read prompt and path once more and return the path's hidden state."""
-        if self._settings.embedding == "none":
+        if self._embedding == "none":
             return None
         states = self._model(tokens[None], output_hidden_states=True, logits_to_keep=1).hidden_states
-        path = states[self._settings.layer][0, prompt:].float()
-        state = path.mean(0) if self._settings.embedding == "mean" else path[-1]
+        path = states[self._layer][0, prompt:].float()
+        state = path.mean(0) if self._embedding == "mean" else path[-1]
         return state.cpu().numpy().astype("<f2").tobytes()
-
-
-def engine(
-    *,
-    model: str | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    embedding: Embedding = "none",
-    layer: int = -1,
-    max_n: int = 16,
-    batch: int | None = None,
-) -> Transformers:
-    """Make an engine.
-
-    ``device``: cpu, cuda, mps or auto. ``dtype``: bfloat16, float16, float32 or auto (bfloat16 where the
-    accelerator has it, float32 on the CPU). ``embedding``: which hidden state of a path to keep, of
-    ``layer``. ``max_n``: most paths of one request. ``batch``: most paths drawn together, of all requests
-    that wait (64 on an accelerator, 16 on the CPU). Raises UsageError for values that do not exist.
-    """
-    if embedding not in ("none", "mean", "last"):
-        raise UsageError("engine transformers: embedding must be none, mean or last")
-    if dtype not in ("auto", "bfloat16", "float16", "float32"):
-        raise UsageError("engine transformers: dtype must be auto, bfloat16, float16 or float32")
-    if min(max_n, 1 if batch is None else batch) < 1:
-        raise UsageError("engine transformers: max_n and batch must be at least 1")
-    gguf = model is None or model.endswith(".gguf")
-    source = str(locate(model)) if gguf else str(model)
-    chosen = _device() if device == "auto" else device
-    return Transformers(
-        TransformersSettings(source, chosen, _dtype(chosen) if dtype == "auto" else dtype, embedding, layer),
-        max_n,
-        batch or max(max_n, 16 if chosen == "cpu" else 64),
-    )
 
 
 def _device() -> str:
@@ -268,37 +265,4 @@ def _dtype(device: str) -> str:
     return "float32" if device == "cpu" else "bfloat16"
 
 
-class Transformers(BatchEngine):
-    """See the module."""
-
-    name = "transformers"
-    local = True
-    needs_gpu = True
-
-    def __init__(self, settings: TransformersSettings, max_n: int, batch: int) -> None:
-        super().__init__(batch)
-        most = min(max_n, batch)
-        self.capabilities = Capabilities(most, -(-batch // most), by_paths=True)
-        self._settings = settings
-
-    def load(self) -> HfModel:
-        """Return tokenizer and weights; raises EngineError when they cannot be loaded."""
-        return HfModel(self._settings)
-
-    def identity(self) -> dict[str, object]:
-        """Return the model, the number format, and which hidden state is kept."""
-        settings = self._settings
-        path = Path(settings.source)
-        model = path.name if path.exists() else settings.source
-        kept = (
-            {} if settings.embedding == "none" else {"embedding": settings.embedding, "layer": settings.layer}
-        )
-        return {"engine": self.name, "model": model, "dtype": settings.dtype, **kept}
-
-    def shared(self, sampling: Sampling) -> object:
-        """Return all but the seed and what shapes the prompt alone."""
-        return replace(sampling, seed=0, thinking=None)
-
-    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
-        """Return the paths of each request."""
-        return self._model.draw(batch, self._closing)
+engine = Transformers

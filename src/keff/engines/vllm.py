@@ -34,34 +34,6 @@ from keff.protocol.server import json_object, template_thinking
 from keff.records import Completion, Sampling
 
 
-def engine(
-    *,
-    model: str | None = None,
-    dtype: str = "auto",
-    max_model_len: int | None = None,
-    tensor_parallel_size: int = 1,
-    parallel: int = 64,
-    max_n: int = 64,
-    llm: str | Mapping[str, object] | None = None,
-) -> Vllm:
-    """Make an engine for a hub name or a local folder.
-
-    ``llm``: more arguments of ``vllm.LLM``, as JSON or a mapping. ``parallel``: requests worth having at
-    once. Raises UsageError without a model, or when ``llm`` is not a JSON object.
-    """
-    if model is None:
-        raise UsageError("engine vllm: name a model (--model)")
-    arguments: dict[str, object] = {
-        "model": model,
-        "dtype": dtype,
-        "max_model_len": max_model_len,
-        "tensor_parallel_size": tensor_parallel_size,
-        "enable_prefix_caching": True,
-        "trust_remote_code": False,
-    }
-    return Vllm(arguments | json_object(llm, "engine vllm: llm"), Capabilities(max_n, parallel))
-
-
 def _params(sampling: Sampling, n: int, shift: int) -> SamplingParams:
     return SamplingParams(
         n=n,
@@ -75,16 +47,40 @@ def _params(sampling: Sampling, n: int, shift: int) -> SamplingParams:
 
 
 class Vllm(BatchEngine):
-    """See the module."""
+    """The engine of a hub name or a local folder.
+
+    ``llm``: more arguments of ``vllm.LLM``, as JSON or a mapping. ``parallel``: requests worth having at
+    once. Raises UsageError without a model, or when ``llm`` is not a JSON object.
+    """
 
     name = "vllm"
     local = True
     needs_gpu = True
 
-    def __init__(self, arguments: dict[str, object], capabilities: Capabilities) -> None:
-        super().__init__(capabilities.parallel * capabilities.max_n)
-        self.capabilities = capabilities
-        self._arguments = arguments
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        dtype: str = "auto",
+        max_model_len: int | None = None,
+        tensor_parallel_size: int = 1,
+        parallel: int = 64,
+        max_n: int = 64,
+        llm: str | Mapping[str, object] | None = None,
+    ) -> None:
+        if model is None:
+            raise UsageError("engine vllm: name a model (--model)")
+        super().__init__(parallel * max_n)
+        self.capabilities = Capabilities(max_n, parallel)
+        self._arguments: dict[str, Any] = {
+            "model": model,
+            "dtype": dtype,
+            "max_model_len": max_model_len,
+            "tensor_parallel_size": tensor_parallel_size,
+            "enable_prefix_caching": True,
+            "trust_remote_code": False,
+            **json_object(llm, "engine vllm: llm"),
+        }
 
     def load(self) -> LLM:
         """Return the loaded model; raises EngineError when that does not work."""
@@ -162,3 +158,6 @@ def _completion(answer: Any, path: Any, seconds: float) -> Completion:
         logprobs=summarize([one.logprob for one in drawn], [one.decoded_token for one in drawn]),
         seconds=seconds,
     )
+
+
+engine = Vllm

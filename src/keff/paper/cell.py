@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import field, fields
+from typing import Any, Literal
 
 import numpy as np
 
 from keff.paper.records import ArmSample, PaperBenchmark, align
-from keff.records import Json, Result, frozen
+from keff.records import Json, Result, frozen, plain
 from keff.stats.branches.compare import ArmPlan, arm_draws, compare_arms
 from keff.stats.branches.slots import phi_audit, slot_cv
 from keff.stats.branches.weights import judge_weights, oracle_optimism
@@ -29,24 +29,16 @@ FOR_WIDTHS = 2500
 
 
 @frozen
-class CellPlace:
-    """Where a cell stands: its model and its benchmark, with the benchmark's labels in Table 3."""
-
-    model: str
-    benchmark: PaperBenchmark
-
-
-@frozen
-class CellNumbers(Result):
-    """The numbers of one cell: ``sc`` is the arm under one prompt, ``pt`` that of templates.
+class MatrixCell(Result):
+    """One model on one benchmark: ``sc`` is the arm under one prompt, ``pt`` that of templates.
 
     ``rows`` are limits of the paper's bootstrap; ``paired`` ours with the corrected c, ``paired_rho`` ours
-    with the paper's estimator. They are None where an arm is all right or all wrong.
+    with the paper's estimator. They are None where an arm is all right or all wrong. ``slots`` are the
+    correlations [K, K] of the template slots, ``draws`` those of the relative change [B].
     """
 
     model: str
-    benchmark: str
-    domain: str
+    about: PaperBenchmark = field(repr=False)
     n_sc: int
     n_pt: int
     p_sc: float
@@ -69,6 +61,7 @@ class CellNumbers(Result):
     block_over_vote: float
     block_over_vote_pooled: float
     phi_ratio_change: float
+    slots: FloatArray = field(repr=False)
     rows_lo: float | None = None
     rows_hi: float | None = None
     corrected: float | None = None
@@ -76,43 +69,32 @@ class CellNumbers(Result):
     paired_hi: float | None = None
     paired_rho_lo: float | None = None
     paired_rho_hi: float | None = None
+    draws: FloatArray | None = field(default=None, repr=False)
+
+    @property
+    def valid(self) -> bool:
+        """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
+        return self.p_sc >= FLOOR and not math.isnan(self.delta_rho)
 
     def limits(self, kind: Resampling) -> tuple[float, float] | None:
         """Return the interval of the relative change by one way of resampling; None where there is none."""
         lo, hi = getattr(self, f"{kind}_lo"), getattr(self, f"{kind}_hi")
         return None if lo is None or hi is None else (lo, hi)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MatrixCell:
-    """One model on one benchmark.
-
-    All its numbers, the correlations [K, K] of its template slots, and the bootstrap draws of its relative
-    change [B].
-    """
-
-    place: CellPlace
-    numbers: CellNumbers
-    slots: FloatArray = field(repr=False)
-    draws: FloatArray | None = field(default=None, repr=False)
-
-    @property
-    def domain(self) -> str:
-        """The domain of the benchmark."""
-        return self.place.benchmark.domain
-
-    @property
-    def valid(self) -> bool:
-        """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
-        return self.numbers.p_sc >= FLOOR and not math.isnan(self.numbers.delta_rho)
-
     def to_dict(self) -> dict[str, Json]:
         """Return its numbers as numbers.json has them."""
-        return self.numbers.to_dict() | {"valid": self.valid}
+        named: dict[str, Json] = {
+            "model": self.model,
+            "benchmark": self.about.label,
+            "domain": self.about.domain,
+        }
+        numbers = {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.repr}
+        return named | numbers | {"valid": self.valid}
 
 
 def measure(
-    place: CellPlace,
+    model: str,
+    about: PaperBenchmark,
     arms: tuple[ArmSample, ArmSample],
     replicates: int,
     rng: np.random.Generator,
@@ -125,54 +107,51 @@ def measure(
     """
     sc, pt = (arm.votes for arm in align(*arms))
     diversity = arms[0].diversity
-    numbers = _numbers(place, sc, pt, None if diversity is None else float(diversity.mean()), rng)
-    slots = correlation_matrix(pt)
-    if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
-        return MatrixCell(place, numbers, slots)
-    (drawn,) = arm_draws(sc, pt, rng, ArmPlan(("pearson",), design, replicates))
-    rows = _limits(drawn.relative) if design == "rows" else (None, None)
-    (ours,) = compare_arms(sc, pt, rng, ArmPlan(("anova",), "paired", replicates))
-    # With the paper's estimator, too: else nobody sees what the resampling does and what the estimator.
-    (same,) = compare_arms(sc, pt, rng, ArmPlan(("pearson",), "paired", min(replicates, FOR_WIDTHS)))
-    numbers = replace(
-        numbers,
-        rows_lo=rows[0],
-        rows_hi=rows[1],
-        corrected=ours.relative.value,
-        paired_lo=ours.relative.lo,
-        paired_hi=ours.relative.hi,
-        paired_rho_lo=same.relative.lo,
-        paired_rho_hi=same.relative.hi,
-    )
-    return MatrixCell(place, numbers, slots, drawn.relative)
-
-
-def _numbers(
-    place: CellPlace, sc: Votes, pt: Votes, diversity: float | None, rng: np.random.Generator
-) -> CellNumbers:
-    """Return the paper's estimators, without intervals."""
     rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
-    relative = (rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan
-    return CellNumbers(
-        model=place.model,
-        benchmark=place.benchmark.label,
-        domain=place.benchmark.domain,
+    return MatrixCell(
+        model=model,
+        about=about,
         n_sc=sc.n,
         n_pt=pt.n,
         p_sc=sc.p,
         p_pt=pt.p,
         rho_sc=rho_sc,
         rho_pt=rho_pt,
-        delta_rho=relative,
+        delta_rho=(rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan,
         delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
         mv_sc=float(majority_prefix(sc)[-1]),
         mv_pt=float(majority_prefix(pt)[-1]),
-        diversity_sc=diversity,
+        diversity_sc=None if diversity is None else float(diversity.mean()),
         **_weighting(sc, pt, rng),
         block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
-        block_over_vote_pooled=_pooled_block(pt),
+        block_over_vote_pooled=(
+            k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt))) if 0 < pt.p < 1 else math.nan
+        ),
         phi_ratio_change=_phi_change(sc, pt),
+        slots=correlation_matrix(pt),
+        **_changes(sc, pt, ArmPlan(("pearson",), design, replicates), rng),
     )
+
+
+def _changes(sc: Votes, pt: Votes, plan: ArmPlan, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the draws of the relative change by a plan, and limits of it; nothing without variation."""
+    if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
+        return {}
+    (drawn,) = arm_draws(sc, pt, rng, plan)
+    rows = _limits(drawn.relative) if plan.design == "rows" else (None, None)
+    (ours,) = compare_arms(sc, pt, rng, ArmPlan(("anova",), "paired", plan.replicates))
+    # With the paper's estimator, too: else nobody sees what the resampling does and what the estimator.
+    (same,) = compare_arms(sc, pt, rng, ArmPlan(("pearson",), "paired", min(plan.replicates, FOR_WIDTHS)))
+    return {
+        "rows_lo": rows[0],
+        "rows_hi": rows[1],
+        "corrected": ours.relative.value,
+        "paired_lo": ours.relative.lo,
+        "paired_hi": ours.relative.hi,
+        "paired_rho_lo": same.relative.lo,
+        "paired_rho_hi": same.relative.hi,
+        "draws": drawn.relative,
+    }
 
 
 def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, float]:
@@ -190,10 +169,6 @@ def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, floa
         "sc_oracle_expected": oracle_optimism(sc.p, c, sc.k, sc.n) if 0 < sc.p < 1 and c < 1 else 0.0,
         "sc_gain_cross_fitted": plain.gain,
     }
-
-
-def _pooled_block(pt: Votes) -> float:
-    return k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt))) if 0 < pt.p < 1 else math.nan
 
 
 def _phi_change(sc: Votes, pt: Votes) -> float:

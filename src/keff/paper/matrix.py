@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.paper import records
-from keff.paper.cell import FLOOR, CellNumbers, MatrixCell, Resampling
+from keff.paper.cell import FLOOR, MatrixCell, Resampling
 from keff.paper.records import PaperBenchmark
 from keff.records import Json
 
@@ -29,18 +29,18 @@ def table3(cells: Sequence[MatrixCell]) -> Rows:
     """Mean change by benchmark over its valid cells; ours: the change of the bias-corrected c."""
     rows: Rows = []
     for about, own in _by_benchmark(cells):
-        valid = [cell.numbers for cell in own if cell.valid]
+        valid = [cell for cell in own if cell.valid]
         names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
         row = {"domain": about.domain, "benchmark": about.label, "space": about.space, "n": len(valid)}
-        rows.append(row | _means(valid, **dict(zip(names, names, strict=True))))
+        rows.append(row | _means(valid, **{name: name for name in names}))
     return rows
 
 
 def table8(cells: Sequence[MatrixCell]) -> Rows:
     """Majority vote of both arms by domain over valid cells."""
     rows: Rows = []
-    for domain in sorted({cell.domain for cell in cells}, key=_domain_order):
-        valid = [cell.numbers for cell in cells if cell.domain == domain and cell.valid]
+    for domain in sorted({cell.about.domain for cell in cells}, key=_domain_order):
+        valid = [cell for cell in cells if cell.about.domain == domain and cell.valid]
         if valid:
             change = np.array([cell.mv_pt - cell.mv_sc for cell in valid])
             rows.append(
@@ -76,15 +76,15 @@ def not_in_figure3(cells: Sequence[MatrixCell]) -> dict[str, Json]:
 
 def _by_benchmark(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, list[MatrixCell]]]:
     """Yield each benchmark with its cells."""
-    for about in dict.fromkeys(cell.place.benchmark for cell in cells):
-        yield about, [cell for cell in cells if cell.place.benchmark == about]
+    for about in dict.fromkeys(cell.about for cell in cells):
+        yield about, [cell for cell in cells if cell.about == about]
 
 
 def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, float, float]]:
     """Yield each benchmark with the mean diversity of its cells and the mean change of its valid ones."""
     for about, own in _by_benchmark(cells):
-        diversity = _mean([cell.numbers.diversity_sc for cell in own])
-        yield about, diversity, _mean([cell.numbers.delta_rho for cell in own if cell.valid])
+        diversity = _mean([cell.diversity_sc for cell in own])
+        yield about, diversity, _mean([cell.delta_rho for cell in own if cell.valid])
 
 
 def templates(cells: Sequence[MatrixCell]) -> Rows:
@@ -111,16 +111,14 @@ def headline(cells: Sequence[MatrixCell]) -> dict[str, Json]:
     valid = [cell for cell in cells if cell.valid]
     if not valid:
         return {}
-    change = [cell.numbers.delta_rho for cell in valid]
+    change = [cell.delta_rho for cell in valid]
     return {
         "cells": len(cells),
         "valid": len(valid),
         "reduced": sum(value < 0 for value in change),
-        "not_reduced": [
-            f"{c.numbers.model} {c.numbers.benchmark}" for c in valid if c.numbers.delta_rho >= 0
-        ],
+        "not_reduced": [f"{c.model} {c.about.label}" for c in valid if c.delta_rho >= 0],
         "mean_delta_rho": _mean(change),
-        "mean_delta_k_eff": _mean([cell.numbers.delta_k_eff for cell in valid]),
+        "mean_delta_k_eff": _mean([cell.delta_k_eff for cell in valid]),
         "range_delta_rho": [min(change), max(change)],
         "mann_whitney": _mann_whitney(valid),
         "precision": _precision(valid),
@@ -134,13 +132,13 @@ def headline(cells: Sequence[MatrixCell]) -> dict[str, Json]:
 
 def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
     """Test whether rho falls more on QA cells than on Math cells, and how often on bootstrapped cells."""
-    qa = [cell for cell in valid if cell.domain == "QA"]
-    math_cells = [cell for cell in valid if cell.domain == "Math"]
+    qa = [cell for cell in valid if cell.about.domain == "QA"]
+    math_cells = [cell for cell in valid if cell.about.domain == "Math"]
     if not qa or not math_cells:
         return None
     from scipy.stats import mannwhitneyu  # loads for a second
 
-    x, y = ([cell.numbers.delta_rho for cell in side] for side in (qa, math_cells))
+    x, y = ([cell.delta_rho for cell in side] for side in (qa, math_cells))
     test: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
     test["p_normal"] = float(mannwhitneyu(x, y, alternative="less", method="asymptotic").pvalue)
     test["p"] = float(mannwhitneyu(x, y, alternative="less", method="exact").pvalue)
@@ -161,7 +159,7 @@ def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
     """
     precision: dict[str, Json] = {}
     for name in PRECISIONS:
-        known = [limits for limits in (cell.numbers.limits(name) for cell in valid) if limits is not None]
+        known = [limits for limits in (cell.limits(name) for cell in valid) if limits is not None]
         if name == "rows" and not known:
             continue  # rows are resampled by `reproduce` alone
         widths = [hi - lo for lo, hi in known]
@@ -182,7 +180,7 @@ def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
 
 def _ratio(valid: Sequence[MatrixCell], first: Resampling, second: Resampling) -> float | None:
     """Return the median over cells of the width of the second interval over that of the first."""
-    pairs = [(cell.numbers.limits(first), cell.numbers.limits(second)) for cell in valid]
+    pairs = [(cell.limits(first), cell.limits(second)) for cell in valid]
     ratios = [
         (wide[1] - wide[0]) / (narrow[1] - narrow[0])
         for narrow, wide in pairs
@@ -206,7 +204,7 @@ def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
-    known = [cell.numbers for cell in cells if not math.isnan(cell.numbers.slot_cv)]
+    known = [cell for cell in cells if not math.isnan(cell.slot_cv)]
     if len(known) < 3:
         return None
     r, p = _pearson([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
@@ -224,7 +222,7 @@ def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     }
 
 
-def _side(kept: Sequence[CellNumbers]) -> dict[str, Json]:
+def _side(kept: Sequence[MatrixCell]) -> dict[str, Json]:
     return {"cells": len(kept)} | _means(
         kept,
         mean_cv="slot_cv",
@@ -234,12 +232,12 @@ def _side(kept: Sequence[CellNumbers]) -> dict[str, Json]:
     )
 
 
-def _share(kept: Sequence[CellNumbers]) -> dict[str, Json]:
+def _share(kept: Sequence[MatrixCell]) -> dict[str, Json]:
     return {"share_high_cv": sum(cell.slot_cv > CV_SPLIT for cell in kept) / len(kept) if kept else None}
 
 
 def _oracle(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
-    near = [cell.numbers for cell in cells if cell.numbers.sc_slot_cv <= CV_BOUND]
+    near = [cell for cell in cells if cell.sc_slot_cv <= CV_BOUND]
     if not near:
         return None
     return {"cells": len(near), "largest_gain": max(cell.sc_oracle_gain for cell in near)} | _means(
@@ -251,9 +249,7 @@ def _oracle(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
-    usable = [
-        cell.numbers for cell in cells if cell.numbers.p_pt >= FLOOR and cell.numbers.n_pt >= BLOCK_ROWS
-    ]
+    usable = [cell for cell in cells if cell.p_pt >= FLOOR and cell.n_pt >= BLOCK_ROWS]
     ratios = np.array([cell.block_over_vote for cell in usable if math.isfinite(cell.block_over_vote)])
     if not ratios.size:
         return None
@@ -270,7 +266,7 @@ def _domain_order(domain: str) -> tuple[int, str]:
     return (records.DOMAINS.index(domain) if domain in records.DOMAINS else len(records.DOMAINS)), domain
 
 
-def _means(cells: Sequence[CellNumbers], **columns: str) -> dict[str, Json]:
+def _means(cells: Sequence[MatrixCell], **columns: str) -> dict[str, Json]:
     """Return the means over cells of some of their numbers, by new names."""
     return {name: _mean([getattr(cell, column) for cell in cells]) for name, column in columns.items()}
 

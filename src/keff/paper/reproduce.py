@@ -18,7 +18,7 @@ from keff.errors import LogError
 from keff.files import write_text
 from keff.paper import claims, matrix, records, saturation
 from keff.paper import tables as looks
-from keff.paper.cell import CellPlace, MatrixCell, measure
+from keff.paper.cell import MatrixCell, measure
 from keff.paper.claims import check_reference
 from keff.paper.page import differences
 from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
@@ -153,7 +153,7 @@ def _read(
             cells += some
             result.problems += problems
     labels = list(records.BENCHMARKS.values())
-    return samples, sorted(cells, key=lambda cell: labels.index(cell.place.benchmark))
+    return samples, sorted(cells, key=lambda cell: labels.index(cell.about))
 
 
 def _samples(
@@ -175,11 +175,11 @@ def _measure(
     cells: list[MatrixCell] = []
     order = list(records.BENCHMARKS)
     for task in tasks:
-        place = CellPlace(records.MODELS[model], records.BENCHMARKS[task])
+        about = records.BENCHMARKS[task]
         rng = np.random.default_rng([how.seed, 3, order.index(task), records.MATRIX_MODELS.index(model)])
         arms = [load.parts.get(f"{task}/{method}") for method in (records.SC, records.PT)]
         if arms[0] is not None and arms[1] is not None:
-            cells.append(measure(place, (arms[0], arms[1]), how.replicates, rng))
+            cells.append(measure(records.MODELS[model], about, (arms[0], arms[1]), how.replicates, rng))
     return cells, load.problems
 
 

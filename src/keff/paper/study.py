@@ -17,10 +17,10 @@ from keff import plugins
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo, Question, find_log
 from keff.paper import records, saturation
-from keff.paper.cell import CellPlace, MatrixCell, measure
+from keff.paper.cell import MatrixCell, measure
 from keff.paper.records import ArmSample, PaperBenchmark, arm_sample, cut_is_wrong
 from keff.paper.reproduce import ArmPair, Reproducing, Reproduction, fill_pairs, fill_single
-from keff.paper.saturation import PILOT_K, SeriesEntry
+from keff.paper.saturation import PILOT_K, SeriesEntry, prefix
 from keff.reading.ballot import ballot
 from keff.reading.open import Opening, naming, reading
 from keff.records import frozen
@@ -38,20 +38,10 @@ class StudyArm:
     sample: ArmSample
 
     @property
-    def seeds(self) -> int:
-        """How many seeds are pooled."""
-        return len(np.unique(self.sample.seeds))
-
-    @property
     def about(self) -> dict[str, Any]:
-        """What every row about the arm says: its name, the paths per question, and the seeds."""
-        return {"arm": self.entry.name, "paths": self.sample.votes.k, "seeds": self.seeds}
-
-    def numbers(self) -> dict[str, Any]:
-        """Return what is known of the arm alone: accuracy, c with its 95% interval, and both votes."""
-        votes = self.sample.votes
-        about = {"n": votes.n, "questions": votes.n_clusters, "truncated": self.sample.truncated}
-        return about | saturation.votes_row(votes)
+        """What every row about the arm says: its name, the paths per question, and the seeds pooled."""
+        seeds = len(np.unique(self.sample.seeds))
+        return {"arm": self.entry.name, "paths": self.sample.votes.k, "seeds": seeds}
 
 
 def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[StudyArm]:
@@ -140,7 +130,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
             f"no run of the study can be reported: {len(result.missing)} are missing, "
             f"{len(result.problems)} have problems{': ' + result.problems[0] if result.problems else ''}"
         )
-    result.tables["arms"] = [_arm_row(arm) for arm in arms]
+    result.tables["arms"] = [_row(arm) for arm in arms]
     fill_single(result, {name: _entries(study, arms, name, result) for name in SINGLE}, how)
     fill_pairs([_compared(study, arm.name, arms, result, how) for arm in study.arms if arm.against], result)
     _say_unused(study, result)
@@ -186,24 +176,16 @@ def _compared(
                 result.problems.append(f"{label}: fewer than {FEWEST_ITEMS} items to compare arms")
             else:
                 rng = np.random.default_rng([how.seed, 3, len(cells)])
+                k = min(sc.sample.votes.k, pt.sample.votes.k)
+                first, second = (replace(a.sample, votes=prefix(a.sample.votes, k)) for a in (sc, pt))
                 try:
-                    cells.append(
-                        _measure(CellPlace(_label(model), _labels(task)), sc.sample, pt.sample, how, rng)
-                    )
+                    named = _label(model), _labels(task)
+                    cells.append(measure(*named, (first, second), how.replicates, rng, "paired"))
                 except (KeffError, ValueError) as error:
                     result.problems.append(f"{label}: {error}")
                     continue
-                k = min(sc.sample.votes.k, pt.sample.votes.k)
-                about |= {"paths": max(about["paths"], k), "seeds": max(about["seeds"], pt.seeds)}
+                about |= {"paths": max(about["paths"], k), "seeds": max(about["seeds"], pt.about["seeds"])}
     return ArmPair(about, cells)
-
-
-def _measure(
-    place: CellPlace, sc: ArmSample, pt: ArmSample, how: Reproducing, rng: np.random.Generator
-) -> MatrixCell:
-    k = min(sc.votes.k, pt.votes.k)
-    arms = tuple(replace(arm, votes=arm.votes.paths(np.arange(k))) for arm in (sc, pt))
-    return measure(place, (arms[0], arms[1]), how.replicates, rng, "paired")
 
 
 def _say_unused(study: Study, result: Reproduction) -> None:
@@ -241,8 +223,12 @@ def _entry(arm: StudyArm) -> SeriesEntry:
     return SeriesEntry(_label(arm.model), f"{about.label} ({about.domain})", arm.sample, arm.about)
 
 
-def _arm_row(arm: StudyArm) -> dict[str, Any]:
-    return {"model": _label(arm.model), "task": _labels(arm.task).label} | arm.about | arm.numbers()
+def _row(arm: StudyArm) -> dict[str, Any]:
+    """Return what is known of an arm alone: accuracy, c with its 95% interval, and both votes."""
+    votes = arm.sample.votes
+    row = {"model": _label(arm.model), "task": _labels(arm.task).label, **arm.about}
+    row |= {"n": votes.n, "questions": votes.n_clusters, "truncated": arm.sample.truncated}
+    return row | saturation.votes_row(votes)
 
 
 def _label(model: ModelEntry) -> str:
