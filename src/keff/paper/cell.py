@@ -119,9 +119,9 @@ def measure(
         rho_pt=rho_pt,
         delta_rho=(rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan,
         delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
-        mv_sc=float(majority_prefix(sc)[-1]),
-        mv_pt=float(majority_prefix(pt)[-1]),
-        diversity_sc=None if diversity is None else float(diversity.mean()),
+        mv_sc=majority_prefix(sc)[-1],
+        mv_pt=majority_prefix(pt)[-1],
+        diversity_sc=None if diversity is None else diversity.mean(),
         **_weighting(sc, pt, rng),
         block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
         block_over_vote_pooled=(

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from keff.paper import records
 from keff.paper.records import ArmSample
@@ -16,9 +16,10 @@ from keff.stats.models.betabinomial import majority_prefix
 
 Row = Mapping[str, Any]
 
+# The columns that name a row, those that are compared, and the rows.
 PRINTED: dict[str, tuple[str, str]] = {
     "table1": (
-        "k agree c k_eff ceiling percent_of_ceiling p p_std tokens",
+        "k | agree c k_eff ceiling percent_of_ceiling p p_std tokens",
         """1 - - 1.0 - - 78.0% 2.5% 323
         4 0.868 0.604 1.42 1.66 86 79.0% 1.3% 1293
         8 0.866 0.593 1.55 1.69 92 79.2% 0.8% 2592
@@ -26,13 +27,13 @@ PRINTED: dict[str, tuple[str, str]] = {
         32 0.864 0.586 1.67 1.71 98 79.2% 0.4% 10327""",
     ),
     "table2": (
-        "model c_pilot k_eff_4 k_eff_8 k_eff_16 k_eff_32 mv bb binomial",
+        "model | c_pilot k_eff_4 k_eff_8 k_eff_16 k_eff_32 mv bb binomial",
         """Qwen-7B 0.60 1.42 1.55 1.65 1.67 81.9% 81.1% 100.0%
         Llama-8B 0.53 1.55 1.72 1.86 1.94 79.3% 77.8% 99.9%
         Mistral-7B 0.45 1.71 1.89 2.00 2.13 42.4% 41.3% 20.6%""",
     ),
     "table3": (
-        "benchmark n delta_rho delta_k_eff rho_sc rho_pt",
+        "benchmark | n delta_rho delta_k_eff rho_sc rho_pt",
         """TriviaQA 5 -71.5% 2.1 0.68 0.19
         HotpotQA 5 -62.5% 2.0 0.55 0.17
         ARC-C 5 -48.7% 1.1 0.60 0.28
@@ -47,7 +48,7 @@ PRINTED: dict[str, tuple[str, str]] = {
         MATH 5 -9.2% 0.2 0.60 0.55""",
     ),
     "table4": (
-        "task model c_pilot k_star mv_star mv retained net_cost",
+        "task model | c_pilot k_star mv_star mv retained net_cost",
         """GSM8K_(Math) Qwen-7B 0.60 6 81.6% 81.9% 100% 31%
         GSM8K_(Math) Llama-8B 0.53 8 78.1% 79.3% 98% 38%
         GSM8K_(Math) Mistral-7B 0.45 10 43.6% 42.4% 103% 44%
@@ -55,7 +56,7 @@ PRINTED: dict[str, tuple[str, str]] = {
         BoolQ_(NLU) Llama-8B 0.79 4 80.2% 80.3% 100% 25%""",
     ),
     "table8": (
-        "domain n mv_sc mv_pt delta delta_std",
+        "domain | n mv_sc mv_pt delta delta_std",
         """QA 10 6.9% 6.5% -0.4% 1.8%
         Sci/MC 10 60.7% 59.3% -1.5% 5.4%
         Commonsense 10 63.6% 63.9% 0.3% 8.7%
@@ -64,14 +65,14 @@ PRINTED: dict[str, tuple[str, str]] = {
         Math 10 46.7% 45.4% -1.3% 3.8%""",
     ),
     "table9": (
-        "k mv bb_error binomial_error",
+        "k | mv bb_error binomial_error",
         """4 95.8% 0.8% 2.8%
         8 96.8% 1.2% 3.1%
         16 96.8% 1.3% 3.2%
         32 96.8% 1.7% 3.2%""",
     ),
     "table10": (
-        "model n c_mean c_std k_star_mean k_star_std",
+        "model n | c_mean c_std k_star_mean k_star_std",
         """Qwen-7B 25 0.571 0.122 7.9 6.77
         Qwen-7B 50 0.589 0.083 6.9 1.69
         Qwen-7B 100 0.596 0.055 6.6 1.02
@@ -86,7 +87,7 @@ PRINTED: dict[str, tuple[str, str]] = {
         Mistral-7B 200 0.446 0.031 9.9 0.92""",
     ),
     "table11": (
-        "model epsilon k_star mv_star retained",
+        "model epsilon | k_star mv_star retained",
         """Qwen-7B 0.01 10 82.4% 101%
         Qwen-7B 0.025 6 81.6% 100%
         Qwen-7B 0.05 5 81.4% 99%
@@ -100,16 +101,6 @@ PRINTED: dict[str, tuple[str, str]] = {
         Mistral-7B 0.05 7 43.6% 103%
         Mistral-7B 0.1 5 41.6% 98%""",
     ),
-}
-KEYS = {
-    "table1": ("k",),
-    "table2": ("model",),
-    "table3": ("benchmark",),
-    "table4": ("task", "model"),
-    "table8": ("domain",),
-    "table9": ("k",),
-    "table10": ("model", "n"),
-    "table11": ("model", "epsilon"),
 }
 # The numbers of the text, as ``where: name printed ...`` below the headline.
 #
@@ -189,33 +180,29 @@ def _headline() -> dict[tuple[str, str], str]:
 
 
 def _below(value: Any, names: Sequence[str]) -> Any:
-    for name in names:
-        if isinstance(value, Mapping):
-            value = cast("Row", value).get(name)
-        elif isinstance(value, list | tuple) and int(name) < len(cast("Sequence[Any]", value)):
-            value = cast("Sequence[Any]", value)[int(name)]
-        else:
-            return None
+    """Return what stands at names, or at places in a list, below a value; None where nothing does."""
+    try:
+        for name in names:
+            value = value[int(name) if isinstance(value, list | tuple) else name]
+    except (LookupError, TypeError):
+        return None
     return value
 
 
 def check(table: str, rows: Sequence[Row]) -> list[Check]:
     """Hold every printed number of a table against the reproduced rows."""
     header, text = PRINTED[table]
-    names = header.split()
-    keys = KEYS[table]
+    keys, columns = (part.split() for part in header.split("|"))
     by_key = {tuple(str(row[key]) for key in keys): row for row in rows}
     checks: list[Check] = []
     for line in text.splitlines():
-        printed = dict(zip(names, (word.replace("_", " ") for word in line.split()), strict=True))
-        key = tuple(printed[name] for name in keys)
-        row = by_key.get(key)
-        if row is None:
-            continue
+        words = [word.replace("_", " ") for word in line.split()]
+        key = tuple(words[: len(keys)])
+        row = by_key.get(key, {})
         checks.extend(
-            compare(table, " ".join(key), name, printed[name], float(row[name]))
-            for name in names
-            if name not in keys and printed[name] != "-" and row.get(name) is not None
+            compare(table, " ".join(key), name, text, float(row[name]))
+            for name, text in zip(columns, words[len(keys) :], strict=True)
+            if text != "-" and row.get(name) is not None
         )
     return checks
 
@@ -295,15 +282,27 @@ def _ends(values: Sequence[float | None]) -> tuple[float | None, float | None]:
 REFERENCE_KEYS = ("model", "task", "k")
 # Columns of the authors' file by other names than ours.
 REFERENCE_NAMES = {
-    **dict.fromkeys(("model_slug",), "model"),
-    **dict.fromkeys(("benchmark", "dataset"), "task"),
-    **dict.fromkeys(("agreement",), "agree"),
-    **dict.fromkeys(("c_hat", "chat", "rho", "rho_hat"), "c"),
-    **dict.fromkeys(("keff", "k_eff_vote", "keff_vote"), "k_eff"),
-    **dict.fromkeys(("p_bar", "p_mean", "accuracy", "mean_acc"), "p"),
-    **dict.fromkeys(("std", "accuracy_std"), "p_std"),
-    **dict.fromkeys(("mean_tokens",), "tokens"),
-    **dict.fromkeys(("mv_acc", "majority", "majority_vote"), "mv"),
+    "model_slug": "model",
+    "benchmark": "task",
+    "dataset": "task",
+    "agreement": "agree",
+    "c_hat": "c",
+    "chat": "c",
+    "rho": "c",
+    "rho_hat": "c",
+    "keff": "k_eff",
+    "k_eff_vote": "k_eff",
+    "keff_vote": "k_eff",
+    "p_bar": "p",
+    "p_mean": "p",
+    "accuracy": "p",
+    "mean_acc": "p",
+    "std": "p_std",
+    "accuracy_std": "p_std",
+    "mean_tokens": "tokens",
+    "mv_acc": "mv",
+    "majority": "mv",
+    "majority_vote": "mv",
 }
 REFERENCE_VALUES = ("agree", "c", "k_eff", "ceiling", "p", "p_std", "tokens", "mv")
 

@@ -49,8 +49,8 @@ def table8(cells: Sequence[MatrixCell]) -> Rows:
                     "n": len(valid),
                     "mv_sc": _mean([cell.mv_sc for cell in valid]),
                     "mv_pt": _mean([cell.mv_pt for cell in valid]),
-                    "delta": float(change.mean()),
-                    "delta_std": float(change.std(ddof=1)) if change.size > 1 else math.nan,
+                    "delta": change.mean(),
+                    "delta_std": change.std(ddof=1) if change.size > 1 else math.nan,
                 }
             )
     return rows
@@ -140,8 +140,8 @@ def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
     x, y = ([cell.delta_rho for cell in side] for side in (qa, math_cells))
     test: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
-    test["p_normal"] = float(mannwhitneyu(x, y, alternative="less", method="asymptotic").pvalue)
-    test["p"] = float(mannwhitneyu(x, y, alternative="less", method="exact").pvalue)
+    test["p_normal"] = mannwhitneyu(x, y, alternative="less", method="asymptotic").pvalue
+    test["p"] = mannwhitneyu(x, y, alternative="less", method="exact").pvalue
     draws = [
         np.stack([cell.draws for cell in side if cell.draws is not None], axis=1) for side in (qa, math_cells)
     ]
@@ -166,7 +166,7 @@ def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
         precision[name] = {
             "cells": len(known),
             "withheld": len(valid) - len(known),
-            "median_width": float(np.median(widths)) if widths else None,
+            "median_width": np.median(widths) if widths else None,
             "iqr": np.quantile(widths, [0.25, 0.75]).tolist() if widths else None,
             "exclude_zero": sum(lo > 0 or hi < 0 for lo, hi in known),
         }
@@ -186,7 +186,7 @@ def _ratio(valid: Sequence[MatrixCell], first: Resampling, second: Resampling) -
         for narrow, wide in pairs
         if narrow and wide and narrow[1] > narrow[0]
     ]
-    return float(np.median(ratios)) if ratios else None
+    return np.median(ratios) if ratios else None
 
 
 def _pearson(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
@@ -255,9 +255,9 @@ def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
         return None
     return {
         "cells": int(ratios.size),
-        "mean": float(ratios.mean()),
-        "std": float(ratios.std()),
-        "largest": float(ratios.max()),
+        "mean": ratios.mean(),
+        "std": ratios.std(),
+        "largest": ratios.max(),
         "mean_with_pooled_c": _mean([cell.block_over_vote_pooled for cell in usable]),
     }
 

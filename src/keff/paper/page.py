@@ -13,6 +13,7 @@ from keff.paper.sections import Numbers, beside_print, listed, number, percent, 
 
 # Half of a 95% interval in standard errors.
 NORMAL_95 = 1.96
+INTERVALS = "Intervals of the change of rho"
 HEADS = ("median width", "quartiles", "withheld")
 # Widths that differ by less than this share are called the same: they rest on random draws.
 SAME_WIDTH = 0.02
@@ -78,20 +79,19 @@ def intervals(numbers: Numbers) -> str | None:
         for name, label in STEPS
         if name in precision
     ]
+    shown = table(("estimator, and what is resampled", "exclude zero", *HEADS), rows)
     if "rows" not in precision:
-        return section(
-            "Intervals of the change of rho",
+        text = (
             "Questions of both arms are resampled together, with all their seeds; an interval is withheld "
             "where an arm is too near 0% or 100%. The paper resamples rows of each arm on its own, which "
-            "`keff reproduce` alone does.\n\n"
-            + table(("estimator, and what is resampled", "exclude zero", *HEADS), rows),
+            "`keff reproduce` alone does."
         )
-    header = ("estimator, and what is resampled", "exclude zero", *HEADS)
+        return section(INTERVALS, f"{text}\n\n{shown}")
     text = (
         "The paper resamples rows (instance x seed) of each arm on its own. Rows of one instance are not "
         "independent, and both arms share their instances; resampling instances in both arms together "
         "respects both. Between the first two rows only the resampling differs, between the last two only "
-        "the estimator. Those over instances are withheld where an arm is too near 0% or 100%.\n\n"
+        "the estimator. Those over instances are withheld where an arm is too near 0% or 100%."
     )
     wider = precision["wider"]
     why = (
@@ -99,7 +99,7 @@ def intervals(numbers: Numbers) -> str | None:
         f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as many "
         "instances, which widens; what both arms share cancels, which narrows."
     )
-    return section("Intervals of the change of rho", f"{text}{table(header, rows)}\n\n{why}")
+    return section(INTERVALS, f"{text}\n\n{shown}\n\n{why}")
 
 
 def weights(numbers: Numbers) -> str | None:

@@ -181,7 +181,6 @@ class ArmSample:
 class Loaded:
     """The parts of one file that could be read, by ``task/method``, and what is wrong with it."""
 
-    file: str
     parts: Mapping[str, ArmSample] = field(default_factory=dict[str, ArmSample])
     problems: tuple[str, ...] = ()
 
@@ -230,14 +229,18 @@ def _load(
     path = root / file
     refusal = Published().refuses(path)
     if refusal is not None:
-        return Loaded(file, problems=(f"{path}: {refusal}",))
+        return Loaded(problems=(f"{path}: {refusal}",))
     torn: list[Note] = []
     questions, provenances, problems = survey(path, torn.append)
     if problems:
-        return Loaded(file, problems=(*problems, f"{path}: not used, for it has bad lines"))
+        return Loaded(problems=(*problems, f"{path}: not used, for it has bad lines"))
     problems += [note.message for note in torn]
-    for provenance in provenances:
-        problems += _check_settings(path, provenance, settings)
+    problems += [
+        f"{path}: provenance says {name} {said[name]!r}, the paper used {value!r}"
+        for said in provenances
+        for name, value in settings.items()
+        if said.get(name, value) != value
+    ]
     parts: dict[str, ArmSample] = {}
     by_part: dict[str, list[Question]] = {}
     for question in questions:
@@ -251,15 +254,7 @@ def _load(
             problems += _check_shape(path, part, rows, *wanted[part])
             parts[part] = _sample(path, rows, with_answers=k == SATURATION_K)
     problems += [f"{path}: the part {part} is missing" for part in wanted if part not in by_part]
-    return Loaded(file, parts, tuple(problems))
-
-
-def _check_settings(path: Path, provenance: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{path}: provenance says {name} {provenance[name]!r}, the paper used {value!r}"
-        for name, value in wanted.items()
-        if name in provenance and provenance[name] != value
-    ]
+    return Loaded(parts, tuple(problems))
 
 
 def _check_shape(

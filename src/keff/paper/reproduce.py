@@ -21,7 +21,7 @@ from keff.paper import tables as looks
 from keff.paper.cell import MatrixCell, measure
 from keff.paper.claims import check_reference
 from keff.paper.page import differences
-from keff.paper.records import ArmSample, Loaded, load_matrix, load_series
+from keff.paper.records import ArmSample, load_matrix, load_series
 from keff.paper.saturation import SeriesEntry
 from keff.records import Json, frozen, plain
 from keff.report.tables import files_of
@@ -144,9 +144,14 @@ def _read(
     series.sort(key=lambda known: -(root / known.file).stat().st_size)
     cells: list[MatrixCell] = []
     with workers(processes) as pool:
-        read = [pool.submit(load_series, root, known) for known in series]
+        read = {known: pool.submit(load_series, root, known) for known in series}
         measured = [pool.submit(_measure, root, *known, how) for known in matrices]
-        samples = _samples(series, [loading.result() for loading in read], result)
+        samples: dict[str, ArmSample] = {}
+        for known, loading in read.items():
+            load = loading.result()
+            result.problems += load.problems
+            if (sample := load.parts.get(f"{known.task}/{records.SC}")) is not None:
+                samples[known.name] = sample
         _saturation(result, samples, how)
         for measuring in measured:
             some, problems = measuring.result()
@@ -156,22 +161,10 @@ def _read(
     return samples, sorted(cells, key=lambda cell: labels.index(cell.about))
 
 
-def _samples(
-    series: Sequence[records.Series], loaded: Sequence[Loaded], result: Reproduction
-) -> dict[str, ArmSample]:
-    samples: dict[str, ArmSample] = {}
-    for known, load in zip(series, loaded, strict=True):
-        result.problems += load.problems
-        part = load.parts.get(f"{known.task}/{records.SC}")
-        if part is not None:
-            samples[known.name] = part
-    return samples
-
-
 def _measure(
     root: Path, file: str, model: str, tasks: Sequence[str], how: Reproducing
 ) -> tuple[list[MatrixCell], tuple[str, ...]]:
-    load: Loaded = load_matrix(root, file, model, tasks)
+    load = load_matrix(root, file, model, tasks)
     cells: list[MatrixCell] = []
     order = list(records.BENCHMARKS)
     for task in tasks:

@@ -79,7 +79,7 @@ def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
         pilot, rest = prefix(sample.votes.take(fit), PILOT_K), majority_prefix(sample.votes.take(test))
         observed = rest[np.array(ks) - 1]
         bb = np.array([beta_binomial(k, pilot.p, rho(pilot)) for k in ks])
-        binomial = np.array([float(majority_binomial(k, pilot.p)) for k in ks])
+        binomial = np.array([majority_binomial(k, pilot.p) for k in ks])
         errors = np.abs(bb - observed), np.abs(binomial - observed)
         for name, values in zip(means, (observed, bb, binomial, *errors), strict=True):
             means[name] += values / 2
@@ -105,13 +105,13 @@ def vote_gap(votes: Votes, k: int, replicates: int, rng: np.random.Generator) ->
 
 def per_seed(values: FloatArray, sample: ArmSample) -> tuple[float, float]:
     """Return the mean and the sample standard deviation over seeds of a mean over rows [n]."""
-    means = [float(values[sample.seeds == seed].mean()) for seed in np.unique(sample.seeds)]
+    means = [values[sample.seeds == seed].mean() for seed in np.unique(sample.seeds)]
     return float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
 
 
 def ratio(part: float, whole: float) -> float:
     """Return part over whole; NaN where whole is 0."""
-    return float(part) / float(whole) if whole else math.nan
+    return part / whole if whole else math.nan
 
 
 # As the paper's tables have them, so that each number stands beside its own.
@@ -155,8 +155,8 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
 
 def votes_row(votes: Votes) -> dict[str, Json]:
     """Return what is known of votes alone: accuracy, c with its 95% interval, and both votes of all paths."""
-    row: dict[str, Json] = {"p": votes.p, "majority": float(majority_at_k(votes)[-1])}
-    row["plurality"] = None if votes.answers is None else float(plurality_at_k(votes)[-1])
+    row: dict[str, Json] = {"p": votes.p, "majority": majority_at_k(votes)[-1]}
+    row["plurality"] = None if votes.answers is None else plurality_at_k(votes)[-1]
     if votes.k < 2 or not 0 < votes.p < 1:
         return row | dict.fromkeys(("c", "c_lo", "c_hi", "k_eff", "ceiling"))
     c = interval_c(votes)
@@ -170,7 +170,7 @@ def table1(sample: ArmSample) -> Rows:
     for k in (1, *ks_of(sample.votes)):
         votes = prefix(sample.votes, k)
         mean, deviation = per_seed(votes.scored().mean(axis=1), sample)
-        tokens = None if votes.tokens is None else float(votes.tokens.sum(axis=1).mean())
+        tokens = None if votes.tokens is None else votes.tokens.sum(axis=1).mean()
         row: dict[str, Json] = {"k": k, "p": mean, "p_std": deviation, "tokens": tokens, "k_eff": 1.0}
         if k > 1:
             c = rho(votes)
@@ -205,10 +205,10 @@ def table2(entries: Sequence[SeriesEntry]) -> Rows:
                 **entry.names,
                 "c_pilot": c[PILOT_K],
                 **{f"k_eff_{k}": float(k_eff(k, c[k])) for k in ks_of(votes)},
-                "mv": float(majority_prefix(votes)[-1]),
+                "mv": majority_prefix(votes)[-1],
                 "bb": beta_binomial(votes.k, votes.p, c[votes.k]),
                 "binomial": float(majority_binomial(votes.k, votes.p)),
-                "plurality": float(plurality_at_k(votes)[-1]),
+                "plurality": plurality_at_k(votes)[-1],
             }
         )
     return rows
@@ -243,8 +243,8 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     row: dict[str, Json] = {
         "c_pilot": c,
         "k_star": star,
-        "mv_star": float(first[at]),
-        "mv": float(first[-1]),
+        "mv_star": first[at],
+        "mv": first[-1],
         "retained": ratio(first[at], first[-1]),
         "gap_lo": lo,
         "gap_hi": hi,
@@ -255,13 +255,13 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
         "c_cross_run": _cross_run(votes),
         # Capped as little as K* is, which it can then not fall below.
         "k_star_conservative": max(star, choose.k_star_conservative(pilot, epsilon, UNCAPPED)),
-        "average_star": float(averages[:, at].mean()),
-        "average": float(averages[:, -1].mean()),
+        "average_star": averages[:, at].mean(),
+        "average": averages[:, -1].mean(),
         "average_retained": ratio(averages[:, at].mean(), averages[:, -1].mean()),
         "average_gap_lo": gap.lo,
         "average_gap_hi": gap.hi,
-        "plurality_star": float(plurality[at]),
-        "plurality": float(plurality[-1]),
+        "plurality_star": plurality[at],
+        "plurality": plurality[-1],
     }
     if star > votes.k:
         row |= dict.fromkeys(("mv_star", "average_star", "plurality_star"))
@@ -284,12 +284,12 @@ def table9(sample: ArmSample) -> Rows:
     return [
         {
             "k": k,
-            "mv": float(majority_prefix(sample.votes)[k - 1]),
-            "bb_error": float(curves["bb_error"][place]),
-            "binomial_error": float(curves["binomial_error"][place]),
-            "average": float(majority_at_k(sample.votes)[k - 1]),
-            "gain": float(gain[place]),
-            "bb_gain": float(curves["bb"][place] - curves["bb"][0]),
+            "mv": majority_prefix(sample.votes)[k - 1],
+            "bb_error": curves["bb_error"][place],
+            "binomial_error": curves["binomial_error"][place],
+            "average": majority_at_k(sample.votes)[k - 1],
+            "gain": gain[place],
+            "bb_gain": curves["bb"][place] - curves["bb"][0],
         }
         for place, k in enumerate(ks, 1)
     ]
@@ -325,11 +325,11 @@ def table10(entries: Sequence[SeriesEntry], seed: int) -> Rows:
                 {
                     **entry.names,
                     "n": n,
-                    "c_mean": float(draws.mean()),
-                    "c_std": float(draws.std()),
-                    "k_star_mean": float(stars.mean()),
-                    "k_star_std": float(stars.std()),
-                    "single_seed_c_std": float(single.std()),
+                    "c_mean": draws.mean(),
+                    "c_std": draws.std(),
+                    "k_star_mean": stars.mean(),
+                    "k_star_std": stars.std(),
+                    "single_seed_c_std": single.std(),
                 }
             )
     return rows
@@ -349,7 +349,7 @@ def table11(entries: Sequence[SeriesEntry]) -> Rows:
                     **entry.names,
                     "epsilon": epsilon,
                     "k_star": star,
-                    "mv_star": None if star > votes.k else float(first[at]),
+                    "mv_star": None if star > votes.k else first[at],
                     "retained": None if star >= votes.k else ratio(first[at], first[-1]),
                     "average_retained": None if star >= votes.k else ratio(averages[at], averages[-1]),
                 }
@@ -365,7 +365,7 @@ def figure2(entries: Sequence[SeriesEntry]) -> Rows:
         curves = held_out(entry.sample, ks) if ks else {}
         for place, k in enumerate(ks):
             row: dict[str, Json] = entry.names | {"k": k}
-            row |= {name: float(column[place]) for name, column in curves.items()}
+            row |= {name: column[place] for name, column in curves.items()}
             rows.append(row)
     return rows
 

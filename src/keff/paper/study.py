@@ -132,7 +132,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
         )
     result.tables["arms"] = [_row(arm) for arm in arms]
     fill_single(result, {name: _entries(study, arms, name, result) for name in SINGLE}, how)
-    fill_pairs([_compared(study, arm.name, arms, result, how) for arm in study.arms if arm.against], result)
+    fill_pairs([_compared(study, arm, arms, result, how) for arm in study.arms if arm.against], result)
     _say_unused(study, result)
     _say_all_wrong(arms, result)
     return result
@@ -157,10 +157,10 @@ def _unfit(entry: SeriesEntry) -> str | None:
 
 
 def _compared(
-    study: Study, name: str, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
+    study: Study, entry: ArmEntry, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
 ) -> ArmPair:
     """Compare one arm with the arm that it names, in the order of the study's tasks and models."""
-    entry = next(arm for arm in study.arms if arm.name == name)
+    name = entry.name
     by_place = {(arm.task.name, arm.model.name, arm.entry.name): arm for arm in arms}
     cells: list[MatrixCell] = []
     about: dict[str, Any] = {"arm": name, "against": entry.against, "paths": 0, "seeds": 0}
