@@ -282,15 +282,15 @@ class Logprobs:
     """Summary of a path's token log-probabilities (natural log).
 
     ``mean`` over tokens, ``bottom`` the mean of the lowest tenth, ``total`` the sum, ``answer`` the mean over
-    the tokens of the final answer (None: not known). ``tokens`` are text and log-probability of each token,
-    until the answer is read.
+    the tokens of the final answer (None: not known). ``tokens`` are the texts and the log-probabilities of
+    the tokens, until the answer is read.
     """
 
     mean: float
     bottom: float
     total: float
     answer: float | None = None
-    tokens: tuple[tuple[str, float], ...] = field(default=(), repr=False, compare=False)
+    tokens: tuple[Sequence[str], Sequence[float]] | None = field(default=None, repr=False, compare=False)
 
 
 @frozen

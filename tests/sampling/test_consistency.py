@@ -102,7 +102,7 @@ def test_a_vote_may_be_weighed_by_the_log_probability_of_the_answer(connect: Con
     )
     # The stub gives word i the log-probability -i/10: the answer is the eighth word.
     told = [path.logprobs for path in found.completions]
-    assert [one and (one.answer, one.tokens) for one in told] == [(pytest.approx(-0.8), ())] * 2
+    assert [one and (one.answer, one.tokens) for one in told] == [(pytest.approx(-0.8), None)] * 2
     assert found.verdict.weight == 0.5
 
 

@@ -200,7 +200,9 @@ def test_paths_in_flight_stop_where_one_path_at_a_time_does(tmp_path: Path) -> N
     slowly = {(item, path): text for item, path, text in rows(tmp_path / "alone", columns)}
     quickly = {(item, path): text for item, path, text in rows(tmp_path, columns)}
     assert slowly.items() <= quickly.items()  # the same votes, and what ended before the stop was heard of
+    asked = engine.asked
     assert draw(replace(flying, engine=engine)).done == 0
+    assert engine.asked == asked
 
 
 def test_a_path_in_flight_that_fails_leaves_its_question_unfinished_and_is_drawn_when_resumed(

@@ -48,13 +48,13 @@ def test_half_a_surrogate_pair_is_kept_as_a_replacement_mark(tmp_path: File) -> 
 def test_owed_is_wanted_minus_kept_and_failures_are_owed_again(tmp_path: File) -> None:
     with make(tmp_path) as run:
         run.add([done(0), done(1), failed(2), done(4)])
-        assert run.owed("a", [(0, 6)]) == [
+        assert run.owed(["a"], [(0, 6)])["a"] == [
             OwedPaths("a", 0, 2, 1, 1),
             OwedPaths("a", 0, 3, 1, 0),
             OwedPaths("a", 0, 5, 1, 0),
         ]
         run.add([done(2, attempt=1)])
-        assert run.owed("a", [(0, 3)]) == []
+        assert run.owed(["a"], [(0, 3)])["a"] == []
         assert run.count()["errors"] == 1
 
 
@@ -66,9 +66,9 @@ def test_drawing_what_is_owed_completes_the_run(
     wanted = [(slot, k) for slot in range(3)]
     with make(tmp_path_factory.mktemp("owed")) as run:
         run.add([done(index, slot=slot) for slot, index in kept])
-        for span in run.owed("a", wanted):
+        for span in run.owed(["a"], wanted)["a"]:
             run.add([done(index, slot=span.slot) for index in range(span.start, span.start + span.count)])
-        assert run.owed("a", wanted) == []
+        assert run.owed(["a"], wanted)["a"] == []
         have = {(one.path.slot, one.path.index) for one in run.kept("a")}
         assert have == set(kept) | {(slot, index) for slot, count in wanted for index in range(count)}
 
@@ -173,7 +173,7 @@ def test_an_item_is_whole_where_nothing_of_it_is_owed_and_nothing_failed(
             run.add([replace(path, completion=None, error="HTTP 500") if failed else path])
         whole = run.whole([item_row(item) for item in items], wanted)
         spoiled = {f"q{place}" for place, *_, failed in kept if failed}
-        assert whole == {item.id for item in items if not run.owed(item.id, wanted)} - spoiled
+        assert whole == {item.id for item in items if not run.owed([item.id], wanted)[item.id]} - spoiled
 
 
 def test_a_whole_item_that_changed_is_refused(tmp_path: File) -> None:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import sys
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+import time
+from collections.abc import Mapping
 
 from keff.errors import EngineError
 from keff.narrow import entries, fields
 from keff.protocol.client import Client, limited, plain
 from keff.protocol.connection import Call
-from keff.protocol.reply import Assembler, RepeatedError, choices_of, filtered_response
+from keff.protocol.reply import Assembler, RepeatedError, choices_of, completions, filtered_response
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
-from keff.protocol.values import DONE, ENCODINGS, Body, BodyError, Events, data_of, decoded
-from keff.records import frozen
-
-T = TypeVar("T")
+from keff.protocol.values import (
+    DONE,
+    ENCODINGS,
+    Body,
+    BodyError,
+    Events,
+    Object,
+    data_of,
+    decoded,
+    sendable,
+)
+from keff.records import Completion, frozen
 
 # Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
 #
@@ -103,19 +110,20 @@ class Transport:
             raise self.error("/models is not JSON: is this an OpenAI server?", transient=False) from None
         return [str(entry.get("id")) for entry in listed]
 
-    async def chat(self, body: Mapping[str, object], read: Callable[[dict[str, object]], T]) -> T:
-        """Send one chat request and return what ``read`` makes of the whole response, streamed or not.
+    async def chat(self, body: Mapping[str, object]) -> list[Completion]:
+        """Send one chat request and return the paths of the whole response, streamed or not.
 
         Raises EngineError, or UnsupportedError when the server says that the request itself is wrong.
         Whatever reading an answer raises is a transient EngineError: one odd answer must not end a run.
         """
-        raw = json.dumps(body).encode()
-        n = body.get("n", 1)
+        n, begun = body.get("n", 1), time.perf_counter()
         paths = n if isinstance(n, int) else 1
+
+        def read(response: Object) -> list[Completion]:
+            return completions(response, choices_of(response), time.perf_counter() - begun)
+
         try:
-            response = await self._patient(raw, body.get("stream"))
-            choices_of(response)
-            return read(response)
+            return read(await self._patient(sendable(body), body.get("stream")))
         except _RefusedError as error:
             refusal = error.refusal
             if refusal.filtered:
@@ -134,7 +142,7 @@ class Transport:
         except Exception as error:
             raise self.error(f"the answer cannot be read ({type(error).__name__})") from error
 
-    async def _patient(self, body: bytes, streamed: object) -> dict[str, object]:
+    async def _patient(self, body: bytes, streamed: object) -> Object:
         """Make one request, and again while the server is busy or does not answer at all."""
         tries = 0
         while True:
@@ -151,9 +159,7 @@ class Transport:
                 asked = None
             await asyncio.sleep(pause(tries, asked, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
 
-    async def _answer(
-        self, method: str, path: str, body: bytes = b"", streamed: object = False
-    ) -> dict[str, object]:
+    async def _answer(self, method: str, path: str, body: bytes = b"", streamed: object = False) -> Object:
         """Return the answer to one request; raises _RefusedError for an error status."""
         try:
             call = await self._client.request(method, self._client.target(path), self._headers, body)
@@ -171,7 +177,7 @@ class Transport:
             raise EngineError(f"no answer within {self._address.timeout:g} s") from None
 
     @staticmethod
-    async def _streamed(call: Call) -> dict[str, object]:
+    async def _streamed(call: Call) -> Object:
         parts, events, body = Assembler(), Events(), Body(call.headers.get("content-encoding"))
         async for part in call.parts():
             for event in events.feed(body.take(part)):

@@ -15,7 +15,6 @@ cancelling does, stops a path on vLLM, SGLang and llama.cpp; ``stream=True`` doe
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
@@ -23,7 +22,6 @@ from urllib.parse import urlsplit
 from keff.engine import Capabilities
 from keff.engines._transport import ServerAddress, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
-from keff.protocol.reply import choices_of, completions
 from keff.protocol.server import (
     Sharing,
     chat_body,
@@ -143,16 +141,16 @@ class OpenAI:
         if transport is None:
             raise EngineError("engine openai: start() comes before generate()", transient=False)
         while True:
-            body, begun = self._body(messages, sampling, n), time.perf_counter()
-
-            def read(response: dict[str, object], begun: float = begun) -> list[Completion]:
-                return self._read(response, n, time.perf_counter() - begun)
-
+            body = self._body(messages, sampling, n)
             try:
-                return await transport.chat(body, read)
+                drawn = await transport.chat(body)
             except UnsupportedError as refusal:
                 if not self._simplify(str(refusal), body):
                     raise
+                continue
+            if self._logprobs and not all(path.logprobs for path in drawn if path.text):
+                self._forget_logprobs()
+            return drawn[:n]
 
     def _body(self, messages: Sequence[Message], sampling: Sampling, n: int) -> dict[str, object]:
         think = effort_thinking if self._effort else template_thinking
@@ -182,12 +180,6 @@ class OpenAI:
         self._logprobs = False
         if self._n is None:
             self._sharing.most = 1
-
-    def _read(self, response: dict[str, object], n: int, seconds: float) -> list[Completion]:
-        drawn = completions(response, choices_of(response), seconds)
-        if self._logprobs and not all(path.logprobs for path in drawn if path.text):
-            self._forget_logprobs()
-        return drawn[:n]
 
     async def close(self) -> None:
         """Close the connections."""

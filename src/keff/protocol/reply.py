@@ -70,15 +70,15 @@ def summarize(logprobs: Sequence[float], texts: Sequence[object] = ()) -> Logpro
     ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left
     out. ``texts`` are those of the tokens, where the server gives them.
     """
-    known = sorted(filter(math.isfinite, logprobs))
+    known = sorted(logprobs if math.isfinite(sum(logprobs)) else filter(math.isfinite, logprobs))
     if not known:
         return None
     tenth = known[: math.ceil(len(known) / 10)]
     total = math.fsum(known)
     # A value or text that could not be read would shift the others.
     whole = len(texts) == len(known) == len(logprobs)
-    plain = texts if set(map(type, texts)) == {str} else map(text_of, texts)
-    tokens = tuple(zip(cast("Sequence[str]", plain), logprobs, strict=True)) if whole else ()
+    plain = texts if set(map(type, texts)) == {str} else list(map(text_of, texts))
+    tokens = (cast("Sequence[str]", plain), logprobs) if whole else None
     return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total, tokens=tokens)
 
 
@@ -87,19 +87,23 @@ MOST_COMPARED = 10**6
 
 
 def with_answer(summary: Logprobs | None, answer: str | None) -> Logprobs | None:
-    """Return the summary with the mean over the tokens of the answer, and without the tokens.
+    """Return the summary with the log-probability of the answer, and without the tokens."""
+    return None if summary is None else replace(summary, answer=answer_logprob(summary, answer), tokens=None)
+
+
+def answer_logprob(summary: Logprobs | None, answer: str | None) -> float | None:
+    """Return the mean log-probability of the tokens of an answer; None where it is not known.
 
     They are those that overlap the last place where the text says the answer as it was read: a text that
     goes on repeats it. Not within a word or a number, unless it stands nowhere else.
     """
-    if summary is None or not summary.tokens:
-        return summary
-    texts, values = zip(*summary.tokens, strict=True)
-    at, ends = _last_place("".join(texts), answer or ""), list(accumulate(map(len, texts)))
-    if at is None or not answer:
-        return replace(summary, tokens=())
-    mean = fmean(values[bisect_right(ends, at) : bisect_left(ends, at + len(answer)) + 1])
-    return replace(summary, answer=mean, tokens=())
+    if summary is None or summary.tokens is None or not answer:
+        return None
+    texts, values = summary.tokens
+    at, ends = _last_place("".join(texts), answer), list(accumulate(map(len, texts)))
+    if at is None:
+        return None
+    return fmean(values[bisect_right(ends, at) : bisect_left(ends, at + len(answer)) + 1])
 
 
 def _last_place(text: str, answer: str) -> int | None:
@@ -109,8 +113,8 @@ def _last_place(text: str, answer: str) -> int | None:
     itself is looked for at few places.
     """
     behind, sought, size = text[::-1], answer[::-1], len(answer)
-    last = at = behind.find(sought) if answer else -1
-    for _ in range(MOST_COMPARED // max(size, 1)):
+    last = at = behind.find(sought)
+    for _ in range(MOST_COMPARED // size):
         if at < 0:
             break
         around = behind[at - 1 : at] + behind[at + size : at + size + 1]
@@ -143,11 +147,11 @@ def summary_of(choice: Choice) -> Logprobs | None:
     return summarize(token_logprobs(choice), _of_tokens(choice, "token"))
 
 
-def token_counts(choices: Sequence[Choice], usage: int | None) -> list[int]:
-    """Return how many tokens each choice took; see the module for the rule."""
+def token_counts(choices: Sequence[Choice], told: Sequence[Sequence[float]], usage: int | None) -> list[int]:
+    """Return how many tokens each choice took, of log-probabilities ``told``; see the module for the rule."""
     if len(choices) == 1 and usage is not None:
         return [usage]
-    counts = [len(token_logprobs(choice)) for choice in choices]
+    counts = [len(values) for values in told]
     hidden = [len(reasoning_of(fields(choice["message"]))) for choice in choices]
     if all(counts):
         extra = max(0, (usage or 0) - sum(counts))
@@ -242,23 +246,27 @@ def completions(
 ) -> list[Completion]:
     """Return one completion per choice; tokens are counted as ``tokens`` says."""
     given = counts_of(response.get("usage"))
-    counts = token_counts(choices, given.output)
-    estimated = given.odd or (given.output is None and not all(map(token_logprobs, choices)))
-    return [
-        Completion(
-            text=storable(text_of(fields(choice["message"]).get("content"))),
-            finish=(finish := finish_reason(choice.get("finish_reason"))),
-            tokens=tokens,
-            prompt_tokens=given.prompt,
-            cached_tokens=given.cached,
-            reasoning=storable(reasoning_of(fields(choice["message"]))) or None,
-            refusal=words(fields(choice["message"]).get("refusal")) or FILTERED.get(finish),
-            logprobs=summary_of(choice),
-            seconds=seconds,
-            estimated=estimated,
+    told = [token_logprobs(choice) for choice in choices]
+    counts = token_counts(choices, told, given.output)
+    estimated = given.odd or (given.output is None and not all(told))
+    drawn: list[Completion] = []
+    for choice, values, tokens in zip(choices, told, counts, strict=True):
+        message, finish = fields(choice["message"]), finish_reason(choice.get("finish_reason"))
+        drawn.append(
+            Completion(
+                text=storable(text_of(message.get("content"))),
+                finish=finish,
+                tokens=tokens,
+                prompt_tokens=given.prompt,
+                cached_tokens=given.cached,
+                reasoning=storable(reasoning_of(message)) or None,
+                refusal=words(message.get("refusal")) or FILTERED.get(finish),
+                logprobs=summarize(values, _of_tokens(choice, "token")),
+                seconds=seconds,
+                estimated=estimated,
+            )
         )
-        for choice, tokens in zip(choices, counts, strict=True)
-    ]
+    return drawn
 
 
 FILTERED: dict[FinishReason, str] = {"content_filter": "stopped by a content filter"}

@@ -38,7 +38,7 @@ async def sample_branches(
     """
     _check(arms, policy)
     sessions = {name: Session(arm.run, arm.task, arm.engine, arm.order, None) for name, arm in arms.items()}
-    units = (lambda item=item: asyncio.ensure_future(_follow(item, arms, sessions, policy)) for item in items)
+    units = (_follow(item, arms, sessions, policy) for item in items)
     await bounded(units, PREPARED * max(session.limit for session in sessions.values()))
     for session in sessions.values():
         session.end()
@@ -56,8 +56,8 @@ def _check(arms: Mapping[str, BranchSampler], policy: Policy) -> None:
 async def _follow(
     item: Item, arms: Mapping[str, BranchSampler], sessions: Mapping[str, Session], policy: Policy
 ) -> None:
-    for name, arm in arms.items():
-        sessions[name].begin(item, len(arm.run.kept(item.id)))
+    for session in sessions.values():
+        session.begin(item)
     while True:
         view, decision = branch_view(arms, item, policy)
         if isinstance(decision, Stop) or any(session.halted() for session in sessions.values()):

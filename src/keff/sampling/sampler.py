@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from keff.answers import SLOW_SPACES
@@ -20,9 +20,9 @@ from keff.policy import (
     in_flight_of,
 )
 from keff.policy.weighting import logprob_of
-from keff.protocol.reply import with_answer
+from keff.protocol.reply import answer_logprob
 from keff.protocol.server import pause
-from keff.records import Completion, Item, Path, path_seed
+from keff.records import Completion, Item, Path, frozen, path_seed
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
@@ -79,40 +79,41 @@ def _unwatched(_: Progress) -> None:
     """Nobody watches."""
 
 
-async def bounded(units: Iterator[Callable[[], asyncio.Future[None]]], limit: int) -> None:
+async def bounded(units: Iterator[Coroutine[None, None, None]], limit: int) -> None:
     """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
-    room = asyncio.Semaphore(limit)
-    running: set[asyncio.Future[None]] = set()
-    failures: list[BaseException] = []
 
-    def end(unit: asyncio.Future[None]) -> None:
-        running.discard(unit)
-        if not unit.cancelled() and (error := unit.exception()):
-            failures.append(error)
-        room.release()
+    async def work() -> None:
+        for unit in units:
+            await unit
 
-    async def find_room() -> None:
-        await room.acquire()
-        if failures:
-            raise failures[0]
-
+    workers = [asyncio.ensure_future(work()) for _ in range(limit)]
     try:
-        for start in units:
-            await find_room()
-            unit = start()
-            running.add(unit)
-            unit.add_done_callback(end)
-        for _ in range(limit):
-            await find_room()
+        await asyncio.gather(*workers)
     finally:
-        left = list(running)
-        for unit in left:
-            unit.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
 
 class _MissingPathError(Exception):
     """A path in flight could not be drawn, or no more is to be drawn."""
+
+
+@frozen
+class _Arrival:
+    """What came of one request for an item."""
+
+    item: Item
+    drawn: list[tuple[Path, Completion]]
+
+    @property
+    def slow(self) -> bool:
+        """Whether reading the answers takes a process, or long."""
+        return self.item.space in SLOW_SPACES
+
+    def judged(self, task: Task) -> list[tuple[Path, ScoredText]]:
+        """Read the answers."""
+        return [(path, task.judge(self.item, done)) for path, done in self.drawn]
 
 
 class Session:
@@ -125,12 +126,13 @@ class Session:
         self.failures_in_row = 0
         self.limit = order.concurrency or advised(engine.capabilities, order)
         self.flight = asyncio.Semaphore(self.limit)
-        self.desk = asyncio.Lock()
+        self.arrived = list[_Arrival]()
+        self.next_keeping = asyncio.Event()
         self.breaker = order.breaker or self.limit + BEYOND_FLIGHT
         self.fruitful = run.has_paths()
         self.refused: dict[tuple[str, int], EngineError] = {}
 
-    def units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
+    def units(self, items: Iterable[Item]) -> Iterator[Coroutine[None, None, None]]:
         """Yield one unit of work for each request of a fixed-K run."""
         shares = wanted(self.order.k, self.order.slots)
         items = Selection.of(items)
@@ -140,24 +142,24 @@ class Session:
         for rows in items.parts(TOGETHER):
             whole = self.run.whole(rows, shares)
             self._count(len(whole), self.order.k * len(whole))
-            for row in rows:
-                if row[0] in whole:
-                    continue
-                item = item_of(row)
-                spans = self.run.owed(item.id, shares)
-                self.begin(item, self.order.k - sum(span.count for span in spans))
+            left = [row for row in rows if row[0] not in whole]
+            owed = self.run.owed([row[0] for row in left], shares)
+            for row in left:
+                item, spans = item_of(row), owed[row[0]]
+                self.run.begin(row)
+                self._count(1, self.order.k - sum(span.count for span in spans))
                 for span in spans:
                     for part in _split(span, self.engine.capabilities.max_n):
                         if self.halted():
                             return
-                        yield lambda item=item, part=part: asyncio.ensure_future(self._draw(item, part))
+                        yield self._draw(item, part)
 
-    def policy_units(self, items: Iterable[Item]) -> Iterator[Callable[[], asyncio.Future[None]]]:
+    def policy_units(self, items: Iterable[Item]) -> Iterator[Coroutine[None, None, None]]:
         """Yield one unit of work for each item whose policy has not stopped."""
         for item in items:
             if self.halted():
                 return
-            yield lambda item=item: asyncio.ensure_future(self._follow_policy(item))
+            yield self._follow_policy(item)
 
     def halted(self) -> bool:
         """Return whether the limits of the order are reached."""
@@ -165,10 +167,10 @@ class Session:
             self.progress.stopped = self.order.halt(self.progress)
         return self.progress.stopped is not None
 
-    def begin(self, item: Item, kept: int) -> None:
-        """Put an item into the run and count it, with ``kept`` paths from before."""
+    def begin(self, item: Item) -> None:
+        """Put an item into the run and count it, with its paths from before."""
         self.run.put_items([item])
-        self._count(1, kept)
+        self._count(1, len(self.run.kept(item.id)))
 
     def _count(self, items: int, kept: int) -> None:
         self.progress.items += items
@@ -179,7 +181,7 @@ class Session:
         policy = self.order.policy
         assert policy is not None
         slot = self.order.slots[0]
-        self.begin(item, len(self.run.kept(item.id)))
+        self.begin(item)
         if in_flight_of(policy) is not None:
             await self._fly(item, policy)
             return
@@ -197,7 +199,7 @@ class Session:
         slot, running = self.order.slots[0], dict[asyncio.Task[None], int]()
 
         def owed() -> dict[int, OwedPaths]:
-            spans = self.run.owed(item.id, [(slot, policy.cap)])
+            spans = self.run.owed([item.id], [(slot, policy.cap)])[item.id]
             return {place: span for span in spans for place in range(span.start, span.start + span.count)}
 
         first = owed()
@@ -213,8 +215,17 @@ class Session:
             seen, n = launch_view(self.run, self.task, item, slot, policy)[0], len(places)
             return View(seen.keys[:n], seen.confidence[:n])
 
+        vote, owing = RunningVote(policy, view), list[int]()
+        for place in vote.launch():
+            # What is held counts before anything is asked for: a vote that had stopped asks nothing.
+            if place in first:
+                owing.append(place)
+            else:
+                vote.end(place)
+        if vote.stop is None:
+            running.update({asyncio.create_task(draw(place)): place for place in owing})
         try:
-            await fly(RunningVote(policy, view), draw, running)
+            await fly(vote, draw, running)
         except _MissingPathError:
             self.progress.unfinished += self.progress.stopped is None
         finally:
@@ -222,18 +233,15 @@ class Session:
 
     async def reach(self, item: Item, target: int) -> bool:
         """Draw an item up to ``target`` paths; returns whether they are there now."""
-        slot = self.order.slots[0]
-        await self._draw_all(item, self.run.owed(item.id, [(slot, target)]))
-        return not self.run.owed(item.id, [(slot, target)])
+        shares = [(self.order.slots[0], target)]
+        await self._draw_all(item, self.run.owed([item.id], shares)[item.id])
+        return not self.run.owed([item.id], shares)[item.id]
 
     async def _draw_all(self, item: Item, spans: Iterable[OwedPaths], tries: int = 1) -> None:
         """Draw spans at once, each in requests as large as the engine takes now."""
         most = self.engine.capabilities.max_n
         parts = [part for span in spans for part in _split(span, most)]
-        await bounded(
-            (lambda part=part: asyncio.ensure_future(self._draw(item, part, tries)) for part in parts),
-            self.limit,
-        )
+        await bounded((self._draw(item, part, tries) for part in parts), min(self.limit, len(parts)))
 
     async def _draw(self, item: Item, span: OwedPaths, tries: int = 1) -> None:
         """Draw one span in one request, what failed again, and then what one request could not hold."""
@@ -263,14 +271,6 @@ class Session:
             await self._keep(item, replace(span, count=len(drawn)), drawn)
             if rest := span.count - len(drawn):
                 await self._draw_all(item, [replace(span, start=span.start + len(drawn), count=rest)], tries)
-
-    async def _turn(self) -> None:
-        """Wait, one request at a time, until the network has had its turn.
-
-        Answers and new requests come first.
-        """
-        async with self.desk:
-            await asyncio.sleep(0)
 
     def _paths(self, span: OwedPaths) -> Iterator[Path]:
         for index in range(span.start, span.start + span.count):
@@ -315,38 +315,64 @@ class Session:
             raise self._refuses_all(error)
 
     async def _keep(self, item: Item, span: OwedPaths, drawn: Sequence[Completion]) -> None:
+        """Keep what came of a request.
+
+        The network has its turn first: what comes meanwhile is kept with it, in one commit.
+        """
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
-        paths = [replace(path, completion=done) for path, done in zip(self._paths(span), billed, strict=True)]
-        judged: list[ScoredText] = []
-        slow = item.space in SLOW_SPACES
+        arrival = _Arrival(
+            item,
+            [
+                (replace(path, completion=done), done)
+                for path, done in zip(self._paths(span), billed, strict=True)
+            ],
+        )
+        self.arrived.append(arrival)
+        if len(self.arrived) > 1:
+            await self.next_keeping.wait()
+        else:
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._keep_all()
+        if arrival.slow:  # a process that is killed meanwhile has lost no path
+            judged = await asyncio.to_thread(arrival.judged, self.task)
+            with self.run.committed():
+                self._keep_scores(judged)
+
+    def _keep_all(self) -> None:
+        """Keep all that came, with the answers that are read at once: one that fails costs no path."""
+        arrived, self.arrived = self.arrived, []
+        kept, self.next_keeping = self.next_keeping, asyncio.Event()
+        drawn = [one for each in arrived for one in each.drawn]
+        judged: list[tuple[Path, ScoredText]] = []
         try:
-            await self._turn()
-            if not slow:
-                judged = [self.task.judge(item, done) for done in drawn]
-        except BaseException:
-            self.run.add(paths)
-            raise
-        if slow:  # a process that is killed meanwhile has lost no path
-            self.run.add(paths)
-            judged = [await asyncio.to_thread(self.task.judge, item, done) for done in drawn]
-        told = [with_answer(done.logprobs, score.answer) for done, score in zip(drawn, judged, strict=True)]
-        heard = zip(paths, told, strict=True)
-        with self.run.committed():
-            self.run.add([] if slow else paths)
-            self.run.add_scores(list(zip(paths, judged, strict=True)), self.task.version)
-            self.run.add_ratings(
-                [(path, one.answer, 0.0) for path, one in heard if one and one.answer is not None], ANSWER
-            )
+            for each in arrived:
+                judged += [] if each.slow else each.judged(self.task)
+        finally:
+            with self.run.committed():
+                self.run.add([path for path, _ in drawn])
+                self._keep_scores(judged)
+            kept.set()
         progress = self.progress
         progress.done += len(drawn)
-        progress.tokens += sum(done.tokens for done in drawn)
-        progress.prompt_tokens += sum(done.prompt_tokens for done in billed)
-        progress.cached_tokens += sum(done.cached_tokens for done in billed)
-        progress.abstained += sum(score.key is None for score in judged)
-        progress.estimated += sum(done.estimated for done in drawn)
-        progress.truncated += sum(done.finish == "length" for done in drawn)
-        progress.rules.update(score.rule for score in judged)
+        progress.tokens += sum(done.tokens for _, done in drawn)
+        progress.prompt_tokens += sum(done.prompt_tokens for _, done in drawn)
+        progress.cached_tokens += sum(done.cached_tokens for _, done in drawn)
+        progress.estimated += sum(done.estimated for _, done in drawn)
+        progress.truncated += sum(done.finish == "length" for _, done in drawn)
         self.watch(progress)
+
+    def _keep_scores(self, judged: Sequence[tuple[Path, ScoredText]]) -> None:
+        """Keep and count what was read from paths, with the log-probability of each answer."""
+        self.run.add_scores(judged, self.task.version)
+        told = [
+            (path, answer_logprob(path.completion and path.completion.logprobs, one.answer))
+            for path, one in judged
+        ]
+        self.run.add_ratings([(path, value, 0.0) for path, value in told if value is not None], ANSWER)
+        self.progress.abstained += sum(score.key is None for _, score in judged)
+        self.progress.rules.update(score.rule for _, score in judged)
 
 
 def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:

@@ -163,8 +163,8 @@ class Reads:
     def whole(self, rows: Sequence[ItemRow], wanted: Wanted) -> set[str]:
         """Return the ids of those items of which every wanted path was kept at the first attempt.
 
-        In one question to the database for many items. Raises StoreError when one of them holds something
-        else than the run does.
+        In one question to the database for many items. Raises StoreError when the run holds something else
+        under the id of one of them.
         """
         names = _names(row[0] for row in rows)
         share, size = _share(wanted)
@@ -173,9 +173,8 @@ class Reads:
             f"having count(*) = ? except select item from paths where item {AMONG} and error is not null",
             (names, size, names),
         )
-        ids = {row["item"] for row in complete}
-        self._refuse_changed([row for row in rows if row[0] in ids])
-        return ids
+        self._refuse_changed(rows)
+        return {row["item"] for row in complete}
 
     def complete(self, wanted: Wanted) -> int:
         """Return of how many items every wanted path was kept at the first attempt."""
@@ -204,18 +203,20 @@ class Reads:
             return set()
         return {row["item"] for row in self._rows(STALE, (version,))}
 
-    def owed(self, item: str, wanted: Wanted) -> list[OwedPaths]:
-        """Return wanted minus kept for one item, as spans of neighbouring paths with the same attempt.
+    def owed(self, items: Sequence[str], wanted: Wanted) -> dict[str, list[OwedPaths]]:
+        """Return wanted minus kept for each item, as spans of neighbouring paths with the same attempt.
 
         ``wanted`` lists (slot, number of paths).
         """
-        rows = self._rows(
-            "select slot, path, max(attempt) as attempt, min(error is not null) as failed "
-            "from paths where item = ? group by slot, path",
-            (item,),
-        )
-        seen = {(row["slot"], row["path"]): (row["attempt"], bool(row["failed"])) for row in rows}
-        return missing(item, seen, wanted)
+        seen: dict[str, dict[tuple[int, int], tuple[int, bool]]] = {item: {} for item in items}
+        for row in self._rows(
+            "select item, slot, path, max(attempt), min(error is not null) "
+            f"from paths where item {AMONG} group by item, slot, path",
+            (_names(items),),
+        ):
+            item, slot, path, attempt, failed = row
+            seen[item][slot, path] = attempt, bool(failed)
+        return {item: missing(item, held, wanted) for item, held in seen.items()}
 
     def kept(self, item: str) -> list[Scored]:
         """Return the completed paths of one item, by slot and index."""

@@ -24,7 +24,7 @@ from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
 from keff.sampling.store._reads import Reads, Tables
-from keff.sampling.store.rows import item_row, path_row, storable
+from keff.sampling.store.rows import ItemRow, item_row, path_row, storable
 from keff.task import ScoredText
 from keff.usercode import UNSAFE, VERIFIER, Stamp, stamps, without_code
 
@@ -70,6 +70,7 @@ class Run(Reads):
         self._lock = lock
         self._disk = Disk(folder)
         self._pending: int | None = None
+        self._begun: list[ItemRow] = []
 
     @classmethod
     def open(cls, folder: File) -> Run:
@@ -174,6 +175,9 @@ class Run(Reads):
         try:
             with clear_errors(self.folder), self._database:
                 yield
+                for row in self._begun:
+                    self._put(row)
+            self._begun.clear()
             self._disk.committed(self._pending)
         finally:
             self._pending = None
@@ -182,14 +186,20 @@ class Run(Reads):
         """Keep items in order; raises StoreError when an item of the same id holds something else."""
         with self.committed():
             for item in items:
-                row = item_row(item)
-                new = self._database.execute(
-                    "insert into items select ?, (select coalesce(max(rowid), 0) from items), ?, ?, ?, ?, ? "
-                    "where true on conflict do nothing",
-                    row,
-                )
-                if not new.rowcount:
-                    self._refuse_changed([row])
+                self._put(item_row(item))
+
+    def begin(self, row: ItemRow) -> None:
+        """Keep an item with the next commit: one of which nothing came yet can be put again."""
+        self._begun.append(row)
+
+    def _put(self, row: ItemRow) -> None:
+        new = self._database.execute(
+            "insert into items select ?, (select coalesce(max(rowid), 0) from items), ?, ?, ?, ?, ? "
+            "where true on conflict do nothing",
+            row,
+        )
+        if not new.rowcount:
+            self._refuse_changed([row])
 
     def add(self, paths: Sequence[Path]) -> None:
         """Commit paths; one that is already kept stays as it was."""
