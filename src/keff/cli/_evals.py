@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from keff.analysis.results.comparison import Better, Pruning, Slot, WeightedVote, p_text, weight_rows
-from keff.analysis.results.estimates import percent
+from keff.analysis.results.comparison import Better, Pruning, Slot, WeightedVote, weight_rows
 from keff.analysis.results.scores import SHOWN, Audit, Noise
 from keff.cli._console import say, tabled, warn_all
 from keff.plugins import import_extra
+from keff.records import percent
 from keff.stats.branches.covariance import BlockCorrelation
 
 
@@ -60,22 +60,8 @@ def print_noise(path: str, found: Noise) -> None:
     say(f"{path} · {found.n:,} questions x {found.k} repeats{clusters}")
     tabled(*_split(found.rows()))
     if found.power:
-        repeats = sorted({line.repeats for line in found.power})[:SHOWN_REPEATS]
-        by_place = {(line.questions, line.repeats): line for line in found.power}
-        rows = [
-            [
-                f"{n:,}",
-                *(
-                    f"{found.said(by_place[n, r].difference)} ({found.said(by_place[n, r].these_questions)})"
-                    for r in repeats
-                ),
-            ]
-            for n in sorted({line.questions for line in found.power})
-        ]
-        headers = ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats))
         tabled(
-            headers,
-            rows,
+            *_split([line[: 1 + SHOWN_REPEATS] for line in found.power_rows()]),
             "smallest difference of two models found with 80% power: new questions (these questions)",
         )
     if found.equal_cost:
@@ -104,44 +90,9 @@ def print_better(pairs: Sequence[Better]) -> None:
     """Print whether the second of each pair is better, by how much, and what would decide it."""
     for pair in pairs:
         say(pair.line())
-    headers = ("", *(pair.versus for pair in pairs)) if len(pairs) > 1 else ("", "")
-    rows = [
-        (
-            "scores, first and second",
-            [" ".join(_score(pair, each) for each in pair.scores) for pair in pairs],
-        ),
-        ("difference", [pair.said(pair.difference.value) for pair in pairs]),
-        ("95% interval", [_limits(pair) for pair in pairs]),
-        (
-            "p-value" + (", Holm" if len(pairs) > 1 else ""),
-            [p_text(pair.p_adjusted).removeprefix("= ") for pair in pairs],
-        ),
-        ("standard deviation by repeats alone", [_known(pair, pair.noise) for pair in pairs]),
-        ("two runs of one model differ as much", [pair.chance for pair in pairs]),
-        ("questions that would find it (80% power)", [_count(pair.questions_needed) for pair in pairs]),
-        ("repeats that would find it", [_count(pair.repeats_needed) for pair in pairs]),
-        ("shared questions", [f"{pair.shared_questions:,}" for pair in pairs]),
-    ]
-    tabled(headers, [(name, *cells) for name, cells in rows])
-
-
-def _score(pair: Better, value: float) -> str:
-    return f"{value:.1%}" if pair.scale == (0.0, 1.0) else f"{value:.2f}"
-
-
-def _limits(pair: Better) -> str:
-    limits = pair.difference.limits
-    return (
-        "–" if limits is None else f"[{pair.said(limits[0])}, {pair.said(limits[1])}]".replace(" points", "")
-    )
-
-
-def _known(pair: Better, value: float | None) -> str:
-    return "unknown" if value is None else pair.said(value).lstrip("+")
-
-
-def _count(value: int | None) -> str:
-    return "none would" if value is None else f"{value:,}"
+    facts = [pair.facts() for pair in pairs]
+    headers = (pair.versus if len(pairs) > 1 else "" for pair in pairs)
+    tabled(("", *headers), [(name, *(each[name] for each in facts)) for name in facts[0]])
 
 
 def _split(rows: Sequence[tuple[str, ...]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import told
-from keff.analysis.results.estimates import Analysis, percent, statements
+from keff.analysis.results.estimates import Analysis, statements
 from keff.cli import _options as o
 from keff.cli._console import print_json, say, say_all, tabled, warn, warn_all
 from keff.cli._groups import LogOptions, WantedOptions
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.reading.several import open_records, pool_records
+from keff.records import percent
 
 
 @o.grouped()

@@ -18,7 +18,6 @@ from keff.report.series import (
     ahead_row,
     limits,
     plurality_ahead,
-    rounded,
     shown_ks,
     side,
 )
@@ -50,7 +49,7 @@ def gain(analysis: Analysis, cap: int) -> Datasets:
     ends.append(_end_row(at, curve[at], "middle" if at < top else "last"))
     if ahead and ahead[-1]["k"] != at:
         ends.append(_end_row(cap, float(str(ahead[-1]["value"])), "last", " predicted"))
-    return rounded({"seen": seen, "ahead": ahead, "chosen": chosen, "ends": ends if analysis.k > 1 else []})
+    return {"seen": seen, "ahead": ahead, "chosen": chosen, "ends": ends if analysis.k > 1 else []}
 
 
 def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
@@ -74,7 +73,7 @@ def stability(analysis: Analysis) -> Datasets:
         label = f"keff: {paths:.1f} paths"
         point = [{"paths": paths, "value": same, "label": label, "side": side(paths, 1, analysis.k)}]
     rows = [{"k": k, "value": 1 - analysis.flip[k]} for k in shown_ks(analysis.k)]
-    return rounded({"same": rows, "chosen": point})
+    return {"same": rows, "chosen": point}
 
 
 def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
@@ -107,7 +106,7 @@ def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datas
         for row in replays
         if row.accuracy is not None and row.policy in letters and row.policy != advice.policy
     ]
-    return rounded({"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(analysis, unit)})
+    return {"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(analysis, unit)}
 
 
 def lettered(replayed: Replay | None) -> dict[str, str]:
@@ -163,7 +162,7 @@ def times(analysis: Analysis) -> Datasets:
         group = "chosen" if rule.policy == decision.policy else group
         group = "today" if rule.policy == decision.reference else group
         groups[group].append(asdict(rule))
-    return rounded(groups)
+    return groups
 
 
 def _against(analysis: Analysis, costs: list[Interval | None], own: Interval | None) -> Datasets:
@@ -180,7 +179,7 @@ def _against(analysis: Analysis, costs: list[Interval | None], own: Interval | N
         least, most = own.limits or (own.value, own.value)
         place: Row = {"policy": advice.policy, "cost": own.value, "least": least, "most": most}
         chosen.append({**place, **limits(expected), "range": shares(expected)})
-    return rounded({"curve": curve, "chosen": chosen})
+    return {"curve": curve, "chosen": chosen}
 
 
 def _row(point: CurvePoint, cost: Interval) -> Row:

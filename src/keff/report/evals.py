@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from keff.analysis.results.comparison import Better, p_text
-from keff.analysis.results.scores import Audit, Noise, PowerLine
+from keff.analysis.results.comparison import Better
+from keff.analysis.results.scores import Audit, Noise
 from keff.files import write_text
 from keff.records import Interval, Note, frozen
 from keff.report.series import Datasets, limits
@@ -46,7 +46,7 @@ def _short(name: str) -> str:
 
 def power(found: Noise) -> Datasets:
     """Return the smallest difference found by the number of questions, a line for each number of repeats."""
-    repeats = _repeats(found)
+    repeats = sorted({line.repeats for line in found.power})
     return {
         "power": [
             {
@@ -59,10 +59,6 @@ def power(found: Noise) -> Datasets:
             for line in found.power
         ]
     }
-
-
-def _repeats(found: Noise) -> list[int]:
-    return sorted({line.repeats for line in found.power})
 
 
 # Title, headers and rows.
@@ -94,6 +90,7 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
     """Write the page of a comparison; raises OSError when it cannot be written."""
     first = pairs[0]
     alone = len({pair.first for pair in pairs}) == 1
+    decided = [(pair.versus, *pair.facts().values(), pair.verdict) for pair in pairs]
     sheet = Sheet(
         title="Is it better?",
         about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
@@ -114,7 +111,7 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
         caption=(f"Each minus {first.names[0]}. " if alone else "The second minus the first. ")
         + "Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
         "very questions, in 19 of 20 comparisons of a model with itself.",
-        tables=[_deciding(pairs)],
+        tables=[("What would decide it", ("second / first", *pairs[0].facts(), ""), decided)],
         warnings=warnings,
     )
     _write([sheet], file)
@@ -122,33 +119,6 @@ def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], fil
 
 def _chart(name: str, *, shares: bool) -> str:
     return f"{name}_{'shares' if shares else 'scores'}"
-
-
-def _deciding(pairs: Sequence[Better]) -> Table:
-    headers = (
-        "second / first",
-        "shared questions",
-        "difference",
-        "p" + (", Holm" if len(pairs) > 1 else ""),
-        "two runs of one model differ as much",
-        "questions that would find it",
-        "repeats that would find it",
-        "",
-    )
-    rows = [
-        (
-            pair.versus,
-            f"{pair.shared_questions:,}",
-            pair.said(pair.difference.value),
-            p_text(pair.p_adjusted).removeprefix("= "),
-            pair.chance,
-            "–" if pair.questions_needed is None else f"{pair.questions_needed:,}",
-            "–" if pair.repeats_needed is None else f"{pair.repeats_needed:,}",
-            pair.verdict,
-        )
-        for pair in pairs
-    ]
-    return "What would decide it", headers, rows
 
 
 def write_audit_page(found: Audit, file: Path) -> None:
@@ -189,16 +159,7 @@ def write_audit_page(found: Audit, file: Path) -> None:
 
 def _noise_sheet(path: str, found: Noise) -> Sheet:
     head, *rows = found.rows()
-    repeats = _repeats(found)
-    names = [f"{r} repeat{'s' * (r > 1)}" for r in repeats]
-    lines = {(line.questions, line.repeats): line for line in found.power}
-    smallest = [
-        (
-            f"{n:,}",
-            *(_found(found, lines[n, r]) for r in repeats),
-        )
-        for n in sorted({line.questions for line in found.power})
-    ]
+    headers, *smallest = found.power_rows()
     return Sheet(
         title="How far to trust this score",
         about=f"{path}: {found.n:,} questions, {found.k} repeats",
@@ -213,19 +174,11 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         "that both answer: by the number of questions, one line for each number of repeats.",
         tables=[
             ("The score and its noise", head, rows),
-            (
-                "Smallest difference found: new questions (these questions)",
-                ("questions", *names),
-                smallest,
-            ),
+            ("Smallest difference found: new questions (these questions)", headers, smallest),
         ],
         warnings=found.warnings,
-        legend=[(colour(place), name) for place, name in enumerate(names)],
+        legend=[(colour(place), name) for place, name in enumerate(headers[1:])],
     )
-
-
-def _found(noise: Noise, line: PowerLine) -> str:
-    return f"{noise.said(line.difference)} ({noise.said(line.these_questions)})"
 
 
 def _write(sheets: Sequence[Sheet], file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +152,7 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Sp
 def heat_maps(matrices: Mapping[str, Sequence[Sequence[float]]], names: Sequence[str]) -> Spec:
     """Return correlation matrices of template slots on one scale; a single one with its values."""
     values = [
-        {"map": title, "first": names[row], "second": names[column], "value": known(value)}
+        {"map": title, "first": names[row], "second": names[column], "value": value}
         for title, matrix in matrices.items()
         for row, line in enumerate(matrix)
         for column, value in enumerate(line)
@@ -288,9 +287,8 @@ def figure(
 
 
 def layer(mark: str | Spec, values: Sequence[Mapping[str, Any]], encoding: Spec) -> Spec:
-    """Return one layer with data of its own; what is not finite is left out by Vega as null."""
-    clean = [{key: known(value) for key, value in row.items()} for row in values]
-    return {"mark": mark, "data": {"values": clean}, "encoding": encoding}
+    """Return one layer with data of its own."""
+    return {"mark": mark, "data": {"values": values}, "encoding": encoding}
 
 
 def quantity(field: str, title: str, **more: Spec) -> Spec:
@@ -305,11 +303,6 @@ def series(field: str, names: Iterable[str]) -> Spec:
 
 def _log(base: int) -> Spec:
     return {"type": "log", "base": base, "nice": False, "padding": 6}
-
-
-def known(value: Any) -> Any:
-    """Return a value as JSON has it: None for what is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def dressed(spec: Spec, orient: str = "bottom") -> Spec:

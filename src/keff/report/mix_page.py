@@ -10,7 +10,7 @@ from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
 from keff.analysis.mix.search import frontier
 from keff.analysis.results.words import points
-from keff.records import Interval, number
+from keff.records import Interval, number, percent
 from keff.report.series import Datasets, Row, side
 from keff.report.template import colour, drawings, filled
 
@@ -75,17 +75,13 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
     charts = drawings({"mix": {"plans": plan_rows(mix), "worths": worth_rows(mix)}}, titles=True)
     page = filled(
         "mix.html.j2",
-        {"share": _share, "points": _points, "ratio": Interval.text, "number": short, "amount": mix.amount},
+        {"percent": percent, "points": _points, "fixed": number, "number": short, "amount": mix.amount},
         mix=mix,
         plans=charts["mix", "plans"],
         worths=charts["mix", "worths"],
         colours=[colour(place) for place in range(len(mix.branches))],
     )
     files.write_text(file, page)
-
-
-def _share(value: Interval | float | None) -> str:
-    return value.percent() if isinstance(value, Interval) else number(value, ".1%")
 
 
 def _points(value: Interval | float | None) -> str:

@@ -14,15 +14,14 @@ from keff import files
 from keff.analysis.combine import slot_table
 from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
-from keff.analysis.results.estimates import Limits as Ends
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
 from keff.reading.open import Record
-from keff.records import Interval, frozen
+from keff.records import frozen, percent
 from keff.report import advice_series, series, vega
 from keff.report.headline import Headline, alternatives, arms_sentence, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
-from keff.report.series import Datasets, fixed, pair, percent, within
+from keff.report.series import Datasets, fixed
 from keff.report.template import TEMPLATES, drawings, filled
 
 # Bytes of vote splits and of raw texts in the whole page.
@@ -72,7 +71,7 @@ def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: veg
     script = (TEMPLATES / "page.js").read_text("utf-8")
     return filled(
         "page.html.j2",
-        {"percent": percent, "fixed": fixed, "within": within, "pair": pair, "points": points},
+        {"percent": percent, "fixed": fixed, "points": points},
         runs=views,
         grid=_grid(views),
         compared=compared,
@@ -94,12 +93,11 @@ class RunView:
     task: str
     model: str
     analysis: Analysis
-    single: Interval | None
     letters: Mapping[str, str]
     told: Mapping[str, str]
     headline: Headline
     replayed: Replay | None
-    rows: Sequence[NumberRow]
+    rows: Sequence[Mapping[str, Any]]
     charts: Mapping[str, Datasets]
     provenance: Sequence[tuple[str, str]]
     items: QuestionTable
@@ -113,7 +111,6 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
         task=record.info.task or "",
         model=record.info.model or "",
         analysis=analysis,
-        single=analysis.single,
         letters=advice_series.lettered(exhibit.replayed),
         told=alternatives(analysis, exhibit.record.ballot.votes),
         headline=headline(analysis.decision, analysis.recommendation),
@@ -145,49 +142,27 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
     return {name: data for name, data in drawn.items() if data}
 
 
-@frozen
-class NumberRow:
-    """One line of the table under the saturation chart."""
-
-    k: int
-    plurality: float | None
-    plurality_ahead: Interval | None
-    majority: float | None
-    model: Interval | None
-    independent: float | None
-    bounds: Ends | None
-
-
-def _numbers(analysis: Analysis) -> list[NumberRow]:
+def _numbers(analysis: Analysis) -> list[dict[str, Any]]:
     """Return the table under the saturation chart: powers of two, measured and predicted."""
     ahead = analysis.predicted
     if ahead is None:
         return []
     powers = (2**power for power in range(analysis.k.bit_length()))
     return [
-        NumberRow(
-            k=k,
-            plurality=(analysis.plurality or {}).get(k),
-            plurality_ahead=(ahead.plurality or {}).get(k) if k > analysis.k else None,
-            majority=(analysis.majority or {}).get(k),
-            model=(ahead.beta_binomial or {}).get(k),
-            independent=ahead.binomial.get(k),
-            bounds=(ahead.bounds or {}).get(k),
-        )
+        {
+            "k": k,
+            "plurality": (analysis.plurality or {}).get(k),
+            "plurality_ahead": (ahead.plurality or {}).get(k) if k > analysis.k else None,
+            "majority": (analysis.majority or {}).get(k),
+            "model": (ahead.beta_binomial or {}).get(k),
+            "independent": ahead.binomial.get(k),
+            "bounds": (ahead.bounds or {}).get(k),
+        }
         for k in sorted({*ahead.binomial, *powers, analysis.k})
     ]
 
 
-@frozen
-class Grid:
-    """Several runs as models x tasks."""
-
-    tasks: Sequence[str]
-    models: Sequence[str]
-    cells: Mapping[tuple[str, str], Sequence[RunView]]
-
-
-def _grid(views: Sequence[RunView]) -> Grid | None:
+def _grid(views: Sequence[RunView]) -> dict[str, Any] | None:
     """Arrange several runs as models x tasks; None for one run. Runs that name neither get a row each."""
     if len(views) < 2:
         return None
@@ -195,7 +170,7 @@ def _grid(views: Sequence[RunView]) -> Grid | None:
     for view in views:
         cells.setdefault((view.model or view.title, view.task or "result"), []).append(view)
     models, tasks = (list(dict.fromkeys(place[axis] for place in cells)) for axis in (0, 1))
-    return Grid(tasks, models, cells)
+    return {"tasks": tasks, "models": models, "cells": cells}
 
 
 def _provenance(record: Record) -> list[tuple[str, str]]:

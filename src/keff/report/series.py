@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -16,24 +16,9 @@ from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import k_eff
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    """Format a share in percent."""
-    return number(value, f".{digits}%")
-
-
-def fixed(value: float | None, digits: int = 2) -> str:
-    """Format a number with thousands apart."""
+def fixed(value: float | Interval | None, digits: int = 2) -> str:
+    """Format a number, or one with its limits, with thousands apart."""
     return number(value, f",.{digits}f")
-
-
-def within(value: Interval | None, digits: int = 2) -> str:
-    """Format a value with its interval."""
-    return "–" if value is None else value.text(f".{digits}f")
-
-
-def pair(value: Interval | None, digits: int = 1) -> str:
-    """Format a share with its interval, in percent."""
-    return "–" if value is None else value.percent(digits)
 
 
 Value: TypeAlias = float | str | bool | None
@@ -81,16 +66,14 @@ def saturation(analysis: Analysis, k_max: int) -> Datasets:
     star, c = analysis.k_star, usable_c(analysis)
     shade = [] if star is None else [_shade(star.lo, star.hi)]
     limit = [] if c is None or analysis.p is None else [{"value": majority_limit(analysis.p, c)}]
-    return rounded(
-        {
-            "seen": _seen(analysis),
-            "model": [*ahead, *_models(analysis, c, max(k_max, analysis.k))],
-            "whisker": ahead[1:],
-            "bounds": _bounds(analysis),
-            "star": shade,
-            "limit": limit,
-        }
-    )
+    return {
+        "seen": _seen(analysis),
+        "model": [*ahead, *_models(analysis, c, max(k_max, analysis.k))],
+        "whisker": ahead[1:],
+        "bounds": _bounds(analysis),
+        "star": shade,
+        "limit": limit,
+    }
 
 
 def _shade(lo: int, hi: int) -> Row:
@@ -167,13 +150,11 @@ def worth(analysis: Analysis, k_max: int) -> Datasets:
     ceiling = analysis.ceiling
     shown = math.isfinite(ceiling.value) and ceiling.value < 2 * highest
     band = f"{_end(ceiling.lo)} to {_end(ceiling.hi)}"
-    return rounded(
-        {
-            "worth": [{"k": k, "value": v, "lo": low, "hi": high} for k, (v, low, high) in curves.items()],
-            "ideal": [{"k": 1, "value": 1}, {"k": highest, "value": highest}],
-            "ceiling": [{"value": ceiling.value, "range": band}] if shown else [],
-        }
-    )
+    return {
+        "worth": [{"k": k, "value": v, "lo": low, "hi": high} for k, (v, low, high) in curves.items()],
+        "ideal": [{"k": 1, "value": 1}, {"k": highest, "value": highest}],
+        "ceiling": [{"value": ceiling.value, "range": band}] if shown else [],
+    }
 
 
 def _end(limit: float | None) -> str:
@@ -208,7 +189,7 @@ def difficulty(votes: Votes, analysis: Analysis) -> Datasets:
                 **{name: float(_sum(law, start, stop)) for name, law in pmf.items()},
             }
         )
-    return rounded({"difficulty": rows})
+    return {"difficulty": rows}
 
 
 def reliability(analysis: Analysis) -> Datasets:
@@ -219,7 +200,7 @@ def reliability(analysis: Analysis) -> Datasets:
         for point in found.reliability
     ]
     ends: Rows = [{"chance": at, "right": at} for at in (0.0, 1.0)]
-    return rounded({"reliability": rows, "diagonal": ends}) if rows else {}
+    return {"reliability": rows, "diagonal": ends} if rows else {}
 
 
 def _sum(law: FloatArray, start: int, stop: int) -> float:
@@ -235,7 +216,7 @@ def arms(compared: Comparison) -> Datasets:
         "plurality": compared.delta_plurality,
     }
     rows = [{"change": label, **limits(change)} for label, change in changes.items() if change is not None]
-    return rounded({"changes": rows})
+    return {"changes": rows}
 
 
 def slots(table: Sequence[Slot] | None) -> Datasets:
@@ -244,18 +225,4 @@ def slots(table: Sequence[Slot] | None) -> Datasets:
         {"slot": str(row.slot), "accuracy": row.accuracy, "failures": row.extraction_failures}
         for row in table or ()
     ]
-    return rounded({"slots": rows}) if rows else {}
-
-
-def rounded(data: Mapping[str, Iterable[Row]]) -> Datasets:
-    """Return datasets with numbers short enough to draw, and null for what is not finite."""
-    return {
-        name: [{key: _short(value) for key, value in row.items()} for row in rows]
-        for name, rows in data.items()
-    }
-
-
-def _short(value: Value) -> Value:
-    if isinstance(value, bool | str) or value is None:
-        return value
-    return float(f"{value:.5g}") if math.isfinite(value) else None
+    return {"slots": rows} if rows else {}

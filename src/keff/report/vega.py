@@ -19,6 +19,7 @@ from typing import Any
 import vl_convert
 
 from keff.files import whole
+from keff.records import plain
 
 KINDS = ("pdf", "svg")
 PRINT = "print"
@@ -42,7 +43,7 @@ def _beside(*how: str) -> Generator[Callable[[Specs], str]]:
     ) as process:
 
         def ask(specs: Specs) -> str:
-            printed, _ = process.communicate(json.dumps(specs, allow_nan=False))
+            printed, _ = process.communicate(_json(specs))
             if process.returncode:
                 raise subprocess.CalledProcessError(process.returncode, line)
             return printed
@@ -93,7 +94,12 @@ def save(spec: Mapping[str, Any], stem: Path, kinds: Sequence[str] = KINDS) -> l
 
 def svg_of(spec: Mapping[str, Any]) -> str:
     """Return a figure as SVG."""
-    return _renumbered(vl_convert.vegalite_to_svg(dict(spec)))
+    return _renumbered(vl_convert.vegalite_to_svg(_json(spec)))
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    # What is not finite becomes null, which Vega leaves out.
+    return json.dumps(plain(value), allow_nan=False)
 
 
 def _renumbered(svg: str) -> str:

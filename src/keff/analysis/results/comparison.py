@@ -226,21 +226,43 @@ class Better(Result):
         """Return a difference in points, with its sign; on other scales than 0 to 1 as it is."""
         return f"{100 * value:+.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
 
+    @property
+    def reach(self) -> str:
+        """The limits of the difference; empty where there are none."""
+        limits = self.difference.limits
+        ends = "" if limits is None else f"[{self.said(limits[0])}, {self.said(limits[1])}]"
+        return ends.replace(" points", "")
+
+    def facts(self) -> dict[str, str]:
+        """Return what was found, and what would decide it, by name."""
+        noise = "unknown" if self.noise is None else self.said(self.noise)
+        style = ".1%" if self.scale == (0.0, 1.0) else ".2f"
+        return {
+            "scores, first and second": " ".join(format(score, style) for score in self.scores),
+            "difference": self.said(self.difference.value),
+            "95% interval": self.reach or "–",
+            "p-value (of several by Holm)": p_text(self.p_adjusted).removeprefix("= "),
+            "standard deviation by repeats alone": noise.lstrip("+"),
+            "two runs of one model differ as much": self.chance,
+            "questions that would find it (80% power)": _needed(self.questions_needed),
+            "repeats that would find it": _needed(self.repeats_needed),
+            "shared questions": f"{self.shared_questions:,}",
+        }
+
     def line(self) -> str:
         """Return the answer in one sentence."""
-        limits = self.difference.limits
-        reach = (
-            ""
-            if limits is None
-            else f" [{self.said(limits[0])}, {self.said(limits[1])}]".replace(" points", "")
-        )
         first, second = self.names
         what = {
             "better": f"{second} is better than {first}",
             "worse": f"{second} is worse than {first}",
             "not decided": f"Not decided whether {second} is better than {first}",
         }[self.verdict]
+        reach = f" {self.reach}".rstrip()
         return f"{what}: {self.said(self.difference.value)}{reach}, p {p_text(self.p_adjusted)}"
+
+
+def _needed(count: int | None) -> str:
+    return "none would" if count is None else f"{count:,}"
 
 
 @frozen

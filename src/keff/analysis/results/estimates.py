@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from keff.analysis.results.decision import ConfidenceWorth, CurvePoint, Decision, Recommendation
 from keff.analysis.results.words import sentences
-from keff.records import Finding, Interval, Note, Result, frozen, number
+from keff.records import Finding, Interval, Note, Result, frozen, number, percent
 from keff.stats.voting.choose import k_eff
 
 
@@ -257,11 +257,6 @@ def _row(analysis: Analysis, k: int) -> list[str]:
         percent((analysis.majority or {}).get(k)),
         _predicted(by_beta_binomial),
     ]
-
-
-def percent(value: float | None) -> str:
-    """Format a share, or a dash where it is unknown."""
-    return number(value, ".1%")
 
 
 def _worth(c: Interval | None, k: int) -> str:

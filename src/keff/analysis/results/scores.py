@@ -190,6 +190,19 @@ class Noise(Finding):
             rows.append((f"groups of {size} without a gradient", value.percent()))
         return rows
 
+    def power_rows(self) -> list[tuple[str, ...]]:
+        """Return the smallest difference found for new questions (for these), by questions and repeats."""
+        lines = {(line.questions, line.repeats): line for line in self.power}
+        sizes, repeats = (sorted({place[axis] for place in lines}) for axis in (0, 1))
+
+        def told(line: PowerLine) -> str:
+            return f"{self.said(line.difference)} ({self.said(line.these_questions)})"
+
+        return [
+            ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats)),
+            *((f"{n:,}", *(told(lines[n, r]) for r in repeats)) for n in sizes),
+        ]
+
 
 def points(value: float | None, digits: int = 1) -> str:
     """Return a difference of shares in points, with its sign."""
