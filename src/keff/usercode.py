@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import UsageError
-from keff.records import frozen
+from keff.records import Result, frozen
 
 # The task options that name code, and the flags that they come from.
 FLAGS: Mapping[str, str] = {"scorer": "--scorer", "answer_key": "--answer-key"}
@@ -30,15 +30,11 @@ UNSAFE = "unsafe_exec"
 
 
 @frozen
-class Stamp:
+class Stamp(Result):
     """What is recorded of code that was used: ``FILE.py:function`` as a name, and the SHA-256 of the file."""
 
     name: str
     sha256: str
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the two fields."""
-        return {"name": self.name, "sha256": self.sha256}
 
 
 @frozen

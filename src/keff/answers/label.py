@@ -22,7 +22,6 @@ _REJECTED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_SEVERAL, _NONE = "names several labels", "names no label"
 
 
 @frozen
@@ -82,7 +81,8 @@ class LabelSpace(ByKey):
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains."""
-        return _SEVERAL if len(self._named(plain(visible(text)[-TAIL:]))) > 1 else _NONE
+        several = len(self._named(plain(visible(text)[-TAIL:]))) > 1
+        return "names several labels" if several else "names no label"
 
     def _named(self, text: str) -> set[str]:
         return {

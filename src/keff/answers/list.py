@@ -20,7 +20,7 @@ MOST_CHARACTERS = 200_000
 MOST_ITEMS = 10_000
 
 # A space must follow the sign or the number: "3.5 kg" and "-2" begin no item.
-_BULLET = re.compile(r"[ \t]*(?:[-*•–+]|\(?\d{1,4}[.)])[ \t]+(?=\S)")
+_BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d{1,4}[.)])[ \t]+(?=\S)")
 # What joins the last two items of a list in a sentence, with a comma before it or without.
 _AND = re.compile(r",? (?:and|&) ")
 _LEAD_AND = re.compile(r"(?:and|or|&) ")
@@ -86,10 +86,10 @@ class ItemsSpace(ByForm):
         key = self.key(answer)
         if key is None:
             return False
-        return key in {self.key(each) for each in (*self._whole(gold), *golds(gold))}
-
-    def _whole(self, gold: object) -> list[str]:
-        return [json.dumps(gold, default=str)] if isinstance(gold, list | tuple) else []
+        keys = {self.key(each) for each in golds(gold)}
+        if isinstance(gold, list | tuple):
+            keys.add(self.key(json.dumps(gold, default=str)))
+        return key in keys
 
 
 def _array(text: str) -> Extracted | None:
@@ -97,12 +97,9 @@ def _array(text: str) -> Extracted | None:
         answer, rule = find(text)
     except NotRead:
         return None
-    return Extracted(answer, rule) if answer.startswith("[") and not _inside_prose(text, answer) else None
-
-
-def _inside_prose(text: str, answer: str) -> bool:
-    """Return whether an array is a mark of the prose, such as ``[1]``, and no answer."""
-    return answer.strip() != text.strip() and re.fullmatch(r"\[\s*\d{1,4}\s*\]", answer) is not None
+    # Within prose ``[1]`` is a mark and no answer.
+    mark = answer.strip() != text.strip() and re.fullmatch(r"\[\s*\d{1,4}\s*\]", answer)
+    return Extracted(answer, rule) if answer.startswith("[") and not mark else None
 
 
 def _bullets(text: str) -> str:
@@ -135,7 +132,7 @@ def split(answer: str) -> list[str]:
     if value is None and text[:1] in ("[", "{") and text.count(text[0]) > text.count(_ENCLOSED[text[0]]):
         raise NotRead("an incomplete list")
     if is_array(value):
-        return [_text(each) for each in value]
+        return [each if isinstance(each, str) else json_text.canonical(each) for each in value]
     if text[:1] in _ENCLOSED and text.endswith(_ENCLOSED[text[0]]) and not _BULLET.match(text):
         text = text[1:-1]
     elif text.endswith("."):
@@ -144,7 +141,7 @@ def split(answer: str) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
-    lines = [_without_bullet(line) for line in text.split("\n") if line.strip()]
+    lines = [_BULLET.sub("", line, count=1) for line in text.split("\n") if line.strip()]
     if len(lines) > 1 or _BULLET.match(text):
         return [line.strip().rstrip(",;") for line in lines]
     text = " ".join(text.split())
@@ -154,15 +151,6 @@ def _parts(text: str) -> list[str]:
     *before, final = parts
     final = _LEAD_AND.sub("", final, count=1) if before and _LEAD_AND.match(final) else final
     return [*before, *_AND.split(final)]
-
-
-def _without_bullet(line: str) -> str:
-    bullet = _BULLET.match(line)
-    return line[bullet.end() :] if bullet else line
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json_text.canonical(value)
 
 
 @frozen

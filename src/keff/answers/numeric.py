@@ -66,15 +66,8 @@ class NumericSpace:
         if number is None:
             return False
         targets = [target for each in golds(gold) if (target := number_of(each)) is not None]
-        return number in targets or any(self._near(number, target) for target in targets)
-
-    def _near(self, number: Fraction, target: Fraction) -> bool:
-        return abs(number - target) <= _fraction(self.tolerance) * min(1, abs(target) or 1)
-
-
-@lru_cache(maxsize=64)
-def _fraction(tolerance: float) -> Fraction:
-    return Fraction(str(tolerance))
+        tolerance = Fraction(str(self.tolerance))
+        return any(abs(number - target) <= tolerance * min(1, abs(target) or 1) for target in targets)
 
 
 @lru_cache(maxsize=2**16)

@@ -84,37 +84,38 @@ class _Renamer(ast.NodeTransformer):
         self.free.add(name)
         return name
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._function(node)
+    def _function(self, node: Function | ast.Lambda) -> ast.AST:
+        if not isinstance(node, ast.Lambda):
+            self._declared(node)
+            node.returns = node.returns and self.visit(node.returns)
+        arguments = node.args
+        arguments.defaults = [self.visit(each) for each in arguments.defaults]
+        arguments.kw_defaults = [each and self.visit(each) for each in arguments.kw_defaults]
+        parameters = _parameters(arguments)
+        for each in parameters:
+            each.annotation = each.annotation and self.visit(each.annotation)
+        self._enter(_bound(node))
+        self._declare_globals(_body(node))
+        for each in parameters:
+            each.arg = self._resolved(each.arg)
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+        else:
+            node.body = [self.visit(each) for each in node.body]
+        self.scopes.pop()
+        return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._function(node)
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
 
-    def _function(self, node: Function) -> Function:
+    def _declared(self, node: Function | ast.ClassDef) -> None:
+        """Rename what a statement declares where that is a local name, and what decorates it."""
         node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
         node.decorator_list = [self.visit(each) for each in node.decorator_list]
-        node.returns = None if node.returns is None else self.visit(node.returns)
-        self._defaults(node.args)
-        self._enter(_bound(node))
-        self._declare_globals(node.body)
-        self._arguments(node.args)
-        node.body = [self.visit(each) for each in node.body]
-        self.scopes.pop()
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        self._defaults(node.args)
-        self._enter(_bound(node))
-        self._arguments(node.args)
-        node.body = self.visit(node.body)
-        self.scopes.pop()
-        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
+        self._declared(node)
         node.bases = [self.visit(each) for each in node.bases]
         node.keywords = [self.visit(each) for each in node.keywords]
-        node.decorator_list = [self.visit(each) for each in node.decorator_list]
         # Names of a class body are attributes: they are seen from outside.
         self.classes.add(len(self.scopes))
         self.scopes.append({name: name for name in _assigned(node.body)})
@@ -166,25 +167,19 @@ class _Renamer(ast.NodeTransformer):
         node.rest = node.rest and self._resolved(node.rest)
         return self.generic_visit(node)
 
-    def _defaults(self, arguments: ast.arguments) -> None:
-        arguments.defaults = [self.visit(each) for each in arguments.defaults]
-        arguments.kw_defaults = [each and self.visit(each) for each in arguments.kw_defaults]
-        for each in _parameters(arguments):
-            each.annotation = None if each.annotation is None else self.visit(each.annotation)
-
-    def _arguments(self, arguments: ast.arguments) -> None:
-        for each in _parameters(arguments):
-            each.arg = self._resolved(each.arg)
-
 
 def _parameters(arguments: ast.arguments) -> list[ast.arg]:
     stars = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *stars]
 
 
+def _body(node: Function | ast.Lambda) -> Sequence[ast.AST]:
+    return [node.body] if isinstance(node, ast.Lambda) else node.body
+
+
 def _bound(node: Function | ast.Lambda) -> Iterator[str]:
     """Yield the names that a function binds, parameters first, without its global and nonlocal ones."""
-    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    body = _body(node)
     declared = {
         name
         for inner in _inside(body)

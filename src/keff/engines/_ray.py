@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError, UsageError
@@ -56,35 +56,23 @@ def connect(on: str) -> None:
 
 
 class EngineActor:
-    """One engine in a process of the cluster.
-
-    Errors of ours come back as values, because Ray wraps those that are raised.
-    """
+    """One engine in a process of the cluster; what it raises comes to the driver (``failure``)."""
 
     def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self._name, self._options = name, options
         self._engine: Engine | None = None
 
-    async def start(self) -> tuple[dict[str, object], Capabilities] | KeffError:
+    async def start(self) -> tuple[dict[str, object], Capabilities]:
         """Make and start the engine; return its identity and capabilities."""
-        try:
-            engine: Engine = load("engine", self._name, **self._options)
-            self._engine = engine
-            await engine.start()
-        except KeffError as error:
-            return error
+        engine: Engine = load("engine", self._name, **self._options)
+        self._engine = engine
+        await engine.start()
         return engine.identity(), engine.capabilities
 
-    async def generate(
-        self, messages: Sequence[Message], sampling: Sampling, n: int
-    ) -> list[Completion] | EngineError:
-        """Draw n paths."""
-        if self._engine is None:
-            return EngineError("a worker was asked before it started")
-        try:
-            return await self._engine.generate(messages, sampling, n)
-        except EngineError as error:
-            return error
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+        """Draw n paths; ``start`` comes first."""
+        assert self._engine is not None
+        return await self._engine.generate(messages, sampling, n)
 
     async def close(self) -> None:
         """Close the engine."""
@@ -121,7 +109,7 @@ class Cluster:
         self._identity: dict[str, object] = {}
         self._seats: list[_Seat] = []
         self._hiring: set[asyncio.Task[None]] = set()
-        self._abandoned: set[asyncio.Task[object]] = set()
+        self._asked: set[asyncio.Task[object]] = set()
         self._refusal: KeffError | None = None
         self._room = 1
         self._changed = asyncio.Event()
@@ -148,11 +136,13 @@ class Cluster:
         seat.busy += cost
         request = seat.actor.generate.remote(list(messages), sampling, n)
         answer = asyncio.ensure_future(_answer_of(request))
+        # One that nobody waits for any more still comes: Ray complains at length where it is cancelled here.
+        self._asked.add(answer)
+        answer.add_done_callback(self._asked.discard)
         try:
             drawn = await asyncio.shield(answer)
         except asyncio.CancelledError:
             ray.cancel(request)
-            self._abandon(answer)
             raise
         finally:
             seat.busy -= cost
@@ -161,9 +151,7 @@ class Cluster:
             self._lose(seat)
             raise EngineError("a worker of the cluster was lost, with the requests it had in hand")
         if isinstance(drawn, RayError):
-            raise EngineError(f"a worker failed: {_last_line(drawn)}")
-        if isinstance(drawn, EngineError):
-            raise drawn
+            raise failure(drawn)
         return drawn
 
     async def close(self) -> None:
@@ -174,15 +162,7 @@ class Cluster:
         await asyncio.gather(*hiring, return_exceptions=True)
         seats, self._seats = self._seats, []
         await asyncio.gather(*(_dismiss(seat.actor) for seat in seats))
-        await asyncio.gather(*self._abandoned, return_exceptions=True)
-
-    def _abandon(self, answer: asyncio.Task[object]) -> None:
-        """Let an answer that nobody waits for come.
-
-        Ray complains at length about one that is cancelled here.
-        """
-        self._abandoned.add(answer)
-        answer.add_done_callback(self._abandoned.discard)
+        await asyncio.gather(*self._asked, return_exceptions=True)
 
     def gpus_each(self) -> int:
         """Return the accelerators of a worker."""
@@ -209,14 +189,11 @@ class Cluster:
         except asyncio.CancelledError:
             ray.kill(actor)
             raise
-        if isinstance(answer, RayError):
-            answer = EngineError(f"a worker could not start: {_last_line(answer)}", transient=False)
-        if not isinstance(answer, KeffError):
-            answer = self._welcome(*answer)
-        if answer is None:
+        refusal = failure(answer, transient=False) if isinstance(answer, RayError) else self._welcome(*answer)
+        if refusal is None:
             self._seats.append(_Seat(actor, self._room))
         else:
-            self._refusal = answer
+            self._refusal = refusal
             ray.kill(actor)
         self._call_next()
 
@@ -273,6 +250,11 @@ async def _dismiss(actor: Any) -> None:
     ray.kill(actor)
 
 
-def _last_line(error: RayError) -> str:
+def failure(error: RayError, *, transient: bool = True) -> KeffError:
+    """Return the error of ours that a worker or a task raised, else one that says what Ray said."""
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    if isinstance(cause, KeffError):
+        return cause
     # Ray wraps an error in the stack of every worker it passed; the last line is the error itself.
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
+    lines = str(cause).strip().splitlines() or [type(cause).__name__]
+    return EngineError(f"a worker failed: {lines[-1][:300]}", transient=transient)

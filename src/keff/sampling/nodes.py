@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import cast
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 
-from keff.engines._ray import Cluster
-from keff.errors import EngineError, KeffError
+from keff.engines._ray import Cluster, failure
 from keff.plugins import load
 from keff.records import frozen, stable_hash
 from keff.sampling import RUN_FILE
@@ -81,12 +80,6 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
     return total
-
-
-def failure(error: RayError) -> KeffError:
-    """Return the error of ours that a task raised, else one that says what Ray said."""
-    cause = error.cause if isinstance(error, RayTaskError) else error
-    return cause if isinstance(cause, KeffError) else EngineError(f"a node failed: {cause}")
 
 
 def _whole(job: Job, items: Selection) -> set[str]:

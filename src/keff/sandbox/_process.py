@@ -82,16 +82,9 @@ def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[
         pass_fds=tuple(fds),
         start_new_session=True,
     )
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     out, err = bytearray(), bytearray()
-    clock = _Clock(limits.seconds)
     with process:
-        status = _exchange(process.stdin, stdin, {process.stdout: out, process.stderr: err}, clock, limits)
-        if status == "exited":
-            try:
-                process.wait(max(0.0, clock.remaining()))
-            except subprocess.TimeoutExpired:
-                status = "timeout"
+        status = _exchange(process, stdin, (out, err), limits)
         if status != "exited":
             os.killpg(process.pid, signal.SIGKILL)
     return ProcessOutcome(
@@ -99,61 +92,51 @@ def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[
     )
 
 
-class _Clock:
-    """The time left to a process: its limit counts from its first sign of life."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._started = False
-        self._deadline = time.monotonic() + START_SECONDS
-
-    def start(self) -> None:
-        """Begin to count, once."""
-        if not self._started:
-            self._started = True
-            self._deadline = time.monotonic() + self._seconds
-
-    def remaining(self) -> float:
-        """Return the seconds that are left."""
-        return self._deadline - time.monotonic()
-
-
 def _exchange(
-    stdin: IO[bytes], text: bytes, outputs: dict[IO[bytes], bytearray], clock: _Clock, limits: Limits
+    process: subprocess.Popen[bytes], text: bytes, outputs: tuple[bytearray, bytearray], limits: Limits
 ) -> Status:
+    """Feed a process and take its output until it ends; its time counts from its first sign of life."""
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     left = memoryview(text)
+    started, deadline = False, time.monotonic() + START_SECONDS
     with selectors.DefaultSelector() as ready:
-        ready.register(stdin, selectors.EVENT_WRITE)
-        for stream in outputs:
-            ready.register(stream, selectors.EVENT_READ, outputs[stream])
+        ready.register(process.stdin, selectors.EVENT_WRITE)
+        for stream, output in zip((process.stdout, process.stderr), outputs, strict=True):
+            ready.register(stream, selectors.EVENT_READ, output)
         while ready.get_map():
-            remaining = clock.remaining()
+            remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return "timeout"
             for key, _ in ready.select(remaining):
                 if key.data is None:
-                    left = _feed(key.fd, left)
-                    if not left:
-                        ready.unregister(stdin)
-                        stdin.close()
+                    left = _feed(ready, process.stdin, left)
                     continue
                 chunk = os.read(key.fd, 1 << 16)
-                clock.start()
+                if not started:
+                    started, deadline = True, time.monotonic() + limits.seconds
                 key.data.extend(chunk)
                 if not chunk:
                     ready.unregister(key.fileobj)
                 elif len(key.data) > limits.output:
                     return "flood"
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return "timeout"
     return "exited"
 
 
-def _feed(fd: int, left: memoryview) -> memoryview:
-    """Write what cannot block; a reader that is gone wants no more."""
+def _feed(ready: selectors.BaseSelector, stdin: IO[bytes], left: memoryview) -> memoryview:
+    """Write what cannot block, and close where nothing is left; a reader that is gone wants no more."""
     try:
         # 512 bytes are the least that POSIX lets a pipe take at once, so this never blocks after a poll.
-        return left[os.write(fd, left[:512]) :] if left else left
+        left = left[os.write(stdin.fileno(), left[:512]) :] if left else left
     except BrokenPipeError:
-        return left[:0]
+        left = left[:0]
+    if not left:
+        ready.unregister(stdin)
+        stdin.close()
+    return left
 
 
 _HERE = Path(__file__).parent
@@ -168,9 +151,9 @@ def run(
     """Run Python source text (below 128 KiB) in the jail and return how it ended.
 
     The standard library is there, site packages are not; stdin, stdout and stderr are pipes; no folder can
-    be written. ``unsafe`` runs a plain process with the same limits of
-    time, memory and output but with the caller's rights, network and files. Raises SandboxError when
-    bubblewrap is missing, does not isolate (see ``preflight``) or does not start.
+    be written. ``unsafe`` runs a plain process with the same limits of time, memory and output but with the
+    caller's rights, network and files. Raises SandboxError when bubblewrap is missing, does not isolate (see
+    ``preflight``) or does not start.
     """
     if not unsafe:
         preflight()

@@ -10,20 +10,17 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+
+from keff.usercode import UserCode
 
 # A key travels back as one line; longer ones are no keys.
 LONGEST_KEY = 100_000
 
 
 def loaded(path: str, function: str, source: str) -> Callable[[str], object]:
-    """Run the source as a module of its own and return the function."""
-    module = ModuleType("keff_answer_key")
-    module.__file__ = path
-    sys.modules[module.__name__] = module
+    """Run the source as a module of its own, which may import what stands beside it; return the function."""
     sys.path.insert(0, str(Path(path).resolve().parent))
-    exec(compile(source, path, "exec"), module.__dict__)
-    return getattr(module, function)
+    return UserCode(path, function, source.encode()).load()
 
 
 def reply(function: Callable[[str], object], answer: str) -> dict[str, str | None]:

@@ -77,23 +77,22 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 def canonical(text: str, dialect: str) -> str:
     """Return SQL in its one form; raises NotRead."""
     # Numbers of aliases follow the order of the text, which sorting changes: until nothing changes.
-    return settled(lambda each: _once(each, dialect), text)
-
-
-def _once(text: str, dialect: str) -> str:
-    written = list[str]()
     try:
-        for tree in _parsed(text, dialect):
-            folding = _Folding(Counter(_table_name(table) for table in tree.find_all(exp.Table)))
-            folding.query(tree, [], {})
-            _fold_output(tree)
-            tree = tree.transform(_plain, copy=False)
-            _group(tree)
-            _sort(tree, dialect)
-            written.append(_sql(tree, dialect))
+        return settled(
+            lambda each: "; ".join(_folded(tree, dialect) for tree in _parsed(each, dialect)), text
+        )
     except (RecursionError, SqlglotError) as error:
         raise NotRead(f"not normalised: {type(error).__name__}") from None
-    return "; ".join(written)
+
+
+def _folded(tree: Tree, dialect: str) -> str:
+    folding = _Folding(Counter(_table_name(table) for table in tree.find_all(exp.Table)))
+    folding.query(tree, [], {})
+    _fold_output(tree)
+    tree = tree.transform(_plain, copy=False)
+    _group(tree)
+    _sort(tree, dialect)
+    return _sql(tree, dialect)
 
 
 def _parsed(text: str, dialect: str) -> list[Tree]:
@@ -145,7 +144,7 @@ class _Folding:
         if isinstance(node, exp.Identifier):
             _fold_name(node)
             return
-        with_ = node.args.get("with_") or node.args.get("with")
+        with_ = node.args.get("with_")
         if with_ is not None:
             ctes = self._ctes(with_, scopes, ctes)
         sources = list(_sources(node)) if isinstance(node, exp.Select) else []
@@ -207,7 +206,7 @@ class _Folding:
 
 def _sources(select: exp.Select) -> Iterator[Tree]:
     """Yield what a SELECT draws from: the table or subquery after FROM, and those of its joins."""
-    from_ = select.args.get("from_") or select.args.get("from")
+    from_ = select.args.get("from_")
     if from_ is not None:
         yield from_.this
         yield from (join.this for join in select.args.get("joins") or ())
@@ -226,9 +225,8 @@ def _rename_table(table: exp.Table, ctes: dict[str, str]) -> None:
 def _set_alias(node: Tree, name: str) -> None:
     alias = node.args.get("alias")
     columns = alias.args.get("columns") if alias is not None else None
-    node.set(
-        "alias", exp.TableAlias(this=exp.to_identifier(name), columns=columns) if name or columns else None
-    )
+    named = exp.TableAlias(this=exp.to_identifier(name), columns=columns) if name or columns else None
+    node.set("alias", named)
 
 
 def _fold_name(identifier: exp.Identifier) -> None:
@@ -291,7 +289,9 @@ def _group(tree: Tree) -> None:
         if isinstance(node, _OPERATORS) and any(_depends(node, child) for child in node.iter_expressions()):
             raise NotRead("operators whose order depends on the dialect: add parentheses")
     for paren in list(tree.find_all(exp.Paren)):
-        if isinstance(paren.parent, _OPERATORS) or _is_delimited(paren.parent):
+        parent = paren.parent
+        delimited = isinstance(parent, _DELIMITED) and not isinstance(parent, exp.Binary)
+        if delimited or isinstance(parent, _OPERATORS):
             paren.replace(paren.this)
     for node in list(tree.walk()):
         if isinstance(node, _OPERATORS):
@@ -310,10 +310,6 @@ def _depends(node: Tree, child: Tree) -> bool:
         # In (x, y) commas part them.
         return 0 < inner <= 4 and not (isinstance(node, exp.In) and child is not node.this)
     return (outer == 0 or outer > 4) and not (outer and inner) and type(node) is not type(child)
-
-
-def _is_delimited(node: Tree) -> bool:
-    return isinstance(node, _DELIMITED) and not isinstance(node, exp.Binary)
 
 
 def _needs_parentheses(node: Tree, part: str, child: Tree) -> bool:

@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,6 +51,8 @@ class Worker:
             text=True,
             encoding="utf-8",
         )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self.alive, self.started = True, False
         if begin is not None:
             self._write(begin)
@@ -74,18 +76,16 @@ class Worker:
             return None
 
     def _write(self, value: object) -> None:
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(value) + "\n")
-            self._process.stdin.flush()
+            self._stdin.write(json.dumps(value) + "\n")
+            self._stdin.flush()
         except OSError:
             self.close()
 
     def _read(self, seconds: float) -> str | None:
-        assert self._process.stdout is not None
         timer = threading.Timer(seconds, self._process.kill)
         timer.start()
-        line = self._process.stdout.readline()
+        line = self._stdout.readline()
         timer.cancel()
         if line.endswith("\n"):
             return line
@@ -97,12 +97,9 @@ class Worker:
         self.alive = False
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:
-                    continue
+        for stream in (self._stdin, self._stdout):
+            with suppress(OSError):
+                stream.close()
 
 
 class WorkerPool:
