@@ -34,7 +34,7 @@ def loop() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def made(smollm2: Path, loop: asyncio.Runner) -> Iterator[LlamaCpp]:
-    opened = LlamaCpp(smollm2, LlamaCppSettings(n_ctx=256, n_parallel=4, threads=1))
+    opened = engine(model=str(smollm2), n_ctx=256, n_parallel=4, threads=1)
     loop.run(opened.start())
     yield opened
     loop.run(opened.close())
@@ -113,7 +113,7 @@ def test_of_many_prompts_the_longest_are_counted() -> None:
 
 def test_closing_in_the_middle_of_a_path_does_not_hang(smollm2: Path) -> None:
     async def work() -> None:
-        made = LlamaCpp(smollm2, LlamaCppSettings(n_ctx=2048, n_parallel=2, threads=1))
+        made = engine(model=str(smollm2), n_ctx=2048, n_parallel=2, threads=1)
         await made.start()
         request = asyncio.ensure_future(made.generate(PROMPT, replace(SAMPLING, max_tokens=1900), 2))
         await asyncio.sleep(0.2)

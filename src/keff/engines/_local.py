@@ -100,11 +100,9 @@ def locate(model: str | None) -> Path:
 
     Raises UsageError when there is no such file or it is not GGUF, PluginError when the package is missing.
     """
-    return smollm2() if model is None else checked(Path(model).expanduser())
-
-
-def checked(file: Path) -> Path:
-    """Return ``file`` when it starts as a GGUF file does; raises UsageError otherwise."""
+    if model is None:
+        return smollm2()
+    file = Path(model).expanduser()
     try:
         with file.open("rb") as stream:
             magic = stream.read(4)

@@ -99,16 +99,18 @@ class Transport:
             # Servers without a list of models are many, and serve all the same.
             if error.refusal.status in (404, 405, 501):
                 return []
-            raise self.error(self._status_line(error.refusal), transient=False) from None
+            wrong = self._status_line(error.refusal)
         except TimeoutError:
-            raise self.error(f"no answer within {LIST_SECONDS:g} s", transient=False) from None
+            wrong = f"no answer within {LIST_SECONDS:g} s"
         except OSError as error:
-            raise self.error(plain(error), transient=False) from None
+            wrong = plain(error)
         except EngineError as error:
-            raise self.error(str(error), transient=False) from None
+            wrong = str(error)
         except ValueError:
-            raise self.error("/models is not JSON: is this an OpenAI server?", transient=False) from None
-        return [str(entry.get("id")) for entry in listed]
+            wrong = "/models is not JSON: is this an OpenAI server?"
+        else:
+            return [str(entry.get("id")) for entry in listed]
+        raise self.error(wrong, transient=False)
 
     async def chat(self, body: Mapping[str, object]) -> list[Completion]:
         """Send one chat request and return the paths of the whole response, streamed or not.

@@ -42,34 +42,9 @@ N_CTX = 1024
 IN_FLIGHT = 2
 
 
-def engine(
-    *,
-    model: str | None = None,
-    n_ctx: int | None = None,
-    n_parallel: int = 8,
-    threads: int | None = None,
-    chat_template: str | None = None,
-    logprobs: bool = True,
-    prompts: Sequence[Sequence[Message]] = (),
-    max_tokens: int = 0,
-) -> LlamaCpp:
-    """Make an engine for a GGUF file (``model``; default: SmolLM2).
-
-    ``n_ctx``: tokens of prompt plus path that fit; default: 1024, or more where one of ``prompts`` (the
-    longest that will be asked) with ``max_tokens`` after it takes more and the model was trained for it.
-    ``n_parallel``: paths drawn at once. ``threads``: default: one per core. ``chat_template``: a Jinja
-    template in place of the file's own. ``logprobs``: whether paths have confidences; counting them takes
-    a fifth of the time. Raises UsageError when the file is missing or is not GGUF.
-    """
-    if (n_ctx or N_CTX) < 64 or n_parallel < 1:
-        raise UsageError("engine llamacpp: n_ctx must be at least 64 and n_parallel at least 1")
-    settings = LlamaCppSettings(n_ctx or N_CTX, n_parallel, threads or cores(), chat_template or "", logprobs)
-    return LlamaCpp(locate(model), settings, Need() if n_ctx else Need(prompts, max_tokens))
-
-
 @frozen
 class LlamaCppSettings:
-    """How the model is run; see ``engine``."""
+    """How the model is run; see ``LlamaCpp``."""
 
     n_ctx: int = N_CTX
     n_parallel: int = 8
@@ -137,18 +112,41 @@ class _Answer:
 
 
 class LlamaCpp:
-    """See the module."""
+    """The engine of a GGUF file (``model``; default: SmolLM2).
+
+    ``n_ctx``: tokens of prompt plus path that fit; default: 1024, or more where one of ``prompts`` (the
+    longest that will be asked) with ``max_tokens`` after it takes more and the model was trained for it.
+    ``n_parallel``: paths drawn at once. ``threads``: default: one per core. ``chat_template``: a Jinja
+    template in place of the file's own. ``logprobs``: whether paths have confidences; counting them takes
+    a fifth of the time. Raises UsageError when the file is missing or is not GGUF.
+    """
 
     name = "llamacpp"
     local = True
     needs_gpu = False
 
-    def __init__(self, file: Path, settings: LlamaCppSettings, need: Need | None = None) -> None:
-        self.capabilities = Capabilities(settings.n_parallel, IN_FLIGHT, by_paths=True)
-        self._file, self._settings, self._need = file, settings, need or Need()
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        n_ctx: int | None = None,
+        n_parallel: int = 8,
+        threads: int | None = None,
+        chat_template: str | None = None,
+        logprobs: bool = True,
+        prompts: Sequence[Sequence[Message]] = (),
+        max_tokens: int = 0,
+    ) -> None:
+        size = n_ctx or N_CTX
+        if size < 64 or n_parallel < 1:
+            raise UsageError("engine llamacpp: n_ctx must be at least 64 and n_parallel at least 1")
+        self.capabilities = Capabilities(n_parallel, IN_FLIGHT, by_paths=True)
+        self._file = locate(model)
+        self._settings = LlamaCppSettings(size, n_parallel, threads or cores(), chat_template or "", logprobs)
+        self._need = Need() if n_ctx else Need(prompts, max_tokens)
         self._server: xllamacpp.Server | None = None
         self._running: set[_Answer] = set()
-        self._threads = ThreadPoolExecutor(IN_FLIGHT * settings.n_parallel, thread_name_prefix="llamacpp")
+        self._threads = ThreadPoolExecutor(IN_FLIGHT * n_parallel, thread_name_prefix="llamacpp")
 
     async def start(self) -> None:
         """Load the model; raises EngineError when the file cannot be loaded."""
@@ -207,3 +205,6 @@ class LlamaCpp:
             answer.stop.set()
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
         self._server = None
+
+
+engine = LlamaCpp

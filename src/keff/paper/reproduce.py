@@ -22,7 +22,7 @@ from keff.paper.cell import MatrixCell, measure
 from keff.paper.claims import check_reference
 from keff.paper.page import differences
 from keff.paper.records import ArmSample, load_matrix, load_series
-from keff.paper.saturation import SeriesEntry
+from keff.paper.saturation import SeriesEntry, rows_of
 from keff.records import Json, frozen, plain
 from keff.report.tables import files_of
 
@@ -193,10 +193,10 @@ def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Rep
 def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry]], how: Reproducing) -> None:
     """Fill the tables that take one arm at a time, each from its own entries, and what goes with them."""
     makers: dict[str, Callable[[Sequence[SeriesEntry]], Rows]] = {
-        "table1": lambda own: _each(own, saturation.table1),
+        "table1": lambda own: rows_of(own, saturation.table1),
         "table2": saturation.table2,
         "table4": lambda own: saturation.table4(own, how.replicates, how.seed),
-        "table9": lambda own: _each(own, saturation.table9),
+        "table9": lambda own: rows_of(own, saturation.table9),
         "table10": lambda own: saturation.table10(own, how.seed),
         "table11": saturation.table11,
     }
@@ -207,7 +207,7 @@ def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry
         result.tables[name] = make(own)
         if name == "table2":
             result.figures["figure2"] = saturation.figure2(own)
-            result.figures["saturation"] = _each(own, saturation.observed)
+            result.figures["saturation"] = rows_of(own, saturation.observed)
         if name == "table9":
             appendix = [
                 entry.names | saturation.reasoning(entry.sample, how.replicates, how.seed) for entry in own
@@ -215,10 +215,6 @@ def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry
             result.headline["reasoning"] = appendix[0]
             if len(appendix) > 1:
                 result.headline["reasoning_models"] = list(appendix)
-
-
-def _each(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
-    return [entry.names | row for entry in entries for row in make(entry.sample)]
 
 
 def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
@@ -146,6 +146,11 @@ class SeriesEntry:
     def names(self) -> dict[str, Json]:
         """What every row about it begins with: task, model, and what a study says of its arm."""
         return {"task": self.task, "model": self.model, **self.about}
+
+
+def rows_of(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
+    """Return the rows that ``make`` gives of each arm, with its names."""
+    return [entry.names | row for entry in entries for row in make(entry.sample)]
 
 
 def ks_of(votes: Votes) -> tuple[int, ...]:

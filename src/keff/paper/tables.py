@@ -214,12 +214,8 @@ def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]
     made = [Table("summary", "Effective paths and votes", SUMMARY, summary)]
     deep = [entry for entry in entries if entry.sample.votes.k >= PILOT_K]
     if deep:
-        about = [entry.names for entry in deep]
-        first = [
-            a | row for a, entry in zip(about, deep, strict=True) for row in saturation.table1(entry.sample)
-        ]
         made += [
-            make("table1", first),
+            make("table1", saturation.rows_of(deep, saturation.table1)),
             make("table4", saturation.table4(deep, replicates, seed)),
             make("table11", saturation.table11(deep)),
         ]

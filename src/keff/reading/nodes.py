@@ -9,7 +9,7 @@ from pathlib import Path
 import ray
 from ray.exceptions import RayError
 
-from keff.engines._ray import connect
+from keff.engines._ray import connect, failure
 from keff.log import find_log
 from keff.logs.parquet import ParquetLog, address, parts_of
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk
@@ -17,7 +17,6 @@ from keff.logs.parts.coding import NotPlainError
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Opening, reading, told
 from keff.reading.parts import VoteParts, VoteTable
-from keff.sampling.nodes import failure
 
 # Shares for each processor of the cluster: one that is slow, or begun anew elsewhere, holds up little.
 SHARES = 4
