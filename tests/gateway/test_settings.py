@@ -22,7 +22,6 @@ from keff.errors import UsageError
 from keff.gateway.http.app import with_cors
 from keff.gateway.options import Options
 from keff.gateway.server import Lines
-from keff.plan import Plan
 
 pytestmark = pytest.mark.slow
 
@@ -49,24 +48,6 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["upstream"], told["policy"], told["model"]) == ("http://file:1/v1", "fixed:5", "flag")
-
-
-@pytest.mark.parametrize(
-    ("policy", "served"),
-    [
-        ("lead_k:3", "lead_k:3,in_flight=9,order=launch"),
-        # At most its cap, and not where the policy says it itself.
-        ("fixed:4", "fixed:4,in_flight=4,order=launch"),
-        ("lead_k:3,in_flight=2", "lead_k:3,in_flight=2,order=launch"),
-    ],
-)
-def test_the_old_flag_is_the_key_of_the_policy_and_warns(tmp_path: Path, policy: str, served: str) -> None:
-    Plan(policy=policy, space="numeric", task={"name": "gsm8k"}, estimates={}).write(tmp_path / "plan.json")
-    for given in (["--policy", policy], ["--plan", str(tmp_path / "plan.json")]):
-        done = check("--upstream", "http://h:1", "--in-flight", "9", *given)
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["policy"] == served
-        assert "--in-flight is a key of the policy now" in done.stderr
 
 
 def test_settings_come_from_the_command_line_a_variable_or_the_file(

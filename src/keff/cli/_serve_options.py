@@ -188,14 +188,6 @@ UpstreamModel = Annotated[
     str | None,
     server_option("--model", help="Model name at the upstream.", show_default="the plan's, or the request's"),
 ]
-InFlight = Annotated[
-    int,
-    Option(
-        "--in-flight",
-        hidden=True,
-        help="Of 0.2: the policy's key in_flight.",
-    ),
-]
 TokenEnv = Annotated[
     str | None,
     client_option(
@@ -254,18 +246,12 @@ ShadowCap = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """The servers that draw the paths."""
+class ServeOptions:
+    """What is served, by which servers, to whom, where, and what the gateway keeps."""
 
     upstream: UpstreamUrls = None
     upstream_key_env: UpstreamKeyEnv = None
     fallback: FallbackUrl = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
-    """What is served: a plan, or one policy for every request."""
-
     plan: PlanFile = None
     policy: ServePolicy = None
     branch: ServedBranches = None
@@ -276,6 +262,12 @@ class PlanOptions:
     verifier_url: s.VerifierUrl = None
     prices: s.Prices = None
     now: NowServed = None
+    token_env: TokenEnv = None
+    keys: Keys = None
+    state: State = None
+    cap: ShadowCap = None
+    host: Host = "127.0.0.1"
+    port: Port = 8080
 
     def read(self) -> tuple[Plan | None, dict[str, Price] | None]:
         """Read the plan, with what is said of its branches, and the prices."""
@@ -294,21 +286,6 @@ class PlanOptions:
         own = o.reading_of(self.answer_space, self.answer_key)
         return settle(own, "exact" if plan is None else plan.space)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteOptions:
-    """How one request is answered."""
-
-    in_flight: InFlight = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessOptions:
-    """Who may ask, and what of a request goes up."""
-
-    token_env: TokenEnv = None
-    keys: Keys = None
-
     def spend_file(self, named: Path | None) -> Path | None:
         """Return where it is written down what each key spent."""
         if self.keys is None:
@@ -316,14 +293,6 @@ class AccessOptions:
                 raise UsageError("spend keeps what the keys of --keys spend: name that file too")
             return None
         return named or self.keys.with_suffix(".spend.sqlite")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookOptions:
-    """What the gateway learns and keeps."""
-
-    state: State = None
-    cap: ShadowCap = None
 
 
 # Fields of a branch file that a plan calls the same; what else a pilot sets says nothing about serving.

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import os
 import ssl
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from keff.cli._serve_options import (
-    AccessOptions,
-    BookOptions,
-    PlanOptions,
-    ServerOptions,
-    ServeSettings,
-    VoteOptions,
-    key_names,
-)
+from keff.cli._serve_options import ServeOptions, ServeSettings, key_names
 from keff.errors import UsageError
 from keff.gateway.accounts.accounts import read_accounts
 from keff.gateway.deployment import check as check_only
@@ -29,7 +19,6 @@ from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.server import base_url, checked_key
-from keff.records import frozen
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
 from keff.sampling.verifier import verifier_of
@@ -37,62 +26,35 @@ from keff.sampling.verifier import verifier_of
 __all__ = ["check_only", "deployment_of", "log_to_stderr", "serve", "serve_with_workers"]
 
 
-@frozen
-class Listen:
-    """Where the gateway listens."""
-
-    host: str
-    port: int
-
-
-def deployment_of(
-    servers: ServerOptions,
-    served: PlanOptions,
-    votes: VoteOptions,
-    access: AccessOptions,
-    books: BookOptions,
-    settings: ServeSettings,
-    listen: Listen,
-) -> Deployment:
+def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
     """Return what the options deploy; raises UsageError and PlanError for what does not fit together."""
     plan, prices = served.read()
-    policy = policy_of(served.policy, books.cap, served.now)
-    if votes.in_flight > 1:
-        policy = flown(policy if plan is None else plan.policy, votes.in_flight)
-        line = f"--in-flight is a key of the policy now: {policy}"
-        warnings.warn(line, FutureWarning, stacklevel=2)
-        plan = plan and plan.model_copy(update={"policy": policy})
     return Deployment(
         plan=plan,
-        policy=policy,
-        address=address_of(servers.upstream, servers.upstream_key_env, "--upstream", settings),
+        policy=policy_of(served.policy, served.cap, served.now),
+        address=address_of(served.upstream, served.upstream_key_env, "--upstream", settings),
         fallback=address_of(
-            servers.fallback and [servers.fallback], settings.fallback_key_env, "--fallback", settings
+            served.fallback and [served.fallback], settings.fallback_key_env, "--fallback", settings
         ),
         keys={name: secret(name, "the plan's branch names") for name in key_names(plan)},
-        options=options_of(served, access, books, settings, checked_prices(plan, served, prices or {})),
-        host=listen.host,
-        port=listen.port,
+        options=options_of(served, settings, checked_prices(plan, served, prices or {})),
+        host=served.host,
+        port=served.port,
         model=served.model,
         answer_space=served.space(plan),
         verifier=verifier_of(served.verifier, served.verifier_url),
         upstream_n=settings.upstream_n,
-        state=None if settings.redis is not None else state_of(served.plan, books.state),
+        state=None if settings.redis is not None else state_of(served.plan, served.state),
         vote_log=settings.vote_log,
         log_answers=settings.vote_log_answers,
         redis=settings.redis,
-        spend=access.spend_file(settings.spend),
-        otlp=None if settings.otlp is None else collector_of(settings.otlp),
+        spend=served.spend_file(settings.spend),
+        otlp=settings.otlp
+        and base_url(settings.otlp, "otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1"),
     )
 
 
-def options_of(
-    served: PlanOptions,
-    access: AccessOptions,
-    books: BookOptions,
-    settings: ServeSettings,
-    prices: dict[str, Price],
-) -> Options:
+def options_of(served: ServeOptions, settings: ServeSettings, prices: dict[str, Price]) -> Options:
     """Return how requests are answered."""
     return Options(
         strict=settings.strict,
@@ -106,12 +68,12 @@ def options_of(
         deadline=settings.deadline,
         tool_ignore=settings.tool_ignore,
         shadow_budget=settings.shadow_budget,
-        shadow_paths=books.cap or DEFAULT_CAP,
+        shadow_paths=served.cap or DEFAULT_CAP,
         prices=prices,
         forward_headers=tuple(name.lower() for name in settings.forward_header),
         cors=settings.cors_origin,
-        accounts=() if access.keys is None else read_accounts(access.keys),
-        token=secret(access.token_env, "--token-env"),
+        accounts=() if served.keys is None else read_accounts(served.keys),
+        token=secret(served.token_env, "--token-env"),
         admin_token=secret(settings.admin_token_env, "admin_token_env"),
     )
 
@@ -165,13 +127,6 @@ def policy_of(given: str | None, cap: int | None, now: str | None = None) -> str
     return str(spec if cap is None else spec.with_cap(cap))
 
 
-def flown(policy: str, width: int) -> str:
-    """Return a policy with so many paths in flight, at most its cap, unless it says how many itself."""
-    spec = PolicySpec.parse(policy)
-    most = min(width, spec.cap) if isinstance(spec.cap, int) else width
-    return str(replace(spec, options={"in_flight": most, **spec.options}))
-
-
 def state_of(plan: Path | None, given: str | None) -> Path | None:
     if given == "none" or (given is None and plan is None):
         return None
@@ -180,11 +135,7 @@ def state_of(plan: Path | None, given: str | None) -> Path | None:
     return plan.with_suffix(".drift.sqlite") if given is None else Path(given)
 
 
-def collector_of(url: str) -> str:
-    return base_url(url, "otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1")
-
-
-def checked_prices(plan: Plan | None, served: PlanOptions, table: dict[str, Price]) -> dict[str, Price]:
+def checked_prices(plan: Plan | None, served: ServeOptions, table: dict[str, Price]) -> dict[str, Price]:
     """Return the prices; raises UsageError where the one model that is served has none."""
     name = served.model if plan is None else None if plan.branches else terms_of(plan, served.model).upstream
     if table and name is not None and listed_price(name, table) is None:

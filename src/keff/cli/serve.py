@@ -18,14 +18,8 @@ from keff.plugins import missing_extra
 
 @o.grouped()
 def command(
-    servers: options.ServerOptions,
-    served: options.PlanOptions,
-    votes: options.VoteOptions,
-    access: options.AccessOptions,
-    books: options.BookOptions,
+    served: options.ServeOptions,
     set: SetPairs = None,
-    host: options.Host = "127.0.0.1",
-    port: options.Port = 8080,
     workers: options.ServeWorkers = 1,
     config: options.ServeConfig = None,
     check: options.Check = False,
@@ -36,7 +30,7 @@ def command(
     except ImportError as error:
         raise missing_extra(error, "keff serve") from error
     settings = read_settings(set or (), config)
-    deployment = g.deployment_of(servers, served, votes, access, books, settings, g.Listen(host, port))
+    deployment = g.deployment_of(served, settings)
     if check:
         typer.echo(json.dumps(g.check_only(deployment, np.random.default_rng())))
         return
