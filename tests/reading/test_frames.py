@@ -90,6 +90,21 @@ def test_a_frame_with_numbered_columns_has_one_row_per_question(make: Make) -> N
 
 
 @frames
+def test_columns_mean_what_they_mean_in_a_log(make: Make) -> None:
+    data = {"id": ["a", "b", "b", "a"], "path": [1, 2, 1, 0], "answer": ["x", "z", "y", "w"]}
+    frame = make(data | {"gold_answer": ["x", "y", "y", "x"], "confidence.judge": [0.1, 0.2, 0.3, 0.4]})
+    ballot = record_of(frame, {}).ballot
+    assert [list(question.answers) for question in ballot.questions] == [["w", "x"], ["y", "z"]]
+    assert ballot.votes.named["judge"].tolist() == [[0.4, 0.1], [0.3, 0.2]]
+
+
+@frames
+def test_a_path_without_correctness_was_not_drawn(make: Make) -> None:
+    frame = make({"id": ["a"] * 3 + ["b"] * 2, "correct": [True, None, False, True, True]})
+    assert [question.correct for question in record_of(frame, {}).ballot.questions] == [(1, 0), (1, 1)]
+
+
+@frames
 def test_correctness_alone_and_no_labels_at_all(make: Make) -> None:
     data = table()
     scores = make({"id": data["question_id"], "correct": data["is_right"]})
@@ -134,7 +149,7 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         table() | {"target": ["yes"] * (N * K - 1) + ["no"]},
         {**NAMES, "gold_answer": "target"},
-        "gold_answer differs",
+        "row 4.: gold_answer is 'no', but 'yes' in an earlier row",
     ),
     (table(), {"id": ["q"] * N * K, "answer": "prediction"}, "id must be the name of a column"),
     (table(), {"idd": "question_id"}, "did you mean id"),
@@ -143,7 +158,7 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {},
         "questions have 1 to 2 paths",
     ),
-    ({"id": [1], "correct": [2]}, {}, "0, 1 and NaN"),
+    ({"id": [1], "correct": [2]}, {}, "the frame: row 1: all_correct must hold 0 and 1 only, not 2"),
     ({"id": [], "answer": []}, {}, "no questions"),
 ]
 

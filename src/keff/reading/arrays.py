@@ -11,22 +11,16 @@ from numpy.typing import NDArray
 
 from keff.errors import UsageError
 from keff.log import NAMED, LogInfo, Question
+from keff.logs.parts.columns import LISTS
 from keff.logs.parts.tabled import question_of
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Record
 from keff.stats.votes import PER_PATH as MEASURED
 from keff.stats.votes import Votes
 
-PER_QUESTION = {"id": "id", "gold_answer": "gold_answer", "cluster": "cluster"}
-# Words for data beside the answers -> fields of a line of JSONL with one question.
-PER_PATH = {
-    "correct": "all_correct",
-    "tokens": "all_tokens",
-    "seconds": "all_seconds",
-    "confidence": "all_confidences",
-    "text": "all_texts",
-    "slot": "slots",
-}
+PER_QUESTION = ("id", "gold_answer", "cluster")
+# Words for data beside the answers -> lists of a line of JSONL with one question.
+PER_PATH = {word: LISTS[word] for word in ("correct", "tokens", "seconds", "confidence", "text", "slot")}
 
 NEEDS_GOLD = (
     "answers need gold answers: give gold_answer=[...], one per question, or correct=[[...]], one per path "
@@ -111,11 +105,9 @@ def _graded(rows: Sequence[Sequence[object]], data: Mapping[str, object]) -> lis
 
 def _columns(data: Mapping[str, object], n: int) -> dict[str, list[object]]:
     """Return the data beside the answers by field, one value (or list of paths) per question."""
-    fields = {
-        field: data[word] for word, field in (PER_QUESTION | PER_PATH).items() if data.get(word) is not None
-    }
+    given = [word for word in (*PER_QUESTION, *PER_PATH) if data.get(word) is not None]
     columns: dict[str, list[object]] = {"id": list(range(n))}
-    columns |= {field: _listed(field, values) for field, values in fields.items()}
+    columns |= {PER_PATH.get(word, word): _listed(PER_PATH.get(word, word), data[word]) for word in given}
     slots = columns.get("slots")
     if slots and not isinstance(slots[0], list | tuple | np.ndarray):
         columns["slots"] = [slots] * n  # the same slots for all questions, given once
