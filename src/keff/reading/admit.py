@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from keff.errors import LogError
 from keff.log import NAMED, Question, Tell
+from keff.logs.parts.tabled import PER_PATH
+from keff.reading.ballot import Reading
 from keff.records import Note, stable_hash
 
 # Records of at most this many paths per question are analysed.
@@ -22,82 +23,77 @@ EXACT_PATHS = 1000
 # Answer spaces that compare lists and objects.
 FOR_STRUCTURES = frozenset({"json", "list", "set"})
 
-# The fields of a Question with one entry per path.
-PER_PATH = (
-    "answers",
-    "keys",
-    "correct",
-    "tokens",
-    "prompt_tokens",
-    "cached_tokens",
-    "seconds",
-    "confidences",
-    "slots",
-    "branches",
-    "rules",
-    "truncated",
-    "texts",
-    "scores",
-)
 
+def taken(
+    questions: Iterable[Question], space: str, tell: Tell, trim: int | None, most: int | None
+) -> Iterator[Question]:
+    """Yield the questions, cut where they are too long, and tell at the end what was done to them.
 
-@dataclass(slots=True)
-class Admission:
-    """Lets questions through, and says afterwards, in ``notes``, what was done to them.
-
-    ``trim`` paths of each question are taken (None: all, at most ``MOST_PATHS``), of which ``most`` are kept;
-    ``space`` is the answer space they will be compared by (None: not known yet).
+    ``trim`` paths of each are taken (None: all, at most ``MOST_PATHS``), of which ``most`` are kept (None: as
+    many as there are); ``space`` is the answer space they will be compared by. Raises LogError for what
+    cannot be taken.
     """
-
-    trim: int | None = None
-    space: str | None = None
-    most: int | None = EXACT_PATHS
-    counts: Counter[str] = field(default_factory=Counter[str])
-
-    def __post_init__(self) -> None:
-        if self.trim is not None and self.trim > MOST_PATHS:
-            raise LogError(f"--trim {self.trim}: at most {MOST_PATHS} paths per question are analysed")
-
-    def of(self, questions: Iterable[Question]) -> Iterator[Question]:
-        """Yield the questions, cut where they are too long; raises LogError for what cannot be taken."""
-        for question in questions:
-            size = len(question.answers)
-            if self.trim is None and self.most is not None and size > MOST_PATHS:
-                raise LogError(
-                    f"question {question.id!r} has {size:,} paths, and at most {MOST_PATHS:,} are analysed: "
-                    f"use the first ones of each question with --trim {MOST_PATHS}"
-                )
-            if question.structured and self.space is not None and self.space not in FOR_STRUCTURES:
-                raise LogError(
-                    f"question {question.id!r} has a list or an object as an answer, which the answer space "
-                    f"{self.space} does not compare: write answers as text, or use --answer-space json"
-                )
-            self.counts["nan"] += question.nan
-            yield self._cut(question)
-
-    def _cut(self, question: Question) -> Question:
-        limits = [limit for limit in (self.trim, self.most) if limit is not None]
-        most = min(limits, default=len(question.answers))
-        if len(question.answers) <= most:
-            return question
-        if most == self.most:
-            self.counts["long"] = max(self.counts["long"], len(question.answers))
-        return first_paths(question, most)
-
-    def notes(self) -> list[Note]:
-        """Return what was done, once the questions are through."""
-        notes: list[Note] = []
-        if self.counts["nan"]:
-            text = f"{self.counts['nan']} answers are NaN, as pandas writes what is missing: they abstain"
-            notes.append(Note("nan_answers", text))
-        if self.counts["long"]:
-            text = (
-                f"the first {self.most:,} of up to {self.counts['long']:,} paths per question are "
-                "used: averages over "
-                "subsets are exact up to that number"
+    if trim is not None and trim > MOST_PATHS:
+        raise LogError(f"--trim {trim}: at most {MOST_PATHS} paths per question are analysed")
+    nan = longest = 0
+    limits = [limit for limit in (trim, most) if limit is not None]
+    for question in questions:
+        size = len(question.answers)
+        if trim is None and most is not None and size > MOST_PATHS:
+            raise LogError(
+                f"question {question.id!r} has {size:,} paths, and at most {MOST_PATHS:,} are analysed: "
+                f"use the first ones of each question with --trim {MOST_PATHS}"
             )
-            notes.append(Note("long_record", text))
-        return notes
+        if question.structured and space not in FOR_STRUCTURES:
+            raise LogError(
+                f"question {question.id!r} has a list or an object as an answer, which the answer space "
+                f"{space} does not compare: write answers as text, or use --answer-space json"
+            )
+        nan += question.nan
+        kept = min(limits, default=size)
+        if size > kept == most:
+            longest = max(longest, size)
+        yield first_paths(question, kept) if size > kept else question
+    if nan:
+        text = f"{nan} answers are NaN, as pandas writes what is missing: they abstain"
+        tell(Note("nan_answers", text))
+    if longest:
+        text = (
+            f"the first {most:,} of up to {longest:,} paths per question are used: averages over subsets are "
+            "exact up to that number"
+        )
+        tell(Note("long_record", text))
+
+
+def with_verdicts(
+    questions: Iterable[Question], how: Reading, tell: Tell, *, rescore: bool
+) -> Iterator[Question]:
+    """Yield questions that are read otherwise than recorded, and tell whose verdicts count.
+
+    Raises LogError where they are to be scored and none has a gold answer.
+    """
+    said = golds = number = 0
+    for question in questions:
+        number += 1
+        said += question.correct is not None and question.form != "scores"
+        golds += question.gold is not None
+        yield question
+    if rescore and not golds:
+        raise LogError("--rescore needs gold answers, and no question has one")
+    if rescore:
+        rest = f"; {number - golds} questions without one keep the log's" if golds < number else ""
+        text = f"which answers are right was found again against the gold answers, as {how.space}"
+        tell(Note("rescored", f"{text}{rest}"))
+    elif how.again and said and not how.rescore:
+        tell(kept_verdicts(how))
+
+
+def kept_verdicts(how: Reading) -> Note:
+    """Return the note on a record that is read otherwise while its verdicts stay."""
+    text = "which paths are right is as the log says, however their answers are read now"
+    return Note(
+        "verdicts_of_the_log", f"{text}: --rescore compares them with the gold answers as {how.space}"
+    )
 
 
 # After so many questions it is looked at how much memory is left.
@@ -163,7 +159,7 @@ def chosen_paths(question: Question, places: Iterable[int]) -> Question:
     places = list(places)
     changes = {
         name: tuple(values[place] for place in places)
-        for name in PER_PATH
+        for name in ("answers", *PER_PATH)
         if (values := getattr(question, name)) is not None
     }
     meta = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from keff.errors import LogError, TaskError, UsageError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
 from keff.logs.parts.bulk import Bulk, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
-from keff.reading.admit import EXACT_PATHS, MOST_PATHS, Admission, within_memory
+from keff.reading.admit import EXACT_PATHS, MOST_PATHS, kept_verdicts, taken, with_verdicts, within_memory
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import bulk_ballot
@@ -137,7 +137,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
                 return None
             votes = bulk_ballot(whole, how, trim=trim)
         if how.again and bulk.correct is not None:
-            notes.append(_kept_verdicts(how))
+            notes.append(kept_verdicts(how))
         return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
 
 
@@ -173,39 +173,6 @@ def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInf
     return info
 
 
-@dataclass(slots=True)
-class Verdicts:
-    """Lets questions through that are read otherwise than recorded, and tells whose verdicts count."""
-
-    how: Reading
-    opening: Opening
-    tell: Tell
-
-    def of(self, questions: Iterable[Question]) -> Iterator[Question]:
-        """Yield the questions; raises LogError where they are to be scored and none has a gold answer."""
-        said = golds = number = 0
-        for question in questions:
-            number += 1
-            said += question.correct is not None and question.form != "scores"
-            golds += question.gold is not None
-            yield question
-        if self.opening.rescore and not golds:
-            raise LogError("--rescore needs gold answers, and no question has one")
-        if self.opening.rescore:
-            rest = f"; {number - golds} questions without one keep the log's" if golds < number else ""
-            text = f"which answers are right was found again against the gold answers, as {self.how.space}"
-            self.tell(Note("rescored", f"{text}{rest}"))
-        elif self.how.again and said and not self.how.rescore:
-            self.tell(_kept_verdicts(self.how))
-
-
-def _kept_verdicts(how: Reading) -> Note:
-    text = "which paths are right is as the log says, however their answers are read now"
-    return Note(
-        "verdicts_of_the_log", f"{text}: --rescore compares them with the gold answers as {how.space}"
-    )
-
-
 @frozen
 class Gathered:
     """The questions of a log before they are votes, with how they are read and what was left out."""
@@ -218,20 +185,34 @@ class Gathered:
     format: str
 
 
+def opened(
+    path: Path, opening: Opening, tell: Tell, *, texts: bool, whole: bool = False
+) -> tuple[Log, LogInfo, Reading, Iterator[Question]]:
+    """Return the reader of a log, what it says of itself, how it is read, and its questions as they come.
+
+    Of ``whole`` questions, of one part, no paths are left out.
+    """
+    log = find_log(path, opening.format, opening.options)
+    info = told(log, path, opening, tell)
+    how = reading(info, opening)
+    recorded = log.questions(path, texts=texts or how.again, tell=tell)
+    if whole:
+        recorded = one_part(recorded, opening.part)
+    questions = taken(recorded, how.space, tell, opening.trim, None if whole else EXACT_PATHS)
+    return log, info, how, with_verdicts(questions, how, tell, rescore=opening.rescore)
+
+
 def gathered(path: Path, opening: Opening) -> Gathered:
     """Read all questions of a log, as many paths of each as are analysed."""
-    log = find_log(path, opening.format, opening.options)
     if opening.on is not None:
         raise UsageError(f"{path}: {_NOT_ON_NODES}")
     notes: list[Note] = []
-    info = told(log, path, opening, notes.append)
     with naming(path):
-        how = reading(info, opening)
-        wanted = opening.texts or how.again
-        admission = Admission(opening.trim, how.space)
-        admitted = admission.of(log.questions(path, texts=wanted, tell=notes.append))
-        admitted = Verdicts(how, opening, notes.append).of(admitted)
-        questions = within_memory(_as_asked(admitted, how, opening), notes.append)
+        log, info, how, found = opened(path, opening, notes.append, texts=opening.texts)
+        read = (read_again(question, how) for question in found)
+        # Texts that were wanted only to be read are not kept.
+        kept = (question if opening.texts else replace(question, texts=None) for question in read)
+        questions = within_memory(kept, notes.append)
         if how.read is None and any(question.form == "completions" for question in questions):
             questions, note = scores_only(questions)
             notes += [note] if note else []
@@ -242,7 +223,7 @@ def gathered(path: Path, opening: Opening) -> Gathered:
         notes.append(Note("read_one_by_one", _ONE_BY_ONE))
     # Only some formats take a threshold, and their name is for its advice.
     format = log.name if hasattr(log, "threshold") else ""
-    return Gathered(path, info, how, questions, [*notes, *admission.notes()], format)
+    return Gathered(path, info, how, questions, notes, format)
 
 
 _NOT_ON_NODES = (
@@ -293,13 +274,6 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
 def _as_left(sizes: Sequence[int]) -> int | None:
     """Return how many paths of a question count of what was broken off; None: all questions have as many."""
     return fullest(Counter(sizes)) if len(set(sizes)) > 1 else None
-
-
-def _as_asked(questions: Iterator[Question], how: Reading, opening: Opening) -> Iterator[Question]:
-    for question in questions:
-        read = read_again(question, how)
-        # Texts that were wanted only to be read are not kept.
-        yield read if opening.texts or read.texts is None else replace(read, texts=None)
 
 
 @contextmanager

@@ -12,13 +12,12 @@ from typing import Literal
 
 from keff.errors import LogError, StoreError, UsageError
 from keff.files import whole
-from keff.log import Log, LogInfo, Question, find_log
-from keff.logs.parts.tabled import KNOWN
+from keff.log import LogInfo, Question, find_log
+from keff.logs.parts.tabled import KNOWN, PER_PATH
 from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
 from keff.plugins import import_extra
-from keff.reading.admit import Admission
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
-from keff.reading.open import Opening, Verdicts, naming, one_part, reading, told
+from keff.reading.open import Opening, naming, one_part, opened
 from keff.records import Completion, Item, Note, frozen, path_seed, stable_hash
 from keff.records import Path as Drawn
 from keff.sampling.manifest import IMPORTED, Config
@@ -27,45 +26,36 @@ from keff.task import ScoredText
 
 
 def question_rows(
-    questions: Iterable[Question], info: LogInfo, how: Reading, counts: list[int], *, packed: bool
+    questions: Iterable[Question], info: LogInfo, how: Reading, *, packed: bool
 ) -> Iterator[dict[str, object]]:
-    """Yield the row of each question, which keff reads back the same, and count questions and paths."""
+    """Yield the row of each question, which keff reads back the same."""
     about = {"task": info.task, "answer_space": how.space, "model": info.model}
     for question in questions:
-        counts[0] += 1
-        counts[1] += len(question.answers)
         judged = list(judged_paths(question, how))
         unscored = judged and judged[0].correct is None
-        lists = {
-            "all_answers": list(question.answers),
+        lists: dict[str, Sequence[object] | None] = {
+            "all_answers": question.answers,
             "all_keys": [path.key for path in judged],
             "all_correct": None if unscored else [path.correct for path in judged],
-            "all_tokens": numbers(question.tokens),
-            "all_prompt_tokens": numbers(question.prompt_tokens),
-            "all_cached_tokens": numbers(question.cached_tokens),
-            "all_seconds": numbers(question.seconds),
-            "all_confidences": numbers(question.confidences),
             "all_rules": [path.rule for path in judged],
-            "all_texts": question.texts and list(question.texts),
-            "all_truncated": question.truncated and list(question.truncated),
-            "slots": question.slots and list(question.slots),
-            "branches": question.branches and list(question.branches),
         }
+        further = ((name, field) for field, (name, _) in PER_PATH.items() if name not in lists)
+        lists |= {name: getattr(question, field) for name, field in further}
         row = {
             "id": question.id,
             "question": question.question,
             "gold_answer": question.gold,
             "cluster": question.cluster or None,
-            **{name: values for name, values in lists.items() if values is not None},
+            **{name: known(values) for name, values in lists.items() if values is not None},
             **about,
         }
         meta = {name: value for name, value in question.meta.items() if name not in KNOWN}
         yield _packed(row, meta) if packed else row | meta
 
 
-def numbers(values: tuple[float, ...] | None) -> list[float | None] | None:
-    """Return numbers as JSON has them: null for NaN."""
-    return None if values is None else [value if value == value else None for value in values]
+def known(values: Sequence[object]) -> list[object]:
+    """Return values of paths as JSON has them: null for NaN."""
+    return [value if value == value else None for value in values]
 
 
 def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object]:
@@ -76,15 +66,10 @@ def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object
     return row | {"meta": json.dumps(meta, ensure_ascii=False, default=str)}
 
 
-def voted_rows(
-    questions: Iterable[Question], how: Reading, counts: list[int], *, packed: bool
-) -> Iterator[dict[str, object]]:
-    """Yield the row of each question's vote, and count questions and paths."""
+def voted_rows(questions: Iterable[Question], how: Reading, *, packed: bool) -> Iterator[dict[str, object]]:
+    """Yield the row of each question's vote."""
     for question in questions:
-        judged = list(judged_paths(question, how))
-        counts[0] += 1
-        counts[1] += len(judged)
-        row = voted(question, judged)
+        row = voted(question, list(judged_paths(question, how)))
         gold = row["gold_answer"]
         if packed and not isinstance(gold, str | None):
             row["gold_answer"] = json.dumps(gold, ensure_ascii=False, default=str)
@@ -140,25 +125,18 @@ class Transfer:
 
 
 @frozen
-class _Extent:
-    questions: int
-    paths: int
-    most: int
-    slots: tuple[int, ...]
-    prompt: str
-
-
-@frozen
 class _Source:
-    log: Log
+    """A log as it is moved: ``counts`` are the questions and paths that have passed."""
+
+    name: str
     info: LogInfo
     reading: Reading
     questions: Iterator[Question]
     notes: list[Note]
-    admission: Admission
+    counts: list[int]
 
-    def moved(self, questions: int, paths: int) -> Transfer:
-        return Transfer(questions, paths, (*self.notes, *self.admission.notes()))
+    def moved(self) -> Transfer:
+        return Transfer(self.counts[0], self.counts[1], tuple(self.notes))
 
 
 def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Transfer:
@@ -176,27 +154,30 @@ def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Tran
 
 
 def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
-    extent = _extent(path, opening)
+    sizes, slots, prompt = _extent(path, opening)
     source = _open(path, opening, texts=True)
     config = Config(
-        engine={"engine": f"{IMPORTED}{source.log.name}", "model": source.info.model},
+        engine={"engine": f"{IMPORTED}{source.name}", "model": source.info.model},
         task={
             "name": source.info.task or "imported",
-            "version": f"recorded by {source.log.name}",
+            "version": f"recorded by {source.name}",
             "space": source.reading.space,
         },
         sampling={},
-        templates=extent.slots,
-        prompt=extent.prompt,
+        templates=slots,
+        prompt=prompt,
     )
-    with Run.write(folder, config, n=extent.questions, k=extent.most) as run:
+    with Run.write(folder, config, n=len(sizes), k=max(sizes)) as run:
         while some := list(islice(source.questions, AT_ONCE)):
             _import(run, some, source, str(config.task["version"]))
-    return source.moved(extent.questions, extent.paths)
+    return source.moved()
 
 
-def _extent(path: Path, opening: Opening) -> _Extent:
-    """Go through a log once without its texts, for a run must know its size before the first path."""
+def _extent(path: Path, opening: Opening) -> tuple[list[int], tuple[int, ...], str]:
+    """Return the numbers of paths, the slots, and a hash of the first question, of a log without its texts.
+
+    A run must know its size before the first path.
+    """
     log, slots = find_log(path, opening.format, opening.options), dict[int, None]()
     sizes: list[int] = []
     prompt = ""
@@ -209,7 +190,7 @@ def _extent(path: Path, opening: Opening) -> _Extent:
         raise LogError(f"{path}: there are no questions in it")
     if not max(sizes):
         raise LogError(f"{path}: its questions have no paths")
-    return _Extent(len(sizes), sum(sizes), max(sizes), tuple(slots), prompt)
+    return sizes, tuple(slots), prompt
 
 
 def _import(run: Run, questions: Sequence[Question], source: _Source, version: str) -> None:
@@ -240,15 +221,15 @@ def export_log(
     The file appears only when it is whole. Raises UsageError when it exists already.
     """
     with naming(path):
-        source, counts = _open(path, opening or Opening(), texts=texts), [0, 0]
-        rows = question_rows(source.questions, source.info, source.reading, counts, packed=to == "parquet")
+        source = _open(path, opening or Opening(), texts=texts)
+        rows = question_rows(source.questions, source.info, source.reading, packed=to == "parquet")
         _atomically(out, to, rows)
-    return source.moved(*counts)
+    return source.moved()
 
 
 def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, out: Path) -> None:
     """Write questions as JSONL that keff reads back the same; raises UsageError when the file exists."""
-    _atomically(out, "jsonl", question_rows(questions, info, how, [0, 0], packed=False))
+    _atomically(out, "jsonl", question_rows(questions, info, how, packed=False))
 
 
 def _atomically(out: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool = False) -> None:
@@ -271,10 +252,10 @@ def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = No
     of the paths with that key; None without labels). Raises UsageError when the file exists already.
     """
     with naming(path):
-        source, counts = _open(path, opening or Opening(), texts=False), [0, 0]
-        rows = voted_rows(source.questions, source.reading, counts, packed=to == "parquet")
+        source = _open(path, opening or Opening(), texts=False)
+        rows = voted_rows(source.questions, source.reading, packed=to == "parquet")
         _atomically(out, to, rows, votes=True)
-    return source.moved(*counts)
+    return source.moved()
 
 
 def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:
@@ -286,22 +267,19 @@ def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes:
 
 
 def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
-    log = find_log(path, opening.format, opening.options)
-    notes: list[Note] = []
-    info = told(log, path, opening, notes.append)
-    how = reading(info, opening)
+    notes, counts = list[Note](), [0, 0]
     # Nothing is analysed here, so records of any length pass through.
-    admission = Admission(space=how.space, most=None)
-    parts = one_part(log.questions(path, texts=texts or how.again, tell=notes.append), opening.part)
-    verdicts = Verdicts(how, opening, notes.append)
-    answered = (_answered(path, question, how, texts=texts) for question in verdicts.of(admission.of(parts)))
-    return _Source(log, info, how, answered, notes, admission)
+    log, info, how, questions = opened(path, opening, notes.append, texts=texts, whole=True)
 
+    def answered() -> Iterator[Question]:
+        for question in questions:
+            _check_answers(path, question)
+            counts[0] += 1
+            counts[1] += len(question.answers)
+            read = read_again(with_answers(question, how), how)
+            yield read if texts else replace(read, texts=None)
 
-def _answered(path: Path, question: Question, how: Reading, *, texts: bool) -> Question:
-    _check_answers(path, question)
-    read = read_again(with_answers(question, how), how)
-    return read if texts else replace(read, texts=None)
+    return _Source(log.name, info, how, answered(), notes, counts)
 
 
 def _check_answers(path: Path, question: Question) -> None:
@@ -313,13 +291,13 @@ def _item(question: Question, source: _Source) -> Item:
     messages = () if question.question is None else ({"role": "user", "content": question.question},)
     meta = dict(question.meta)
     recorded = {
-        CONFIDENCES: numbers(question.confidences),
-        SECONDS: numbers(question.seconds),
-        PROMPT_TOKENS: numbers(question.prompt_tokens),
-        CACHED_TOKENS: numbers(question.cached_tokens),
+        CONFIDENCES: question.confidences,
+        SECONDS: question.seconds,
+        PROMPT_TOKENS: question.prompt_tokens,
+        CACHED_TOKENS: question.cached_tokens,
         BRANCHES: question.branches,
     }
-    meta |= {name: list(values) for name, values in recorded.items() if values}
+    meta |= {name: known(values) for name, values in recorded.items() if values}
     return Item(question.id, messages, question.gold, source.reading.space, question.cluster, meta)
 
 

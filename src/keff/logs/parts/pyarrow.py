@@ -186,7 +186,14 @@ _COLUMNS = {
     **dict.fromkeys(("all_answers", "all_keys", "all_rules", "all_texts", "branches"), pyarrow.list_(_TEXT)),
     **dict.fromkeys(("all_correct", "all_truncated", "slots"), pyarrow.list_(pyarrow.int64())),
     **dict.fromkeys(
-        ("all_tokens", "all_prompt_tokens", "all_cached_tokens", "all_seconds", "all_confidences"),
+        (
+            "all_tokens",
+            "all_prompt_tokens",
+            "all_cached_tokens",
+            "all_seconds",
+            "all_confidences",
+            "all_scores",
+        ),
         pyarrow.list_(pyarrow.float64()),
     ),
     "meta": _TEXT,
