@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import UTF_16, LogInfo, Tell, is_utf16, unheard
+from keff.log import UTF_16, Tell, is_utf16
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
 from keff.logs.parts.tabled import Row, TableLog
-from keff.logs.parts.values import optional_text
 from keff.records import Note, frozen
 
 # The csv module's own limit, 128 KiB, is shorter than a chain of thought.
@@ -66,16 +65,6 @@ class CsvLog(TableLog):
 
     name = "csv"
 
-    def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
-        layout = self.layout(path)
-        if isinstance(layout, str):
-            raise LogError(f"{path}: {layout}")
-        empty: tuple[str, Row] = ("", {})
-        row = next(self.rows(path, layout, unheard), empty)[1]
-        model = layout.single.get("model", "")
-        return LogInfo(task=optional_text(row.get("task")), model=optional_text(row.get(model)))
-
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
         header = _header(path)
@@ -87,9 +76,9 @@ class CsvLog(TableLog):
             return []
         return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
 
-    def rows(self, path: Path, layout: Layout, tell: Tell) -> Iterator[tuple[str, Row]]:
+    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Read the rows, each with its place."""
-        del layout
+        del layout, texts
         header = _header(path)
         if isinstance(header, str):
             raise LogError(f"{path}: {header}")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, Graded, questions_of, spoken, verdict
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, spoken, verdict
 from keff.logs.parts.lines import FirstLine, Row, json_lines
 from keff.logs.parts.values import at, inner, known_task
 from keff.narrow import items
 
 
-class EvalScope(FirstLine, Graded):
+class EvalScope(FirstLine, Graded, PathReader):
     """Reader of EvalScope's reviews, since version 1.0.
 
     Samples of one ``group_id`` are the repeats of a question. The answer is the extracted prediction, and the
@@ -28,18 +27,15 @@ class EvalScope(FirstLine, Graded):
         """Return what the log says about itself."""
         return LogInfo(known_task(path.stem), model=path.parent.name or None)
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        return questions_of(partial(self._rows, path), tell, texts=texts)
-
-    def _rows(self, path: Path, tell: Tell) -> Iterator[tuple[str, Canonical]]:
-        grouped: bool | None = None
-        for where, row in json_lines(path, tell):
-            here = at(row, "sample_score/group_id") is not None
-            grouped = here if grouped is None else grouped
-            if here != grouped:
-                raise LogError(f"{where}: some lines have a group_id and others have none")
-            yield where, self._canonical(where, row)
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep every sample."""
+        rows = list(json_lines(path, tell))
+        grouped = [at(row, "sample_score/group_id") is not None for _, row in rows]
+        if any(grouped) and not all(grouped):
+            other = rows[grouped.index(not grouped[0])][0]
+            raise LogError(f"{other}: some lines have a group_id and others have none")
+        for where, row in rows:
+            kept.add(where, self._canonical(where, row), where)
 
     def _canonical(self, where: str, row: Row) -> Canonical:
         sample = inner(row, "sample_score")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.foreign import Canonical, LeftOut, questions_of
-from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines
+from keff.log import LogInfo, Tell
+from keff.logs.parts.foreign import Canonical, PathReader, UsableRows
+from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines
 from keff.logs.parts.values import at, known_task, optional_text, thousandth
 from keff.narrow import entries, items
 from keff.records import Note, stable_hash
 
 
-class EveryEvalEver(FirstLine):
+class EveryEvalEver(FirstLine, PathReader):
     """Reader of ``instance_level_eval`` files, versions 0.1 and 0.2.
 
     Lines of one sample and model are its paths. The answer is the value that the last terminal attribution
@@ -29,41 +28,27 @@ class EveryEvalEver(FirstLine):
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return LogInfo()
+        row = head_row(path)
         return LogInfo(known_task(str(row["evaluation_name"])), model=optional_text(row["model_id"]))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
-        left_out, again = LeftOut(), set[str]()
-
-        def rows(heard: Tell) -> Iterator[tuple[str, Canonical]]:
-            first: object = None
-            seen: set[str] = set()
-            left_out.clear()
-            for where, row in json_lines(path, heard):
-                name = row.get("evaluation_name")
-                first = first or name
-                if name != first:
-                    raise LogError(
-                        f"{where}: it holds the evaluations {first} and {name}: put each into its own file"
-                    )
-                if row.get("error"):
-                    left_out["has an error"] += 1
-                    continue
-                # Nothing numbers the repeats of a sample: a line that was written twice looks like two.
-                mark = stable_hash(row)
-                if mark in seen:
-                    again.add(where)
-                seen.add(mark)
-                yield where, _canonical(where, row)
-
-        yield from questions_of(rows, tell, texts=texts)
+    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+        """Keep the lines without an error."""
+        first, seen, again = head_row(path)["evaluation_name"], set[str](), 0
+        for where, row in json_lines(path, tell):
+            if row.get("evaluation_name") != first:
+                both = f"{first} and {row.get('evaluation_name')}"
+                raise LogError(f"{where}: it holds the evaluations {both}: put each into its own file")
+            if row.get("error"):
+                kept.left_out["has an error"] += 1
+                continue
+            # Nothing numbers the repeats of a sample: a line that was written twice looks like two.
+            mark = stable_hash(row)
+            again += mark in seen
+            seen.add(mark)
+            kept.add(where, _canonical(where, row), where)
         if again:
-            text = f"{len(again)} lines repeat an earlier line in every field; each counts as a path"
+            text = f"{again} lines repeat an earlier line in every field; each counts as a path"
             tell(Note("identical_lines", text))
-        left_out.say("lines", tell)
 
 
 def _canonical(where: str, row: Row) -> Canonical:

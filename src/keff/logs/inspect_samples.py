@@ -9,6 +9,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.foreign import Graded, PathReader, UsableRows
 from keff.logs.parts.inspect_log import Scores
+from keff.logs.parts.tabled import first_of
 from keff.logs.parts.values import is_missing, known_task, optional_text
 
 # Columns that every data frame of samples has: by these the format is known.
@@ -39,8 +40,7 @@ class InspectSamples(Graded, PathReader):
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
         names = [name for name in ("task_name", "task", "model") if name in columns_of(path)]
-        empty: tuple[str, dict[str, object]] = ("", {})
-        row = next(rows_of(path, names), empty)[1] if names else {}
+        row = first_of(rows_of(path, names)) if names else {}
         task = optional_text(row.get("task_name") or row.get("task"))
         return LogInfo(known_task(task) if task else None, model=optional_text(row.get("model")))
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell
+from keff.log import Tell
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import first_row, json_lines
-from keff.logs.parts.tabled import Row, TableLog, said_by
-from keff.logs.parts.values import optional_text
+from keff.logs.parts.tabled import Row, TableLog
 
 # First lines of formats that have readers of their own.
 OTHERS = (
@@ -33,13 +32,6 @@ class JsonTable(TableLog):
 
     name = "jsonl"
 
-    def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
-        row, layout = first_row(path), self.layout(path)
-        if isinstance(row, str) or isinstance(layout, str):
-            return LogInfo()
-        return said_by(row | {"model": optional_text(row.get(layout.single.get("model", "model")))})
-
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
         row = first_row(path)
@@ -49,8 +41,9 @@ class JsonTable(TableLog):
             return "it has a reader of its own"
         return lay_out(list(row), self.columns)
 
-    def rows(self, path: Path, layout: Layout, tell: Tell) -> Iterator[tuple[str, Row]]:
+    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Read the rows, each with its place."""
+        del texts
         for where, row in json_lines(path, tell):
             lacking = sorted(layout.needed - row.keys())
             if lacking:

@@ -18,6 +18,7 @@ from keff.logs.parts.lines import (
     Row,
     blocks_of,
     first_row,
+    head_row,
     json_lines,
     parse,
     quick_rows,
@@ -41,8 +42,7 @@ class KeffJsonl(PartsLog):
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        row = first_row(path)
-        return LogInfo() if isinstance(row, str) else said_by(row)
+        return said_by(head_row(path))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""

@@ -14,7 +14,7 @@ from keff import plugins
 from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import configured
-from keff.logs.parts.lines import FirstLine, Row, first_row, json_lines, loads
+from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, loads
 from keff.logs.parts.values import at, inner, item_of, known_task, name_of
 from keff.narrow import fields, items, text
 from keff.records import Note
@@ -104,9 +104,7 @@ class LmEval(FirstLine):
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return LogInfo()
+        row = head_row(path)
         task, named, said = _task(path, row), _named(path), results_of(path)
         system = text(said.get("system_instruction"))
         return LogInfo(

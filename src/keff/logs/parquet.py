@@ -10,11 +10,19 @@ from types import ModuleType
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, parts_of_questions
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk
 from keff.logs.parts.coding import NotPlainError
-from keff.logs.parts.columns import Columned, Layout, lay_out
-from keff.logs.parts.tabled import by_model, once_each, question_of, said_by, tabled, unpacked
-from keff.logs.parts.values import optional_text
+from keff.logs.parts.columns import Layout, lay_out
+from keff.logs.parts.tabled import (
+    Row,
+    TableLog,
+    by_model,
+    first_of,
+    once_each,
+    question_of,
+    said_by,
+    unpacked,
+)
 from keff.plugins import import_extra
 
 # The first four bytes of every Parquet file, by its specification.
@@ -98,7 +106,7 @@ OTHERS = (
 TEXTS = ("text", "all_texts")
 
 
-class ParquetLog(Columned):
+class ParquetLog(TableLog):
     """Reader of Parquet files, in batches of rows."""
 
     name = "parquet"
@@ -107,31 +115,22 @@ class ParquetLog(Columned):
         """Return why this is not a file of the format, or None when it is."""
         if not is_parquet(path):
             return "not a Parquet file" if path.exists() else "no such file"
-        layout = self._layout(path)
-        return layout if isinstance(layout, str) else None
+        return None if self._has_lists(path) else super().refuses(path)
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        empty: tuple[str, dict[str, object]] = ("", {})
-        row = next(_rows(path, texts=False), empty)[1]
-        layout = self._layout(path)
-        model = "model" if isinstance(layout, str | None) else layout.single.get("model", "model")
-        return said_by(row | {"model": optional_text(row.get(model))})
+        if self._has_lists(path):
+            return said_by(first_of(_rows(path, TEXTS)))
+        return super().info(path)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        layout = self._layout(path)
-        if isinstance(layout, str):
-            raise LogError(f"{path}: {layout}")
-        if layout is None:
-            rows = _rows(path, texts=texts)
-            return once_each(
-                (where, by_model(question_of(where, unpacked(row), texts=texts), row)) for where, row in rows
-            )
-        for note in layout.notes:
-            tell(note)
-        needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
-        return tabled(lambda: _rows(path, texts=needed, layout=layout), layout, texts=texts)
+        if not self._has_lists(path):
+            return super().questions(path, texts=texts, tell=tell)
+        return once_each(
+            (where, by_model(question_of(where, unpacked(row), texts=texts), row))
+            for where, row in _rows(path, () if texts else TEXTS)
+        )
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
@@ -140,37 +139,34 @@ class ParquetLog(Columned):
 
         Not where texts are wanted: single rows are slow to read again.
         """
-        layout = self._layout(path)
-        if texts or isinstance(layout, str):
-            raise NotPlainError
-        if layout is None:
-            yield from parts_of(path, most)
-            return
-        yield from parts_of_questions(lambda tell: self.questions(path, tell=tell), layout, most, tell)
+        if texts or not self._has_lists(path):
+            return super().parts(path, texts=texts, most=most, tell=tell)
+        return parts_of(path, most)
 
     def row_groups(self, path: Path) -> int:
         """Return how many shares of a file can be read apart by columns; 0: it must be read whole."""
-        return 0 if self._layout(path) is not None else len(_arrow().row_groups(path))
+        return len(_arrow().row_groups(path)) if self._has_lists(path) else 0
 
-    def _layout(self, path: Path) -> Layout | str | None:
-        """Return where the words stand, why there is no answer in it, or None for the lists of the JSONL."""
+    def layout(self, path: Path) -> Layout | str:
+        """Return where the words stand, or why the file is no table of answers."""
         names = columns_of(path)
-        if self.columns is None and {"id", "all_answers"} <= set(names):
-            return None
         if self.columns is None and any(set(other) <= set(names) for other in OTHERS):
             return "it has a reader of its own"
         return lay_out(names, self.columns)
 
+    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
+        """Read the rows, each with its place."""
+        del tell
+        columns = layout.single.get("text", "text"), *layout.numbered.get("text", ())
+        return _rows(path, () if texts else (*TEXTS, *columns))
 
-def _rows(
-    path: Path, *, texts: bool, layout: Layout | None = None
-) -> Iterator[tuple[str, dict[str, object]]]:
-    long = {
-        *TEXTS,
-        *(() if layout is None else (layout.single.get("text"), *layout.numbered.get("text", ()))),
-    }
-    names = [name for name in columns_of(path) if texts or name not in long]
-    return rows_of(path, names)
+    def _has_lists(self, path: Path) -> bool:
+        """Return whether it holds one row per question with the lists of the JSONL."""
+        return self.columns is None and {"id", "all_answers"} <= set(columns_of(path))
+
+
+def _rows(path: Path, without: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
+    return rows_of(path, [name for name in columns_of(path) if name not in without])
 
 
 log = ParquetLog

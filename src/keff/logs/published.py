@@ -12,7 +12,7 @@ from keff import answers
 from keff.answers import Space
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.lines import FirstLine, Row, first_row, lines_of, quick_parse, torn
+from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, refused
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, short, truth, whole
 from keff.narrow import is_array
 from keff.records import AnswerSpace
@@ -21,9 +21,6 @@ from keff.records import AnswerSpace
 F1_NEEDED = 0.5
 # Of so many distinct pairs of answer and gold one it is remembered whether they agree: some files' worth.
 MOST_PAIRS = 2**12
-
-# Bytes read at a time: a line with 32 traces is put together from as many reads as it needs.
-LONG_LINES = 2**20
 
 # What every row of the published records has: by these the format is known.
 FIELDS = ("task", "method", "seed", "instance_id", "K")
@@ -86,20 +83,14 @@ class Published(FirstLine):
 
     def info(self, path: Path) -> LogInfo:
         """Return what the log says about itself."""
-        row = first_row(path)
-        if isinstance(row, str):
-            raise LogError(f"{path}: {row}")
+        row = head_row(path)
         scorer = SCORERS.get(_scorer(row) or "")
         model = row.get("model_slug") or _provenance(row).get("model_id") or path.stem.split("_capgated")[0]
         return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=str(model))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-
-        def refuse(error: LogError) -> None:
-            raise error
-
-        return _questions(path, {}, refuse, texts=texts, tell=tell)
+        return _questions(path, {}, refused, texts=texts, tell=tell)
 
 
 def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, object]], list[str]]:
@@ -119,29 +110,17 @@ def _questions(
 ) -> Iterator[Question]:
     """Yield the questions that can be read; the others are ``wrong``."""
     seen: set[tuple[str, str]] = set()
-    with path.open("rb", LONG_LINES) as file:
-        for number, line in enumerate(lines_of(file), 1):
-            where = f"{path}:{number}"
-            if line.isspace():
-                continue
-            try:
-                row = quick_parse(where, line, first=number == 1)
-            except LogError as error:
-                if line.endswith(b"\n"):
-                    wrong(error)
-                else:
-                    tell(torn(where))
-                continue
-            try:
-                question = question_of(where, row, texts=texts)
-                _check_provenance(where, row, question.part, first)
-            except LogError as error:
-                wrong(error)
-                continue
-            if (question.part, question.id) in seen:
-                wrong(LogError(f"{where}: duplicate id {question.id!r}"))
-            seen.add((question.part, question.id))
-            yield question
+    for where, row in json_lines(path, tell, wrong):
+        try:
+            question = question_of(where, row, texts=texts)
+            _check_provenance(where, row, question.part, first)
+        except LogError as error:
+            wrong(error)
+            continue
+        if (question.part, question.id) in seen:
+            wrong(LogError(f"{where}: duplicate id {question.id!r}"))
+        seen.add((question.part, question.id))
+        yield question
 
 
 def _check_provenance(where: str, row: Row, part: str, first: Provenances) -> None:

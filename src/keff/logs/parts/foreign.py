@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from keff.errors import LogError
@@ -23,37 +22,6 @@ MOST_WORDS = 8
 
 # A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says.
 Canonical = Mapping[str, object]
-
-
-def questions_of(
-    passes: Callable[[Tell], Iterable[tuple[str, Canonical]]], tell: Tell, *, texts: bool
-) -> Iterator[Question]:
-    """Turn canonical rows, one per path, into Questions; what several passes over them tell is told once.
-
-    Answers that are the model's whole completion are read from the texts instead, and where there are no
-    answers at all, texts or correctness alone are kept. Where some path has a score that is neither right nor
-    wrong, the scores alone are.
-    """
-    heard: list[Note] = []
-
-    def rows() -> Iterable[tuple[str, Canonical]]:
-        return passes(heard.append)
-
-    head = [row for _, row in islice(rows(), LOOKED_AT)]
-    words = {word for row in head for word, value in row.items() if optional_text(value) is not None}
-    words |= {"id"}
-    if "answer" in words and _whole(head):
-        words.discard("answer")
-    if "score" in words and any(row.get("correct") is None and _scored(row) for _, row in rows()):
-        words -= VERDICTS
-    elif words & VERDICTS:
-        words.discard("score")
-    else:
-        raise LogError("its rows hold neither answers nor texts nor correctness")
-    layout = Layout({word: word for word in words}, {})
-    yield from tabled(rows, layout, texts=texts)
-    for note in dict.fromkeys(heard):
-        tell(note)
 
 
 class LeftOut(Counter[str]):
@@ -114,8 +82,28 @@ class UsableRows:
             self.left_out["has no verdict"] += len(self.rows) - len(rows)
         if not rows:
             raise self.left_out.refuse("path")
-        yield from questions_of(lambda _: rows, tell, texts=texts)
+        layout = Layout({word: word for word in _words([row for _, row in rows])}, {})
+        yield from tabled(lambda: rows, layout, texts=texts)
         self.left_out.say("paths", tell)
+
+
+def _words(rows: Sequence[Canonical]) -> set[str]:
+    """Return the words of canonical rows that count.
+
+    Answers that are the model's whole completion are read from the texts instead, and where there are no
+    answers at all, texts or correctness alone are kept. Where some path has a score that is neither right nor
+    wrong, the scores alone are.
+    """
+    head = rows[:LOOKED_AT]
+    words = {word for row in head for word, value in row.items() if optional_text(value) is not None}
+    words |= {"id"}
+    if "answer" in words and _whole(head):
+        words.discard("answer")
+    if "score" in words and any(row.get("correct") is None and _scored(row) for row in rows):
+        return words - VERDICTS
+    if not words & VERDICTS:
+        raise LogError("its rows hold neither answers nor texts nor correctness")
+    return words - {"score"}
 
 
 class PathReader:

@@ -10,7 +10,7 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
@@ -68,6 +68,9 @@ def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
 # A line longer than this many bytes is no record of a question, and is not read into memory.
 MOST_LINE = 64 * 2**20
 
+# Bytes read at a time: a line with 32 long texts is put together from as many reads as it needs.
+LONG_LINES = 2**20
+
 # In mebibytes, as the limit is: a reader compares it with the size of the file.
 TOO_LONG = f"a line of more than {MOST_LINE // 2**20} MiB, which is more than a question holds"
 
@@ -107,6 +110,14 @@ def first_row(path: Path) -> Row | str:
         return "the first line is not JSON"
 
 
+def head_row(path: Path) -> Row:
+    """Return the first line as an object; raises LogError where it is none."""
+    row = first_row(path)
+    if isinstance(row, str):
+        raise LogError(f"{path}: {row}")
+    return row
+
+
 class FirstLine:
     """Base of readers of a format that the fields of the first line tell: ``fields``."""
 
@@ -121,14 +132,21 @@ class FirstLine:
         return f"the first line has no {', '.join(missing)}" if missing else None
 
 
-def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+def refused(error: LogError) -> None:
+    """Raise the error: at a line that cannot be read, reading ends."""
+    raise error
+
+
+def json_lines(
+    path: Path, tell: Tell = unheard, wrong: Callable[[LogError], None] = refused
+) -> Iterator[tuple[str, Row]]:
     """Yield (``file:line``, object) of each line that is not blank.
 
     The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
-    left out, with the note ``torn_line``. Raises LogError, with file and line, for every other bad line.
+    left out, with the note ``torn_line``. Every other bad line is ``wrong``, with file and line.
     """
     blank = 0
-    with path.open("rb") as file:
+    with path.open("rb", LONG_LINES) as file:
         for number, line in enumerate(lines_of(file), 1):
             where = f"{path}:{number}"
             if not line.strip():
@@ -137,13 +155,15 @@ def json_lines(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
                     raise LogError(f"{path}: {TOO_BLANK}")
                 continue
             try:
-                row = parse(where, line, first=number == 1)
-            except LogError:
+                row = quick_parse(where, line, first=number == 1)
+            except LogError as error:
                 if line.endswith(b"\n"):
-                    raise
-                return tell(torn(where))
+                    wrong(error)
+                else:
+                    text = f"{where}: the last line is incomplete; skipped (1 question)"
+                    tell(Note("torn_line", text))
+                continue
             yield where, row
-    return None
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -215,11 +235,6 @@ def blocks_of(file: BinaryIO) -> Iterator[bytes]:
         if len(block) - (block.rfind(b"\n", 0, -1) + 1) >= MOST_LINE:
             raise LogError(f"{file.name}: {TOO_LONG}")
         yield block
-
-
-def torn(where: str) -> Note:
-    """Return the note on a last line that a crash broke off."""
-    return Note("torn_line", f"{where}: the last line is incomplete; skipped (1 question)")
 
 
 def parse(where: str, line: bytes, *, first: bool = False) -> Row:

@@ -142,6 +142,11 @@ def said_by(row: Row) -> LogInfo:
     return LogInfo(optional_text(row.get("task")), space, optional_text(row.get("model")))
 
 
+def first_of(rows: Iterable[tuple[str, Row]]) -> dict[str, object]:
+    """Return the first row, an empty one where there is none."""
+    return next((dict(row) for _, row in rows), dict[str, object]())
+
+
 def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
     result: dict[str, tuple[object, ...]] = {}
     for name in LISTS:  # of which the answers are the first
@@ -191,9 +196,22 @@ class TableLog(Columned):
         """Return where the words stand, or why the file is no table of answers."""
         raise NotImplementedError
 
-    def rows(self, path: Path, layout: Layout, tell: Tell) -> Iterator[tuple[str, Row]]:
-        """Read the rows, each with its place."""
+    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
+        """Read the rows, each with its place; without ``texts`` these may be left out."""
         raise NotImplementedError
+
+    def laid_out(self, path: Path) -> Layout:
+        """Return where the words stand; raises LogError where the file is no table of answers."""
+        layout = self.layout(path)
+        if isinstance(layout, str):
+            raise LogError(f"{path}: {layout}")
+        return layout
+
+    def info(self, path: Path) -> LogInfo:
+        """Return what the log says about itself."""
+        layout = self.laid_out(path)
+        row = first_of(self.rows(path, layout, unheard, texts=False))
+        return said_by(row | {"model": row.get(layout.single.get("model", "model"))})
 
     def doubts(self, path: Path) -> list[Note]:
         """Return what is doubtful about a file of which no row was left out."""
@@ -207,13 +225,12 @@ class TableLog(Columned):
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Read question by question; see ``Log.questions``."""
-        layout = self.layout(path)
-        if isinstance(layout, str):
-            raise LogError(f"{path}: {layout}")
+        layout = self.laid_out(path)
         for note in layout.notes:
             tell(note)
         heard: list[Note] = []
-        yield from tabled(lambda: self.rows(path, layout, heard.append), layout, texts=texts)
+        needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
+        yield from tabled(lambda: self.rows(path, layout, heard.append, texts=needed), layout, texts=texts)
         # Passes over the file may be several: what they leave out is one thing.
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
@@ -222,9 +239,9 @@ class TableLog(Columned):
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
     ) -> Iterator[Bulk]:
         """Yield the columns of a table part by part; see ``PartsLog``."""
-        layout = self.layout(path)
-        if texts or isinstance(layout, str):
+        if texts:
             raise NotPlainError
+        layout = self.laid_out(path)
         yield from parts_of_questions(lambda tell: self.questions(path, tell=tell), layout, most, tell)
 
 
@@ -233,8 +250,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
 
     One row per question where a word has numbered columns or lists, else one row per path.
     """
-    empty: tuple[str, Row] = ("", {})
-    first = next(iter(rows()), empty)[1]
+    first = first_of(rows())
     # Where a column numbers the paths, one list as an answer is a structured answer of one path.
     several = [] if "path" in layout.single else [word for word in layout.single if word in LIST_OF]
     listed = [word for word in several if isinstance(first.get(layout.single[word]), list)]
