@@ -29,9 +29,8 @@ from keff.gateway.accounts.billing import (
     UNSTATED,
     AnswerLengths,
     Billing,
-    Bound,
     PriceList,
-    bound_of,
+    ceiling,
     paths_asked,
 )
 from keff.gateway.http.errors import Problem
@@ -331,13 +330,20 @@ def test_how_many_answers_a_body_asks_for(body: dict[str, Any], paths: int) -> N
     assert paths_asked(body) == paths
 
 
-def test_a_bound_holds_whatever_a_body_states() -> None:
-    assert bound_of({"max_tokens": 9, "max_completion_tokens": 70}, b"12345") == Bound(5, 70)
-    assert bound_of({"max_tokens": -1}, b"12345") == Bound(5)
+def tokens_of(body: dict[str, Any], raw: bytes, *usual: int) -> tuple[float, float]:
+    """Return the tokens of prompt and answer that a path has at the most: at a dollar each."""
+    most = ceiling(body, raw, Price(prompt=1e6, output=1e6), 0.0, *usual)
+    return most.prompt, most.path - most.prompt
+
+
+def test_a_ceiling_holds_whatever_a_body_states() -> None:
+    assert tokens_of({"max_tokens": 9, "max_completion_tokens": 70}, b"12345") == (5, 70)
+    assert tokens_of({"max_tokens": -1}, b"12345") == (5, UNSTATED)
     named = b'{"messages": [{"content": [{"type": "input_file", "file_id" : "f"}]}]}'
-    assert bound_of({}, named).prompt > 100_000
-    assert bound_of({}, b'{"content": "what is a file_id?"}').prompt < 100
-    assert Bound(2, 3).at(Price(prompt=1e6, output=2e6, path=0.5, second=0.25), 4.0).path == 2 + 6 + 0.5 + 1
+    assert tokens_of({}, named)[0] > 100_000
+    assert tokens_of({}, b'{"content": "what is a file_id?"}')[0] < 100
+    price = Price(prompt=1e6, output=2e6, path=0.5, second=0.25)
+    assert ceiling({"max_tokens": 3}, b"12", price, 4.0).path == 2 + 6 + 0.5 + 1
 
 
 def test_prices_are_those_of_the_model_that_answered() -> None:
@@ -380,8 +386,8 @@ def test_without_a_stated_length_what_is_usual_for_the_key_and_model_is_reserved
     assert lengths.usual(who) == UNSTATED, "by now more than 1% are"
     assert lengths.usual(("dave", "stub")) == UNSTATED
     body = {"messages": QUESTION}
-    assert bound_of(body, b"x", 256) == Bound(1, 256)
-    assert bound_of({**body, "max_tokens": 7}, b"x", 256) == Bound(1, 7)
+    assert tokens_of(body, b"x", 256) == (1, 256)
+    assert tokens_of({**body, "max_tokens": 7}, b"x", 256) == (1, 7)
 
 
 @pytest.mark.slow

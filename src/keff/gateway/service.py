@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from keff.gateway.accounts.accounts import Account, Reservation
-from keff.gateway.accounts.billing import Billing, Ceiling, bound_of, no_price
+from keff.gateway.accounts.billing import Billing, Ceiling, no_price
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import (
     all_paths,
@@ -149,8 +149,8 @@ class Service:
         """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
         if job.tab is None:
             model = job.ask.body.get("model")
-            bound = bound_of(job.ask.view, job.head, self.billing.lengths.usual((job.key, str(model))))
-            return self.billing.most(bound, model, self.upstream.address.path_seconds)
+            seconds = self.upstream.address.path_seconds
+            return self.billing.most(job.ask.view, job.head, job.key, model, seconds)
         return job.tab.most(lambda branch: self.billing.lengths.usual((job.key, branch)))
 
     async def run(self, job: RequestJob) -> Object:

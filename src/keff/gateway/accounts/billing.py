@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias, TypeVar
 
 from keff.gateway.accounts.accounts import RESERVED, Account, AccountLedger, Reservation, day_now
@@ -56,7 +56,7 @@ class PriceList:
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
         self._prices = prices
-        self._found: dict[str, Price | None] = {}
+        self._found = lru_cache(KEPT_NAMES)(partial(price_of, prices=prices))
 
     def __bool__(self) -> bool:
         """Whether anything has a price."""
@@ -64,15 +64,8 @@ class PriceList:
 
     def of(self, *models: object) -> Price | None:
         """Return the price of the first of these models that has one."""
-        for model in models if self._prices else ():
-            name = model if isinstance(model, str) else ""
-            if name not in self._found:
-                if len(self._found) >= KEPT_NAMES:
-                    self._found.clear()
-                self._found[name] = price_of(name, self._prices)
-            if (price := self._found[name]) is not None:
-                return price
-        return None
+        named = (model if isinstance(model, str) else "" for model in models if self._prices)
+        return next((price for name in named if (price := self._found(name)) is not None), None)
 
     def rating(self, paths: int, seconds: float) -> float:
         """Return the dollars of paths that the verifier rated in so many seconds; 0 without a price."""
@@ -89,19 +82,6 @@ class Ceiling:
 
 
 FREE = Ceiling()
-
-
-@frozen
-class Bound:
-    """The most tokens of one path: of its prompt (a token has at least one byte), and of its answer."""
-
-    prompt: int
-    output: int = UNSTATED
-
-    def at(self, price: Price, seconds: float) -> Ceiling:
-        """Return what a path of so many tokens and seconds costs at the most."""
-        whole = charge(Usage(self.prompt, 0, self.output), price, 1, seconds)
-        return Ceiling(whole, Usage(self.prompt).dollars(price))
 
 
 class AnswerLengths:
@@ -132,14 +112,17 @@ class AnswerLengths:
         return UNSTATED
 
 
-def bound_of(body: Mapping[str, object], raw: bytes, usual: int = UNSTATED) -> Bound:
-    """Return the bound of a request; ``raw`` are the bytes of its body.
+def ceiling(
+    body: Mapping[str, object], raw: bytes, price: Price, seconds: float, usual: int = UNSTATED
+) -> Ceiling:
+    """Return the most that a path of a request costs; ``raw`` are the bytes of its body.
 
-    ``usual`` is the length of an answer for which it states none.
+    Its prompt has at most a token for each byte, its answer the length that it states, or the ``usual`` one.
     """
     stated = [number for name in LENGTHS if (number := _number(body.get(name))) is not None]
-    named = ELSEWHERE if _NAMED.search(raw) else 0
-    return Bound(len(raw) + named, max(stated) if stated else usual)
+    prompt = len(raw) + (ELSEWHERE if _NAMED.search(raw) else 0)
+    whole = charge(Usage(prompt, 0, max(stated, default=usual)), price, 1, seconds)
+    return Ceiling(whole, Usage(prompt).dollars(price))
 
 
 def charge(usage: Usage, price: Price, paths: int, seconds: float) -> float:
@@ -294,10 +277,12 @@ class Billing:
             self.metrics.count("keff_spend_errors_total", len(ended))
             _not_written(error)
 
-    def most(self, bound: Bound, model: object, seconds: float) -> Ceiling | None:
-        """Return what a path of this model and so many seconds costs at the most; None without a price."""
+    def most(
+        self, body: Mapping[str, object], raw: bytes, key: str, model: object, seconds: float
+    ) -> Ceiling | None:
+        """Return what a path of a request of this key costs at the most; None without a price."""
         price = self.prices.of(model)
-        return None if price is None else bound.at(price, seconds)
+        return price and ceiling(body, raw, price, seconds, self.lengths.usual((key, str(model))))
 
     def charge(
         self,

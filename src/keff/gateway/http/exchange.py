@@ -35,16 +35,16 @@ Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
 
 @dataclass(slots=True)
 class Line:
-    """The line to a client: who wants to know when it breaks."""
+    """The line to a client: whether it broke, and the task that is cancelled then."""
 
     lost: bool = False
-    watchers: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+    work: asyncio.Task[object] | None = None
 
     def lose(self) -> None:
-        """Tell all who watch that the client is gone."""
+        """Note that the client is gone, and cancel what is done for it."""
         self.lost = True
-        for watcher in tuple(self.watchers):
-            watcher()
+        if self.work is not None:
+            self.work.cancel()
 
 
 @dataclass(slots=True)
@@ -107,22 +107,16 @@ class Exchange:
 async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
     """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
     me, line = cast("asyncio.Task[object]", asyncio.current_task()), exchange.line
-    left = False
-
-    def leave() -> None:
-        nonlocal left
-        left = True
-        me.cancel()
-
     if line.lost:
         work.close()
         raise Gone
-    line.watchers.add(leave)
+    line.work = me
     try:
         return await work
     except asyncio.CancelledError:
-        if not left or me.uncancel():
+        if not line.lost or me.uncancel():
             raise
         raise Gone from None
     finally:
-        line.watchers.discard(leave)
+        if line.work is me:
+            line.work = None

@@ -190,26 +190,22 @@ def _kind(headers: Mapping[bytes, bytes]) -> bytes:
 
 async def received(receive: Receive, most: int, seconds: float) -> bytes:
     """Return a body of any type; raises Problem for one too large or too slow, Gone when the client left."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await _received(receive, most)
-    except TimeoutError:
-        raise Problem(408, f"the request body did not arrive within {seconds:g} seconds") from None
-
-
-async def _received(receive: Receive, most: int) -> bytes:
     parts: list[bytes] = []
     size, more = 0, True
-    while more and size <= DISCARD * most:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        body = message.get("body", b"")
-        assert isinstance(body, bytes)
-        size += len(body)
-        if size <= most:
-            parts.append(body)
-        more = bool(message.get("more_body", False))
+    try:
+        async with asyncio.timeout(seconds):
+            while more and size <= DISCARD * most:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                body = message.get("body", b"")
+                assert isinstance(body, bytes)
+                size += len(body)
+                if size <= most:
+                    parts.append(body)
+                more = bool(message.get("more_body", False))
+    except TimeoutError:
+        raise Problem(408, f"the request body did not arrive within {seconds:g} seconds") from None
     if size > most:
         raise Problem(413, f"the body is larger than {most} bytes", code="request_too_large")
     return b"".join(parts)

@@ -10,6 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
@@ -46,8 +47,7 @@ class History:
     since: float = field(default_factory=time.time)
     spans: list[Counter[str]] = field(default_factory=list[Counter[str]])
     named: dict[tuple[str, str], Counter[str]] = field(default_factory=dict[tuple[str, str], Counter[str]])
-    dearest: list[tuple[float, int, Object]] = field(default_factory=list[tuple[float, int, Object]])
-    _seen: int = 0
+    dearest: list[tuple[float, Object]] = field(default_factory=list[tuple[float, Object]])
 
     def agreed(self, share: float, at: float) -> None:
         """Take how far the paths of a voted request agree."""
@@ -59,13 +59,6 @@ class History:
         saved = {} if change is None else {f"saved_{name}": -by for name, by in change.of(spent).items()}
         for sums in (self._span(at), self._named((spent.key, spent.model))):
             _add(sums, {"requests": 1, "seconds": spent.seconds, **took, **saved})
-        self._seen += 1
-        # By dollars where there are prices, else by tokens.
-        cost = float(spent.tokens) if spent.dollars is None else spent.dollars
-        if len(self.dearest) == DEAREST:
-            if cost <= self.dearest[0][0]:
-                return
-            heapq.heappop(self.dearest)
         told: Object = {
             "id": spent.id,
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
@@ -74,7 +67,9 @@ class History:
             "seconds": spent.seconds,
             **took,
         }
-        heapq.heappush(self.dearest, (cost, -self._seen, told))
+        # By dollars where there are prices, else by tokens; of equals the earlier ones stay.
+        cost = float(spent.tokens) if spent.dollars is None else spent.dollars
+        self.dearest = heapq.nlargest(DEAREST, [*self.dearest, (cost, told)], key=itemgetter(0))
 
     def _named(self, name: tuple[str, str]) -> Counter[str]:
         known = name in self.named or len(self.named) < MOST_NAMES
@@ -102,7 +97,7 @@ class History:
             "span_seconds": self.width,
             "spans": [dict(span) for span in self.spans],
             "by_key_and_model": [{"key": key, "model": model, **sums} for (key, model), sums in named],
-            "dearest": [told for _, _, told in sorted(self.dearest, key=lambda entry: entry[:2])[::-1]],
+            "dearest": [told for _, told in self.dearest],
         }
 
 

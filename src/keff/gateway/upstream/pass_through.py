@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, bound_of, no_price, paths_asked
+from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
 from keff.gateway.http.reply import failure
@@ -178,8 +178,8 @@ async def _reserved(service: Service, exchange: Exchange, method: str, body: byt
     with contextlib.suppress(ValueError):
         asked = fields(decoded(body))
     model = asked.get("model")
-    bound = bound_of(asked, body, service.billing.lengths.usual((account.name, str(model))))
-    most = service.billing.most(bound, model, service.upstream.address.path_seconds)
+    seconds = service.upstream.address.path_seconds
+    most = service.billing.most(asked, body, account.name, model, seconds)
     spends = bool(body) or method == "POST"
     if most is None and spends and account.dollars is not None:
         raise no_price(account, model)

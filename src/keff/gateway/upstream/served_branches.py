@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from keff.errors import UsageError
-from keff.gateway.accounts.billing import Ceiling, PriceList, bound_of
+from keff.gateway.accounts.billing import Ceiling, PriceList, ceiling
 from keff.gateway.http.request import head_of, with_prompt
 from keff.gateway.options import Deployment
 from keff.gateway.traffic.metrics import Metrics
@@ -201,9 +201,9 @@ class BranchLedger:
         for branch in self.board.branches.values():
             if branch.price is None:
                 return None
-            bound = bound_of(branch.body(self._body), self.head(branch), usual(branch.name))
-            ceilings.append(bound.at(branch.price, branch.upstream.address.path_seconds))
-        return max(ceilings, key=lambda ceiling: ceiling.path)
+            body, seconds = branch.body(self._body), branch.upstream.address.path_seconds
+            ceilings.append(ceiling(body, self.head(branch), branch.price, seconds, usual(branch.name)))
+        return max(ceilings, key=lambda most: most.path)
 
     def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
         """Note why a branch gives no more paths, and say which it is."""

@@ -86,21 +86,13 @@ class RequestJob(RequestSpending):
         model = self.ask.body.get("model")
         return model[:200] if isinstance(model, str) else ""
 
-    @property
-    def change(self) -> str | None:
-        """The paths of the reply minus those of today, where these are always the same number."""
-        today = self.baseline
-        if today is None or today.k is None:
-            return None
-        return f"{self.drawn - today.k:+d} paths against {today.spec}"
-
     def told(self) -> dict[str, str]:
         """Return what the headers of the reply say, the upstream's rate limits among them."""
-        told = dict(self.limits)
+        told, today = dict(self.limits), self.baseline
         if self.paths:
             told["x-keff-paths"] = str(self.paths)
-            if self.change is not None:
-                told["x-keff-change"] = self.change
+            if today is not None and today.k is not None:
+                told["x-keff-change"] = f"{self.drawn - today.k:+d} paths against {today.spec}"
         if self.share is not None:
             told["x-keff-share"] = f"{self.share:.4g}"
         if self.tab is not None and self.tab.down:
