@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -19,7 +20,7 @@ from keff.gateway.deployment import Deployment, books_of, service_of, views_of
 from keff.gateway.http.app import application
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard
-from keff.gateway.options import Options
+from keff.gateway.options import Options as ServedOptions
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.live import Views
@@ -30,6 +31,8 @@ from thread_server import serving
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 64, "stop": [], "seed": 0, "thinking": None}
 ENGINE = {"engine": "openai", "model": "stub", "extra_body": {}, "omit": [], "thinking": "template"}
+# No request is drawn on but where a test says so.
+Options = partial(ServedOptions, shadow_budget=0.0)
 QUESTION = [{"role": "user", "content": "What is 6 times 7?"}]
 
 
@@ -96,7 +99,7 @@ def gateway(
 
     Without an upstream every branch of the plan has its own.
     """
-    options = fields.get("options", Options())
+    options = fields.setdefault("options", Options())
     key = fields.pop("key", "")
     seconds = fields.pop("path_seconds", 20.0)
     limits: dict[str, Any] = {"path_seconds": seconds, "connections": 2048, "more": fields.pop("more", ())}
@@ -111,7 +114,7 @@ def gateway(
         service = service_of(deployment, np.random.default_rng(0), books)
         made.append(service)
         views = views_of(service, books)
-        guard = Guard(options.token, options.admin_token, options.accounts, options.cors)
+        guard = Guard(options.token, options.admin_token, options.accounts, options.cors_origin)
         return uvicorn.Config(
             application(service, guard, views.show, views.beside),
             port=0,

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from app_rig import port, until
 from fault_server import Script
-from gateway_rig import QUESTION, Rig, gateway
+from gateway_rig import QUESTION, Options, Rig, gateway
 from how_many import examples
 from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation
 from keff.gateway.accounts.billing import (
@@ -34,7 +34,6 @@ from keff.gateway.accounts.billing import (
     paths_asked,
 )
 from keff.gateway.http.errors import Problem
-from keff.gateway.options import Options
 from keff.gateway.upstream.pass_through import AnswerMeter
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server

@@ -9,8 +9,7 @@ import pytest
 
 from app_rig import Serve, ask, says
 from fault_server import Script
-from gateway_rig import QUESTION, SAMPLING, make_plan
-from keff.gateway.options import Options
+from gateway_rig import QUESTION, SAMPLING, Options, make_plan
 from keff.gateway.vote.vote import REASONS
 from keff.sampling.cost import Price
 

@@ -10,8 +10,7 @@ import pytest
 
 from app_rig import Serve, ask, says, until
 from fault_server import Script
-from gateway_rig import make_plan
-from keff.gateway.options import Options
+from gateway_rig import Options, make_plan
 from keff.plan import Profile
 from keff.reading.open import Opening, open_record
 from keff.stats.voting.correlation import agreement

@@ -12,8 +12,7 @@ import pytest
 
 from app_rig import Serve, ask, port, raw_request, says, until
 from fault_server import Script
-from gateway_rig import QUESTION, gateway, make_plan
-from keff.gateway.options import Options
+from gateway_rig import QUESTION, Options, gateway, make_plan
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from fault_server import Script, running
-from gateway_rig import QUESTION, Rig, gateway
+from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.errors import PlanError, UsageError
 from keff.gateway.http.request import with_prompt
-from keff.gateway.options import Options
 from keff.gateway.upstream.served_branches import same_model
 from keff.plan import BranchPlan, Plan
 

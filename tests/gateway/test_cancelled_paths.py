@@ -11,8 +11,7 @@ import pytest
 
 from app_rig import until
 from fault_server import Script, running
-from gateway_rig import QUESTION, gateway
-from keff.gateway.options import Options
+from gateway_rig import QUESTION, Options, gateway
 from keff.protocol.reply import Assembler
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server

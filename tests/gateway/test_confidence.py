@@ -159,7 +159,8 @@ def test_a_plan_whose_confidence_nobody_gives_is_refused(
     from keff.gateway.deployment import Deployment, policy_of
     from keff.gateway.upstream.answer import Address
 
-    deployment = Deployment(plan=make_plan(policy, **fields), address=Address(url="http://localhost:1/v1"))
+    address = Address(url="http://localhost:1/v1")
+    deployment = Deployment(plan=make_plan(policy, **fields), address=address, options=Options())
     with pytest.raises(error, match=says_so):
         policy_of(deployment)
 

@@ -15,8 +15,7 @@ import pytest
 
 from app_rig import until
 from fault_server import Script, running
-from gateway_rig import QUESTION, Rig, gateway
-from keff.gateway.options import Options
+from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.gateway.upstream.answer import Address
 from keff.gateway.upstream.fleet import TOGETHER, Fleet
 from keff.gateway.upstream.server import FAILURES

@@ -19,9 +19,8 @@ import pytest
 
 from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script
-from gateway_rig import QUESTION, gateway, make_plan
+from gateway_rig import QUESTION, Options, gateway, make_plan
 from keff.errors import PlanError
-from keff.gateway.options import Options
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.request_policy import terms_of
 from keff.sampling.cost import Price

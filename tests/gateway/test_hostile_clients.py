@@ -20,12 +20,11 @@ import uvicorn
 
 from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script, running
-from gateway_rig import QUESTION, gateway, make_plan, served
+from gateway_rig import QUESTION, Options, gateway, make_plan, served
 from keff.gateway.http import protocol
 from keff.gateway.http.app import Front
 from keff.gateway.http.exchange import Receive, Scope, Send
 from keff.gateway.http.protocol import TimedProtocol
-from keff.gateway.options import Options
 from keff.gateway.server import _Server, listeners
 from keff.gateway.traffic.monitor import StateFile
 from raw_server import http, raw_server

@@ -16,11 +16,10 @@ import pytest
 
 from app_rig import until
 from fault_server import Script
-from gateway_rig import QUESTION, Rig, gateway
+from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.errors import UsageError
 from keff.gateway.accounts import accounts as accounting
 from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation, read_accounts
-from keff.gateway.options import Options
 from keff.sampling.cost import Price
 
 Serve = Callable[..., Rig]

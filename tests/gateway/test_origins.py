@@ -12,9 +12,8 @@ import pytest
 
 from app_rig import port
 from fault_server import Script
-from gateway_rig import QUESTION, Rig, gateway
+from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.gateway.http.security import _hostname
-from keff.gateway.options import Options
 from keff.protocol.server import is_loopback
 from raw_server import answer, http, raw_server
 
@@ -53,7 +52,7 @@ def test_programs_and_listed_pages_ask_as_before(counted: tuple[Rig, list[str]])
     assert httpx2.post(f"{rig.url}/embeddings", json={"input": "x"}, headers=own).status_code == 200
     assert httpx2.post(f"{rig.url}/embeddings", json={"input": "x"}).status_code == 200
     assert len(asked) == 2
-    options = Options(cors=("https://app.example",))
+    options = Options(cors_origin=("https://app.example",))
     with (
         raw_server(lambda *_: http(b"{}")) as url,
         gateway(url, planless=True, options=options) as listed,

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from fault_server import Script
-from gateway_rig import QUESTION, Rig, gateway
+from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.errors import PlanError, UsageError
-from keff.gateway.options import Options
 from keff.gateway.vote.kinds import KindReader, asked, kind_of
 from raw_server import answer as body_of
 from raw_server import http, raw_server

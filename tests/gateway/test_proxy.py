@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from gateway_rig import QUESTION, gateway
+from gateway_rig import QUESTION, Options, gateway
 from keff.errors import UsageError
-from keff.gateway.options import Options
 from keff.protocol.client import proxy_for
 from raw_server import given, raw_server
 

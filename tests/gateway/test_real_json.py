@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway_rig import gateway
+from gateway_rig import Options, gateway
 from how_many import examples
 from keff import plugins
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.plans import make_plan
-from keff.gateway.options import Options
 from keff.reading.open import Opening, open_record
 from keff.records import Sampling
 from keff.sampling.job import Job, execute

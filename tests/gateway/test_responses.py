@@ -10,8 +10,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from gateway_rig import make_plan
-from keff.gateway.options import Options
+from gateway_rig import Options, make_plan
 from keff.sampling.cost import Price
 from responses_rig import call, post, response, says, served, text
 

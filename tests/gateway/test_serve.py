@@ -71,7 +71,7 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         ({"upstream_key_env": "KEFF_NO_SUCH"}, UsageError, "no such variable"),
         ({"upstream": ["ftp://x"]}, UsageError, "--upstream"),
         ({"upstream": ["http://user:word@x/v1"]}, UsageError, "--upstream-key-env"),
-        ({"set": ["shadow_budget=2"]}, UsageError, "shadow budget"),
+        ({"set": ["shadow_budget=2"]}, UsageError, "shadow_budget"),
         ({"set": ["reply=longest"]}, UsageError, "reply: "),
         ({"set": ["repyl=first"]}, UsageError, "did you mean reply"),
         ({"set": ["reply"]}, UsageError, "name=value"),
@@ -172,7 +172,8 @@ def test_a_gateway_holds_no_heavy_library(tmp_path: Path) -> None:
         "import sys, numpy as np, keff.cli._serving as g; from pathlib import Path;"
         "from keff.plan import Plan;"
         "plan = Plan.read(Path(sys.argv[1])); address = g.Address(url='http://127.0.0.1:9/v1');"
-        "g.check_only(g.Deployment(plan=plan, address=address), np.random.default_rng());"
+        "served = g.Deployment(plan=plan, address=address, options=g.Options());"
+        "g.check_only(served, np.random.default_rng());"
         "print([m for m in ('scipy', 'openai', 'httpx', 'aiohttp', 'pandas') if m in sys.modules])"
     )
     run = [sys.executable, "-c", code, str(tmp_path / "plan.json")]

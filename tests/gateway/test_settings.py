@@ -20,7 +20,6 @@ from gateway_rig import QUESTION, Rig
 from keff.cli._serve_options import ServeSettings, read_settings
 from keff.errors import UsageError
 from keff.gateway.http.app import with_cors
-from keff.gateway.options import Options
 from keff.gateway.server import Lines
 
 pytestmark = pytest.mark.slow
@@ -91,7 +90,7 @@ def test_check_refuses_what_cannot_be_served() -> None:
     done = check("--upstream", "http://127.0.0.1:9", "--host", "0.0.0.0")
     assert (done.returncode, "--token-env" in done.stderr) == (2, True)
     with pytest.raises(UsageError, match="cors_origin"):
-        Options(cors=("*",))
+        read_settings(["cors_origin=*"], None)
 
 
 def test_log_lines_are_json_with_time_and_level() -> None:

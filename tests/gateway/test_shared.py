@@ -21,9 +21,8 @@ import pytest
 
 from app_rig import until
 from fault_server import Script, running
-from gateway_rig import QUESTION, Rig, gateway, make_plan
+from gateway_rig import QUESTION, Options, Rig, gateway, make_plan
 from keff.gateway.accounts.accounts import Account
-from keff.gateway.options import Options
 from keff.gateway.traffic import traffic
 
 pytest.importorskip("redis")

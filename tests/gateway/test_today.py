@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from fault_server import Script
-from gateway_rig import QUESTION, Rig, make_plan
+from gateway_rig import QUESTION, Options, Rig, make_plan
 from keff.errors import PolicyError
-from keff.gateway.options import Options
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent, longest_of, replayed
 from keff.policy import parse_policy
 from keff.sampling.cost import Price

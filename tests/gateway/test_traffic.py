@@ -14,9 +14,8 @@ import pytest
 
 from app_rig import until
 from fault_server import Script, running
-from gateway_rig import Rig, gateway
+from gateway_rig import Options, Rig, gateway
 from keff.errors import UsageError
-from keff.gateway.options import Options
 from keff.gateway.traffic import live, savings, traffic
 from keff.gateway.traffic.ledger import OwnBooks, Voted
 from keff.gateway.traffic.monitor import Monitor

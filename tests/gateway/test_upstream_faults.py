@@ -18,10 +18,9 @@ import pytest
 
 from app_rig import Serve, until
 from fault_server import Script, running
-from gateway_rig import QUESTION, gateway
+from gateway_rig import QUESTION, Options, gateway
 from keff.cli._serving import certificates_in
 from keff.errors import UsageError
-from keff.gateway.options import Options
 from keff.gateway.traffic.monitor import StateFile
 from raw_server import answer, http, raw_server
 

@@ -11,8 +11,7 @@ import pytest
 
 from app_rig import until
 from fault_server import Script, running
-from gateway_rig import QUESTION, Rig, gateway
-from keff.gateway.options import Options
+from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.gateway.upstream.answer import Address, UpstreamCall, UpstreamError
 from keff.gateway.upstream.server import FAILURES, LONGEST_REST, REST, CircuitBreaker, Upstream
 from keff.protocol.server import Refusal

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from typer import Context, Option
 
 from keff import narrow
@@ -18,69 +18,12 @@ from keff.cli import _sample_options as s
 from keff.cli._sample_options import named
 from keff.errors import UsageError, unknown
 from keff.files import toml_of
+from keff.gateway.options import ServeSettings
 from keff.plan import BranchPlan, Plan
 from keff.policy.spec import MAX_CAP
 from keff.protocol.server import base_url
 from keff.sampling.cost import Price, price_of
 from keff.sampling.price_table import read_prices
-
-
-class ServeSettings(BaseModel):
-    """What ``--set NAME=VALUE``, a variable ``KEFF_NAME`` or a line of the file of ``--config`` may say."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    admin_token_env: str | None = Field(
-        None, description="Variable with the operator's token for /keff and /keff/plan."
-    )
-    append_answer_format: bool = Field(
-        False, description="Add the answer contract to the last message of a request."
-    )
-    branch_down: Literal["skip", "fail"] = Field(
-        "skip", description="A branch that is down is skipped, or fails the request."
-    )
-    ca_file: Path | None = Field(
-        None, description="PEM file of certificates that upstreams may show, beside those of the system."
-    )
-    connections: int = Field(512, ge=1, description="Most upstream connections at once.")
-    cors_origin: tuple[str, ...] = Field((), description="Origins of web pages that may ask.")
-    deadline: float | None = Field(
-        None, description="Seconds after which a request is answered with the paths drawn so far."
-    )
-    fallback_key_env: str | None = Field(None, description="Variable with the API key of the fallback.")
-    forward_header: tuple[str, ...] = Field(
-        (), description="Headers of clients that go up, such as x-tenant."
-    )
-    free_text: Literal["pass", "refuse", "draw"] = Field(
-        "pass", description="When the first round holds no answer: pass the text on, refuse, or keep drawing."
-    )
-    max_paths: int = Field(64, description="Most paths that a request may ask for.")
-    otlp: str | None = Field(None, description="URL of the collector that gets traces (extra otel).")
-    path_timeout: float = Field(600.0, ge=0.1, description="Seconds that one upstream call may take.")
-    quiet: bool = Field(False, description="Log warnings only.")
-    redis: str | None = Field(
-        None, description="URL of a Redis in which several hosts share limits, spend and drift (extra redis)."
-    )
-    replacements: int = Field(
-        16, ge=0, description="Failed upstream calls that are replaced, for each request."
-    )
-    reply: Literal["shortest", "first"] = Field(
-        "shortest", description="Which of the paths with the winning answer is sent."
-    )
-    shadow_budget: float = Field(
-        0.02, description="Share of the paths spent again on drawing requests on after their reply, to --cap."
-    )
-    spend: Path | None = Field(
-        None, description="SQLite file of what each key spent (default: beside the key file)."
-    )
-    strict: bool = Field(False, description="Refuse requests that differ from the plan.")
-    tool_ignore: tuple[str, ...] = Field(
-        (), description="Arguments of tool calls that do not count in a vote, such as a timestamp."
-    )
-    upstream_n: int = Field(1, ge=1, description="Most paths in one upstream call (lowered if refused).")
-    vote_log: Path | None = Field(None, description="Append each request's votes to this file, redacted.")
-    vote_log_answers: bool = Field(False, description="Write the answers themselves into the vote log.")
-
 
 NAMES = tuple(ServeSettings.model_fields)
 

@@ -57,21 +57,10 @@ def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
 def options_of(served: ServeOptions, settings: ServeSettings, prices: dict[str, Price]) -> Options:
     """Return how requests are answered."""
     return Options(
-        strict=settings.strict,
-        branch_down=settings.branch_down,
+        **dict(settings),
         now=served.now,
-        append_answer_format=settings.append_answer_format,
-        free_text=settings.free_text,
-        reply=settings.reply,
-        max_paths=settings.max_paths,
-        replacements=settings.replacements,
-        deadline=settings.deadline,
-        tool_ignore=settings.tool_ignore,
-        shadow_budget=settings.shadow_budget,
         shadow_paths=served.cap or DEFAULT_CAP,
         prices=prices,
-        forward_headers=tuple(name.lower() for name in settings.forward_header),
-        cors=settings.cors_origin,
         accounts=() if served.keys is None else read_accounts(served.keys),
         token=secret(served.token_env, "--token-env"),
         admin_token=secret(settings.admin_token_env, "admin_token_env"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from keff.errors import UsageError
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
 from keff.gateway.accounts.accounts import Account
 from keff.gateway.upstream.answer import Address
 from keff.plan import Plan
@@ -18,67 +18,110 @@ from keff.sampling.verifier import Verifier
 
 HEADER = re.compile(r"x-[a-z0-9-]+")
 
-FreeText = Literal["pass", "refuse", "draw"]
-Reply = Literal["shortest", "first"]
-BranchDown = Literal["skip", "fail"]
+
+class ServeSettings(BaseModel):
+    """What ``--set NAME=VALUE``, a variable ``KEFF_NAME`` or a line of the file of ``--config`` may say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    admin_token_env: str | None = Field(
+        None, description="Variable with the operator's token for /keff and /keff/plan."
+    )
+    append_answer_format: bool = Field(
+        False, description="Add the answer contract to the last message of a request."
+    )
+    branch_down: Literal["skip", "fail"] = Field(
+        "skip", description="A branch that is down is skipped, or fails the request."
+    )
+    ca_file: Path | None = Field(
+        None, description="PEM file of certificates that upstreams may show, beside those of the system."
+    )
+    connections: int = Field(512, ge=1, description="Most upstream connections at once.")
+    cors_origin: tuple[str, ...] = Field((), description="Origins of web pages that may ask.")
+    deadline: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds after which a request is answered with the paths drawn so far.",
+    )
+    fallback_key_env: str | None = Field(None, description="Variable with the API key of the fallback.")
+    forward_header: tuple[str, ...] = Field(
+        (), description="Headers of clients that go up, such as x-tenant."
+    )
+    free_text: Literal["pass", "refuse", "draw"] = Field(
+        "pass", description="When the first round holds no answer: pass the text on, refuse, or keep drawing."
+    )
+    max_paths: int = Field(64, ge=1, le=256, description="Most paths that a request may ask for.")
+    otlp: str | None = Field(None, description="URL of the collector that gets traces (extra otel).")
+    path_timeout: float = Field(600.0, ge=0.1, description="Seconds that one upstream call may take.")
+    quiet: bool = Field(False, description="Log warnings only.")
+    redis: str | None = Field(
+        None, description="URL of a Redis in which several hosts share limits, spend and drift (extra redis)."
+    )
+    replacements: int = Field(
+        16, ge=0, description="Failed upstream calls that are replaced, for each request."
+    )
+    reply: Literal["shortest", "first"] = Field(
+        "shortest", description="Which of the paths with the winning answer is sent."
+    )
+    shadow_budget: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="Share of the paths spent again on drawing requests on after their reply, to --cap.",
+    )
+    spend: Path | None = Field(
+        None, description="SQLite file of what each key spent (default: beside the key file)."
+    )
+    strict: bool = Field(False, description="Refuse requests that differ from the plan.")
+    tool_ignore: tuple[str, ...] = Field(
+        (), description="Arguments of tool calls that do not count in a vote, such as a timestamp."
+    )
+    upstream_n: int = Field(1, ge=1, description="Most paths in one upstream call (lowered if refused).")
+    vote_log: Path | None = Field(None, description="Append each request's votes to this file, redacted.")
+    vote_log_answers: bool = Field(False, description="Write the answers themselves into the vote log.")
+
+    @field_validator("forward_header")
+    @classmethod
+    def _are_of_clients(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return names of headers in lower case; raises ValueError for those that mean something here."""
+        names = tuple(map(str.lower, names))
+        if any(not HEADER.fullmatch(name) or name.startswith(("x-keff", "x-api-key")) for name in names):
+            raise ValueError("name headers of your own, such as x-tenant")
+        return names
+
+    @field_validator("cors_origin")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(re.fullmatch(r"https?://[^/*\s]+", origin) for origin in origins):
+            raise ValueError("write origins such as https://app.example.com")
+        return origins
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How requests are served.
+class Options(ServeSettings):
+    """How requests are served: the settings, with the prices and keys that they name.
 
-    ``strict`` refuses what differs from the plan. ``free_text``: when no path of the first round holds an
-    answer, ``pass`` replies with the first path, ``refuse`` with an error, ``draw`` goes on to the policy's
-    end. ``reply`` picks among the paths that hold the winning answer. ``max_paths`` bounds what a request may
-    ask for, ``max_requests`` how many are served at once, ``replacements`` the failed upstream calls that one
-    request makes up for. Some requests are drawn on to ``shadow_paths`` after their
-    reply: on average that adds ``shadow_budget`` of the paths that the replies cost. Seconds: ``deadline`` of
-    a vote (None: none), ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first
-    comment, ``comment_seconds`` between comments. ``forward_headers`` are those of a client, in lower case,
-    that the upstream gets too. ``tool_ignore`` are arguments of tool calls that do not count in a vote.
-    ``now`` is what the operator does without the gateway, a policy or a number of paths (None: what the
-    plan's figures are against). ``branch_down``: a branch that is down is skipped, or fails the request.
-    ``prices`` are those of models, ``accounts`` the named keys; ``admin_token`` opens the operator's pages.
-    Web pages of the ``cors`` origins may ask.
+    ``free_text``: when no path of the first round holds an answer, ``pass`` replies with the first path,
+    ``refuse`` with an error, ``draw`` goes on to the policy's end. ``max_requests`` bounds how many are
+    served at once, ``max_body`` the bytes of one. Some requests are drawn on to ``shadow_paths`` after
+    their reply.
+    Seconds: ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first comment,
+    ``comment_seconds`` between comments. ``now`` is what the operator does without the gateway, a policy or a
+    number of paths (None: what the plan's figures are against). ``prices`` are those of models, ``accounts``
+    the named keys; ``admin_token`` opens the operator's pages.
     """
 
-    strict: bool = False
-    append_answer_format: bool = False
-    free_text: FreeText = "pass"
-    reply: Reply = "shortest"
-    max_paths: int = 64
     max_requests: int = 2048
     max_body: int = 8 * 2**20
-    replacements: int = 16
-    shadow_budget: float = 0.0
     shadow_paths: int = 32
-    deadline: float | None = None
     body_seconds: float = 30.0
     quiet_seconds: float = 1.0
     comment_seconds: float = 5.0
-    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
-    branch_down: BranchDown = "skip"
-    forward_headers: tuple[str, ...] = ()
-    tool_ignore: tuple[str, ...] = ()
+    prices: Mapping[str, Price] = {}
     now: str | None = None
-    cors: tuple[str, ...] = ()
     accounts: tuple[Account, ...] = ()
-    token: str = field(default="", repr=False)
-    admin_token: str = field(default="", repr=False)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.shadow_budget <= 1:
-            raise UsageError(f"the shadow budget is a share from 0 to 1, not {self.shadow_budget:g}")
-        if self.deadline is not None and not 0 < self.deadline < math.inf:
-            raise UsageError("the deadline must be above 0 seconds")
-        if not 1 <= self.max_paths <= 256:
-            raise UsageError("the most paths must lie between 1 and 256")
-        for name in self.forward_headers:
-            if not HEADER.fullmatch(name) or name == "x-api-key" or name.startswith("x-keff"):
-                raise UsageError(f"forward_header {name!r}: name a header of your own, such as x-tenant")
-        for origin in self.cors:
-            if not re.fullmatch(r"https?://[^/*\s]+", origin):
-                raise UsageError(f"cors_origin {origin!r}: write an origin such as https://app.example.com")
+    token: str = Field("", repr=False)
+    admin_token: str = Field("", repr=False)
 
 
 # What answers where no plan is: on recorded workloads a quarter of the paths keeps 99% of the plurality.
@@ -104,7 +147,7 @@ class Deployment:
     address: Address | None
     fallback: Address | None = None
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    options: Options = field(default_factory=Options)
+    options: Options
     host: str = "127.0.0.1"
     port: int = 8080
     model: str | None = None

@@ -168,10 +168,10 @@ def run(
     ``show`` gives the operator's pages, ``beside`` runs as long as requests are served.
     """
     options = deployment.options
-    guard = Guard(options.token, options.admin_token, options.accounts, options.cors)
+    guard = Guard(options.token, options.admin_token, options.accounts, options.cors_origin)
     front = application(service, guard, show, beside)
     config = uvicorn.Config(
-        with_cors(front, options.cors),
+        with_cors(front, options.cors_origin),
         http=TimedProtocol,
         ws="none",
         lifespan="on",

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from keff.gateway.http.errors import Problem
-from keff.gateway.options import Reply
 from keff.gateway.vote.vote import Drawn, Outcome
 from keff.narrow import entries, fields, items
 from keff.protocol.reply import counts_of
@@ -23,7 +22,7 @@ from keff.records import stable_hash
 LONGEST_KEY = 200
 
 
-def winner(outcome: Outcome, reply: Reply) -> Drawn:
+def winner(outcome: Outcome, reply: str) -> Drawn:
     """Return the path that is shown: one that holds the answer, else the first of who was asked last.
 
     ``shortest`` is by characters of the visible text, the first among equals.

@@ -82,7 +82,7 @@ class Chat:
 
     def _caller(self, exchange: Exchange, scope: Scope) -> ClientHeaders:
         return self.guard.caller(
-            exchange.headers, scope.get("query_string", b""), self.service.options.forward_headers
+            exchange.headers, scope.get("query_string", b""), self.service.options.forward_header
         )
 
     async def _passed(self, exchange: Exchange, scope: Scope) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from keff.gateway.http.errors import Problem
-from keff.gateway.options import FreeText
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
@@ -147,7 +146,7 @@ class Vote:
     settlement: Settlement = field(default_factory=Settlement)
     deadline: float | None = None
     replacements: int = 16
-    free_text: FreeText = "draw"
+    free_text: Literal["pass", "refuse", "draw"] = "draw"
     give_up: bool = False
     probe: bool = False
     skip: bool = True
