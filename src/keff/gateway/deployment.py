@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Deployment
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import OwnBooks, Shadows, VoteLedger, VoteLog
-from keff.gateway.traffic.live import Numbers, TrafficTerms, Views
+from keff.gateway.traffic.live import Numbers, Views
 from keff.gateway.traffic.metrics import series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, first_draw, saved_profile
 from keff.gateway.traffic.savings import Baseline, GatewayChange
@@ -27,14 +26,11 @@ from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
 from keff.gateway.vote.request_policy import Maker, PlanTerms, policy_of_plan, terms_of
 from keff.plan import Plan
-from keff.plugins import missing_extra
+from keff.plugins import import_extra
 from keff.policy import Policy
 from keff.protocol.server import Sharing
 from keff.records import stable_hash
 from keff.sampling.verifier import check_rated
-
-if TYPE_CHECKING:
-    from keff.gateway.traffic.tracing import Tracer
 
 # Paths at which a profile holds patterns at most.
 MOST_PROFILED = 16
@@ -59,11 +55,14 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
     if reader is None and options.append_answer_format:
         raise UsageError("append_answer_format needs to know the answer: set --answer-space, or a --plan")
     vote_log, kept = deployment.vote_log, books or books_of(deployment)
+    tracer = None
+    if deployment.otlp is not None:
+        tracer = import_extra("keff.gateway.traffic.tracing", "the setting otlp").Tracer(deployment.otlp)
     service = Service(
         policy=policy,
         reader=reader,
         terms=_terms(deployment),
-        upstream=_upstream(deployment) if board is None else _passing(deployment, board),
+        upstream=_upstream(deployment, board),
         trusted=deployment.address is not None,
         board=board,
         maker=Maker([branch.name for branch in plan.branches], plan.calibrations),
@@ -74,7 +73,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
         billing=Billing(prices=prices, ledger=_ledger(deployment)),
-        tracer=None if deployment.otlp is None else _tracer(deployment.otlp),
+        tracer=tracer,
         sharing=Sharing(deployment.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
     )
@@ -90,20 +89,8 @@ def _ledger(deployment: Deployment) -> AccountLedger | None:
     return None if deployment.spend is None else AccountLedger(deployment.spend)
 
 
-def _shared() -> ModuleType:
-    try:
-        from keff.gateway import shared
-    except ImportError as error:
-        raise missing_extra(error, "the setting redis") from error
-    return shared
-
-
-def _tracer(url: str) -> Tracer:
-    try:
-        from keff.gateway.traffic.tracing import Tracer
-    except ImportError as error:
-        raise missing_extra(error, "the setting otlp") from error
-    return Tracer(url)
+def _shared() -> Any:
+    return import_extra("keff.gateway.shared", "the setting redis")
 
 
 def policy_of(deployment: Deployment) -> Policy:
@@ -124,35 +111,43 @@ def books_of(deployment: Deployment) -> OwnBooks:
     if deployment.redis is None:
         return _books(deployment, policy, StateFile(deployment.state) if deployment.state else None)
     shared, plan = _shared(), _plan(deployment)
-    begun = _books(deployment, policy, shared.HeldState())
     profile = None if plan.profile is None else plan.profile.model_dump(mode="json")
-    return shared.SharedBooks(
-        policy=policy,
-        monitor=begun.monitor,
-        learner=begun.learner,
-        traffic=begun.traffic,
-        learned=begun.learned,
+    return _books(
+        deployment,
+        policy,
+        shared.HeldState(),
+        shared.SharedBooks,
         store=shared.RedisStore(deployment.redis),
         name=f"keff:drift:{stable_hash(policy.spec, plan.fingerprint, profile)}",
         made=partial(_books, deployment, policy),
     )
 
 
-def _books(deployment: Deployment, policy: Policy, file: StateFile | None) -> OwnBooks:
+def _books(
+    deployment: Deployment,
+    policy: Policy,
+    file: StateFile | None,
+    kind: type[OwnBooks] = OwnBooks,
+    **shared: Any,
+) -> OwnBooks:
     plan, planless = _plan(deployment), deployment.plan is None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
-    books = OwnBooks(policy=policy, state=file, traffic=_traffic(deployment), learned=planless)
+    baseline = Baseline.of(deployment.options.now, deployment.plan)
+    books = kind(
+        policy=policy,
+        state=file,
+        traffic=Traffic(change=None if baseline is None else GatewayChange(baseline)),
+        learned=planless,
+        space=deployment.answer_space or plan.space,
+        cap=deployment.options.shadow_paths,
+        **shared,
+    )
     if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
         books.monitor = Monitor(plan, policy, file)
     elif planless and (m := first_draw(policy)) <= MOST_PROFILED:
         books.learner = Learner(m) if m > 1 else Learner(SHADOW_DRAWS, shadow_only=True)
     return books
-
-
-def _traffic(deployment: Deployment) -> Traffic:
-    baseline = Baseline.of(deployment.options.now, deployment.plan)
-    return Traffic(change=None if baseline is None else GatewayChange(baseline))
 
 
 def views_of(service: Service, books: OwnBooks) -> Views:
@@ -163,30 +158,21 @@ def views_of(service: Service, books: OwnBooks) -> Views:
         now = gauges | {"keff_requests_in_flight": float(service.in_flight)}
         return service.metrics, {series(name): value for name, value in now.items()}
 
-    return Views(books, kept_of(service), numbers, service.states)
+    return Views(books, numbers, service.states)
 
 
-def kept_of(service: Service) -> TrafficTerms:
-    """Return what a plan made from the traffic says of it."""
-    space = PER_REQUEST if service.reader is None else service.reader.space.name
-    return TrafficTerms(space, service.options.shadow_paths)
-
-
-def _upstream(deployment: Deployment) -> Fleet:
-    if deployment.address is None:
-        raise UsageError("name the server that draws the paths: --upstream URL")
-    return Fleet(deployment.address, deployment.fallback)
-
-
-def _passing(deployment: Deployment, board: ServedBranches) -> Fleet:
+def _upstream(deployment: Deployment, board: ServedBranches | None) -> Fleet:
     """Return the server of what is not voted on: the operator's, else the first branch's."""
-    first, home, fallback = board.servers[0], deployment.address, deployment.fallback
+    home, fallback = deployment.address, deployment.fallback
+    if board is None:
+        if home is None:
+            raise UsageError("name the server that draws the paths: --upstream URL")
+        return Fleet(home, fallback)
+    first = board.servers[0]
     if home is None and fallback is None:
         return first
-    for server in board.servers:
-        if server.address == home:
-            return server
-    return Fleet(home or first.address, fallback)
+    known = (server for server in board.servers if server.address == home)
+    return next(known, None) or Fleet(home or first.address, fallback)
 
 
 def _terms(deployment: Deployment) -> PlanTerms:

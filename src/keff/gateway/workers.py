@@ -26,11 +26,11 @@ import numpy as np
 import uvicorn
 
 from keff.errors import RunError
-from keff.gateway.deployment import Deployment, books_of, kept_of, service_of, summary
+from keff.gateway.deployment import Deployment, books_of, service_of, summary
 from keff.gateway.server import listeners, log_to_stderr, moved, run, shown_url, steady_heap, warn
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import Note, OwnBooks, RemoteBooks
-from keff.gateway.traffic.live import Numbers, PageView, States, TrafficTerms, Views
+from keff.gateway.traffic.live import Numbers, PageView, States, Views
 from keff.gateway.traffic.metrics import Metrics, series
 from keff.gateway.upstream.answer import Address
 
@@ -189,9 +189,9 @@ def work(deployment: Deployment, listener: socket.socket, end: socket.socket, qu
 class WorkerBooks:
     """The books, the latest batch of each worker, and the lines to the workers."""
 
-    def __init__(self, books: OwnBooks, kept: TrafficTerms, workers: int) -> None:
+    def __init__(self, books: OwnBooks, workers: int) -> None:
         self.books = books
-        self.views = Views(books, kept, self._counted, self._joined)
+        self.views = Views(books, self._counted, self._joined)
         self.all_ready = asyncio.Event()
         self._workers = workers
         self._waiting: list[Note] = []
@@ -286,7 +286,7 @@ def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> Non
     with listeners(deployment.host, deployment.port, workers) as listening:
         told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
         places = [_Place(number, listener) for number, listener in enumerate(listening)]
-        joint = WorkerBooks(books, kept_of(service), workers)
+        joint = WorkerBooks(books, workers)
         supervisor = WorkerSupervisor(_share(deployment, workers), joint, places, quiet)
         asyncio.run(supervisor.run({**told, **summary(service)}))
 

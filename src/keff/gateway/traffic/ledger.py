@@ -22,7 +22,7 @@ from keff.errors import UsageError
 from keff.gateway.options import Options
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, save_profile
 from keff.gateway.traffic.savings import Spent
-from keff.gateway.traffic.traffic import Learner, Traffic
+from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.plan import Plan
 from keff.policy import Policy, gave_up
 from keff.records import frozen
@@ -105,6 +105,7 @@ class OwnBooks:
 
     ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
     profile never holds, is nothing to compare it with. ``away`` says why what other hosts see is missing.
+    A plan made from the traffic is of ``space`` and of at most ``cap`` paths.
     """
 
     policy: Policy
@@ -114,6 +115,8 @@ class OwnBooks:
     traffic: Traffic = field(default_factory=Traffic)
     learned: bool = False
     away: str = ""
+    space: str = PER_REQUEST
+    cap: int = 32
 
     @property
     def few_shadows(self) -> bool:

@@ -280,13 +280,6 @@ class PageView(NamedTuple):
     body: bytes
 
 
-class TrafficTerms(NamedTuple):
-    """What a plan made from traffic says of it: its answer space, and the most paths of a request."""
-
-    space: str
-    cap: int
-
-
 # Shows the page of a path in the form that is accepted; raises OSError where it cannot be had.
 Show: TypeAlias = Callable[[str, str], Awaitable[PageView]]
 Work: TypeAlias = Callable[[], Coroutine[object, object, None]]
@@ -300,11 +293,10 @@ class Views:
     def __init__(
         self,
         books: OwnBooks,
-        kept: TrafficTerms,
         numbers: Callable[[], Numbers],
         states: Callable[[], States],
     ) -> None:
-        self.books, self.kept, self._numbers, self._states = books, kept, numbers, states
+        self.books, self._numbers, self._states = books, numbers, states
 
     async def show(self, path: str, accept: str) -> PageView:
         """Return one page in the form that is accepted."""
@@ -343,9 +335,9 @@ class Views:
 
     async def _plan(self) -> PageView:
         """Return the plan that the traffic gives; 409 while that is too little."""
-        rows = list(self.books.traffic.drawn)
+        books, rows = self.books, list(self.books.traffic.drawn)
         try:
-            made = await asyncio.to_thread(plan_of, rows, self.kept.cap, self.kept.space)
+            made = await asyncio.to_thread(plan_of, rows, books.cap, books.space)
         except KeffError as error:
             problem = Problem(409, str(error), code="too_little_traffic")
             return PageView(problem.status, JSON, problem.body())
