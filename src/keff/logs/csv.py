@@ -72,8 +72,8 @@ class CsvLog(TableLog):
 
     def doubts(self, path: Path) -> list[Note]:
         """Return a note where the last value may be cut."""
-        if not _cut_within_a_value(path):
-            return []
+        if _last_byte(path) in (b"\n", b"\r", b'"'):
+            return []  # it ended
         return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
@@ -127,11 +127,6 @@ def _undecodable(path: Path) -> int:
             except UnicodeDecodeError:
                 return number
     return 0
-
-
-def _cut_within_a_value(path: Path) -> bool:
-    """Return whether the last value may be cut: nothing says that it ended."""
-    return _last_byte(path) not in (b"\n", b"\r", b'"')
 
 
 def _last_byte(path: Path) -> bytes:

@@ -30,16 +30,13 @@ from keff.stats.votes import RATING_SECONDS
 from keff.task import ScoredText, Task
 from keff.usercode import VERIFIER
 
-# Where an imported item keeps confidences, which are no log-probabilities.
-CONFIDENCES = "recorded_confidences"
-BRANCHES = "recorded_branches"
-SECONDS = "recorded_seconds"
-PROMPT_TOKENS = "recorded_prompt_tokens"
-CACHED_TOKENS = "recorded_cached_tokens"
 # Rating and its seconds of a path that no verifier rated.
 UNRATED = (float("nan"), float("nan"))
-# What an import keeps with an item: one value per path, in the order of the log.
-RECORDED = (CONFIDENCES, BRANCHES, SECONDS, PROMPT_TOKENS, CACHED_TOKENS)
+# Begins the fields in which an import keeps with an item what is no number of a path here: confidences, which
+# are no log-probabilities, among them.
+PREFIX = "recorded_"
+# These fields of a question: one value per path, in the order of the log.
+RECORDED = ("confidences", "branches", "seconds", "prompt_tokens", "cached_tokens")
 
 
 def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
@@ -56,7 +53,7 @@ def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> 
         keys=tuple(reading.key for reading in judged),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
         **_counted(item, paths),
-        branches=item.meta.get(BRANCHES) and tuple(map(str, item.meta[BRANCHES])),
+        branches=tuple(map(str, items(item.meta.get(f"{PREFIX}branches")))) or None,
         confidences=tuple(value for value, _ in ratings) if ratings else _confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(reading.rule for reading in judged),
@@ -65,7 +62,7 @@ def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> 
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
         meta=_further(paths, ratings)
-        | {name: value for name, value in item.meta.items() if name not in RECORDED},
+        | {name: value for name, value in item.meta.items() if name.removeprefix(PREFIX) not in RECORDED},
     )
 
 
@@ -76,8 +73,7 @@ def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
     """
     counts = {name: tuple(float(getattr(one.completion, name)) for one in paths) for name in MEASURES}
     return {
-        name: values if any(values) else _numbers(item, f"recorded_{name}", len(paths))
-        for name, values in counts.items()
+        name: values if any(values) else _numbers(item, name, len(paths)) for name, values in counts.items()
     }
 
 
@@ -86,7 +82,7 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     summaries = [path.completion.logprobs for path in paths]
     if all(summaries):
         return tuple(summary.mean for summary in summaries if summary)
-    return _numbers(item, CONFIDENCES, len(paths))
+    return _numbers(item, "confidences", len(paths))
 
 
 def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
@@ -103,7 +99,7 @@ def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) ->
 
 def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
     """Return what an import recorded of the paths, None where it did not, or for other paths."""
-    values = items(item.meta.get(name))
+    values = items(item.meta.get(PREFIX + name))
     if len(values) != size:
         return None
     return tuple(float("nan") if value is None else real(value) for value in values)
@@ -177,9 +173,6 @@ def _missing(manifest: Manifest, done: int) -> str:
 # Paths that are fetched at a time.
 BLOCK = 8192
 
-# Begins the fields in which an import keeps what is no number of a path.
-PREFIX = '"recorded_'
-
 # Of these 0 stands for unknown; a question has them where one of its paths does.
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
 
@@ -197,7 +190,7 @@ def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Itera
     columns.has_texts = True
     try:
         while block := list(islice(rows, max(1, most // run.manifest.k))):
-            if any(PREFIX in row[-1] for row in block):
+            if any(f'"{PREFIX}' in row[-1] for row in block):
                 raise NotPlainError
             places, sizes, paths = _launched_columns(run, [row[0] for row in block])
             if not places:

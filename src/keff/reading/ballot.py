@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,8 @@ from keff.errors import LogError
 from keff.log import NAMED, Question
 from keff.logs.parts.bulk import text_hash
 from keff.logs.parts.coding import Coded
-from keff.logs.parts.values import rating
+from keff.logs.parts.values import converted, rating
+from keff.narrow import is_array
 from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -147,8 +147,8 @@ def ballot(
     votes = Votes(
         answers=codes,
         correct=scored(codes, correct, notes),
-        slots=_slots(kept, k),
-        clusters=_clusters(kept),
+        slots=one_order(np.array([row.slots[:k] if row.slots else (0,) * k for row in kept])),
+        clusters=numbers_of(row.cluster or row.id for row in kept),
         tokens=_column(kept, k, "tokens"),
         confidences=_column(kept, k, "confidences"),
         named=_named(kept, k),
@@ -272,6 +272,14 @@ def _codes(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
     return codes
 
 
+def agreement(keys: Sequence[str | None]) -> float | None:
+    """Return how often two answers of a question have one key; None where there are no two."""
+    counts = Counter(key for key in keys if key is not None)
+    if (cast := counts.total()) < 2:
+        return None
+    return sum(votes * (votes - 1) for votes in counts.values()) / (cast * (cast - 1))
+
+
 def correct_of(row: Question, k: int, reading: Reading) -> list[int]:
     """Return 0/1 of the first k answers: the record's own, else by the reading against the gold answer."""
     if row.correct is not None:
@@ -294,18 +302,13 @@ def _rules(rows: Sequence[Question], k: int) -> Coded | None:
     return Coded(codes, list(numbers))
 
 
-def _slots(rows: Sequence[Question], k: int) -> IntArray | None:
-    slots = {row.slots[:k] if row.slots else (0,) * k for row in rows}
-    if len(slots) > 1:
+def one_order(slots: NDArray[np.integer]) -> IntArray | None:
+    """Return the slots of the paths [K], of those of all questions [n, K]; None where all are one."""
+    if bool(np.any(slots != slots[0])):
         raise LogError(
             "questions list their slots in different orders: sort the paths of each question by slot"
         )
-    (only,) = slots
-    return np.array(only, dtype=np.int64) if len(set(only)) > 1 else None
-
-
-def _clusters(rows: Sequence[Question]) -> IntArray:
-    return numbers_of(row.cluster or row.id for row in rows)
+    return slots[0].astype(np.int64) if np.ptp(slots[0]) else None
 
 
 def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
@@ -314,17 +317,12 @@ def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
     named = {field.removeprefix(NAMED): np.full((len(rows), k), np.nan) for field in fields}
     for place, row in enumerate(rows):
         for field in fields:
-            given = row.meta.get(field)
-            values = cast("list[object]", given) if isinstance(given, list) else None
-            if given is not None and (values is None or len(values) < k):
-                raise LogError(f"question {row.id!r}: {field} must be a list with a number for each path")
-            for path, value in enumerate((values or [])[:k]):
-                try:
-                    named[field.removeprefix(NAMED)][place, path] = rating(value)
-                except ValueError:
-                    raise LogError(
-                        f"question {row.id!r}: {field} holds {value!r:.40}, not a number"
-                    ) from None
+            given, where = row.meta.get(field), f"question {row.id!r}"
+            if given is None:
+                continue
+            if not is_array(given) or len(given) < k:
+                raise LogError(f"{where}: {field} must be a list with a number for each path")
+            named[field.removeprefix(NAMED)][place] = converted(where, field, given[:k], rating)
     return named
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.answers import golds as acceptable
-from keff.errors import LogError
 from keff.log import Question
 from keff.logs.parts.bulk import Bulk
 from keff.logs.parts.coding import Coded, Codes
@@ -19,6 +18,7 @@ from keff.reading.ballot import (
     HeldColumns,
     Reading,
     admitted,
+    one_order,
     scored,
 )
 from keff.records import frozen
@@ -70,7 +70,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
     votes = Votes(
         answers=codes,
         correct=scored(codes, correct, notes),
-        slots=_slots(bulk, columns),
+        slots=None if bulk.slots is None else one_order(columns.of(bulk.slots)),
         clusters=_clusters(bulk, rows),
         closed=reading.closed,
         named={name: columns.of(values) for name, values in bulk.named.items()},
@@ -195,17 +195,6 @@ def _shared(codes: Codes) -> IntArray:
     rank[np.argsort(first[:-1], kind="stable")] = np.arange(most)
     rank[-1] = -1
     return rank[codes]
-
-
-def _slots(bulk: Bulk, columns: PathColumns) -> IntArray | None:
-    if bulk.slots is None:
-        return None
-    slots = columns.of(bulk.slots)
-    if bool(np.any(slots != slots[0])):
-        raise LogError(
-            "questions list their slots in different orders: sort the paths of each question by slot"
-        )
-    return slots[0].astype(np.int64) if np.unique(slots[0]).size > 1 else None
 
 
 def _clusters(bulk: Bulk, rows: IntArray) -> IntArray:

@@ -140,9 +140,10 @@ def check_separate(
     notes: list[Note] = []
     seen = [code[:COMPARED] for code in codes]
     for a, b in combinations(range(len(names)), 2):
-        paths = len(_copied_columns(seen[a], seen[b]))
+        paths = _copied_columns(seen[a], seen[b])
         equal = np.array_equal(seen[a], seen[b])
-        timed = equal and _equal(tokens[a], tokens[b])
+        mine, other = tokens[a], tokens[b]
+        timed = equal and mine is not None and other is not None and np.array_equal(mine, other)
         if timed or paths or _same_multisets(seen[a], seen[b]):
             what = f"{paths} of {seen[b].shape[1]} paths" if paths else "all" if timed else "in another order"
             raise UsageError(
@@ -155,19 +156,13 @@ def check_separate(
     return notes
 
 
-def _copied_columns(left: IntArray, right: IntArray) -> list[int]:
-    """Return the columns of ``right`` that equal a column of ``left`` beyond chance."""
-    pairs = [
-        (i, j)
-        for i in range(left.shape[1])
-        for j in range(right.shape[1])
-        if np.array_equal(left[:, i], right[:, j])
-    ]
-    if not pairs or _chance_of_equal_columns(left, right) > COINCIDENCE - math.log(
-        left.shape[1] * right.shape[1]
-    ):
-        return []
-    return sorted({j for _, j in pairs})
+def _copied_columns(left: IntArray, right: IntArray) -> int:
+    """Return how many columns of ``right`` equal a column of ``left`` beyond chance."""
+    copied = sum(any(np.array_equal(own, other) for own in left.T) for other in right.T)
+    if not copied:
+        return 0
+    least = COINCIDENCE - math.log(left.shape[1] * right.shape[1])
+    return copied if _chance_of_equal_columns(left, right) <= least else 0
 
 
 def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
@@ -190,7 +185,3 @@ def _same_multisets(left: IntArray, right: IntArray) -> bool:
     chance = (math.prod(math.comb(2 * c, c) for c in Counter(row).values()) for row in rows)
     every = math.log(math.comb(2 * left.shape[1], left.shape[1]))
     return math.fsum(math.log(ways) - every for ways in chance) < COINCIDENCE
-
-
-def _equal(left: FloatArray | None, right: FloatArray | None) -> bool:
-    return left is not None and right is not None and np.array_equal(left, right)

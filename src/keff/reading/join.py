@@ -221,24 +221,23 @@ def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, s
         model = record.info.model
         return [(branch_name((alone and model) or stem), model, held)]
     branches: list[tuple[str, str | None, Ballot]] = []
+    every = range(held.votes.n)
     for name in dict.fromkeys(columns):
         places = [place for place, own in enumerate(columns) if own == name]
         own = replace(
             held,
             votes=replace(held.votes.paths(places), slots=None),
-            keys=_each(held.keys, lambda row, at=places: tuple(row[place] for place in at)),
-            questions=_each(held.questions, lambda question, at=places: _alone(question, at)),
+            keys=_made(every, lambda row, at=places: tuple(held.keys[row][p] for p in at), held.keys),
+            questions=_made(every, lambda row, at=places: _alone(held.questions[row], at), held.questions),
             held=held.held and held.held.of_paths(places),
         )
         branches.append((branch_name(name), name, own))
     return branches
 
 
-def _each(values: Sequence[T], change: Callable[[T], T]) -> Sequence[T]:
-    """Return changed entries, changed when they are asked for where the sequence makes its own so."""
-    if isinstance(values, Lazy):
-        return Lazy(len(values), lambda place: change(values[place]))
-    return tuple(map(change, values))
+def _made(rows: Sequence[int], entry: Callable[[int], T], like: Sequence[T]) -> Sequence[T]:
+    """Return the entries of some rows, made when they are asked for where a sequence makes its own so."""
+    return Lazy(len(rows), lambda at: entry(rows[at])) if isinstance(like, Lazy) else tuple(map(entry, rows))
 
 
 def _columns(record: Record) -> tuple[str, ...] | None:
@@ -315,10 +314,7 @@ def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
 
 
 def _picked(values: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
-    """Return some entries of a sequence, made when they are asked for where the sequence makes its own so."""
-    if isinstance(values, Lazy):
-        return Lazy(len(rows), lambda place: values[rows[place]])
-    return tuple(values[row] for row in rows)
+    return _made(rows, values.__getitem__, values)
 
 
 def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:

@@ -10,7 +10,6 @@ import asyncio
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from keff.log import Question
 from keff.logs.parts.lines import json_lines
 from keff.logs.parts.values import truth
 from keff.narrow import is_array, items
+from keff.reading.ballot import agreement
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
 from keff.records import Interval, Result, Sampling, frozen, stable_hash
@@ -386,11 +386,7 @@ def _distinct(keys: Sequence[str | None]) -> int:
 
 
 def _agreement(rows: Sequence[Sequence[str | None]]) -> float | None:
-    shares: list[float] = []
-    for row in rows:
-        counts = Counter(key for key in row if key is not None)
-        if (cast := counts.total()) > 1:
-            shares.append(sum(votes * (votes - 1) for votes in counts.values()) / (cast * (cast - 1)))
+    shares = [share for share in map(agreement, rows) if share is not None]
     return float(np.mean(shares)) if shares else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,41 +105,47 @@ def of_rows(
     rows: Sequence[Sequence[float | None]], name: str, cluster: Sequence[object] | None = None
 ) -> RepeatedScores:
     """Return the repeats of scores in memory, a list for each question; None and NaN are missing repeats."""
-    kept = [np.asarray([x for x in row if x is not None and x == x], np.float64) for row in rows]
-    places = [place for place, row in enumerate(kept) if row.size]
-    notes = () if len(places) == len(kept) else (_empty(len(kept) - len(places), len(kept)),)
-    if not places:
-        raise UsageError(f"{name}: there are no scores in it")
-    clusters = None if cluster is None else numbers_of([str(cluster[place]) for place in places])
-    try:
-        repeats = Repeats.of_scores([kept[place] for place in places], clusters)
-    except ValueError as error:
-        raise UsageError(f"{name}: {error}") from None
-    return RepeatedScores(name, [str(place) for place in places], repeats, notes)
+    kept = [[x for x in row if x is not None and x == x] for row in rows]
+    clusters = None if cluster is None else list(map(str, cluster))
+    return _scored(name, list(map(str, range(len(kept)))), kept, clusters, ())
 
 
 def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, name: str) -> RepeatedScores:
-    kept: list[Question] = []
-    rows: list[Sequence[float]] = []
-    for question in questions:
-        values = _scores(with_answers(question, source.reading), source.reading)[:trim]
-        if values:
-            kept.append(question)
-            rows.append(values)
-    if not rows:
-        raise LogError("it has neither scores nor gold answers: there is no score whose noise to tell")
-    clusters = numbers_of([question.cluster or question.id for question in kept])
+    rows = [_scores(with_answers(question, source.reading), source.reading)[:trim] for question in questions]
+    clusters = [question.cluster or question.id for question in questions]
+    distinct = len({name for name, row in zip(clusters, rows, strict=True) if row}) < sum(map(bool, rows))
+    scored = _scored(
+        name, [question.id for question in questions], rows, clusters if distinct else None, source.notes
+    )
+    low, high = scored.repeats.k, int(scored.repeats.count.max())
+    if low == high:
+        return scored
+    note = Note("ragged", f"questions have {low} to {high} repeats: all of them are used")
+    return replace(scored, notes=(*scored.notes, note))
+
+
+def _scored(
+    name: str,
+    ids: Sequence[str],
+    rows: Sequence[Sequence[float]],
+    clusters: Sequence[str] | None,
+    notes: Sequence[Note],
+) -> RepeatedScores:
+    """Return the repeats of the questions that have any; raises LogError where none has."""
+    kept = [place for place, row in enumerate(rows) if row]
+    if not kept:
+        raise LogError(
+            f"{name}: it has neither scores nor gold answers: there is no score whose noise to tell"
+        )
+    if len(kept) < len(rows):
+        text = f"{len(rows) - len(kept)} of {len(rows)} questions have no score and were left out"
+        notes = (*notes, Note("unscored", text))
+    names = None if clusters is None else numbers_of([clusters[place] for place in kept])
     try:
-        repeats = Repeats.of_scores(rows, clusters if np.unique(clusters).size < len(kept) else None)
+        repeats = Repeats.of_scores([np.asarray(rows[place], np.float64) for place in kept], names)
     except ValueError as error:
-        raise LogError(str(error)) from None
-    notes = [*source.notes]
-    if len(kept) < len(questions):
-        notes.append(_empty(len(questions) - len(kept), len(questions)))
-    low, high = repeats.k, int(repeats.count.max())
-    if low < high:
-        notes.append(Note("ragged", f"questions have {low} to {high} repeats: all of them are used"))
-    return RepeatedScores(name, [question.id for question in kept], repeats, tuple(notes))
+        raise LogError(f"{name}: {error}") from None
+    return RepeatedScores(name, [ids[place] for place in kept], repeats, tuple(notes))
 
 
 def _scores(question: Question, reading: Any) -> Sequence[float]:
@@ -147,7 +154,3 @@ def _scores(question: Question, reading: Any) -> Sequence[float]:
     if question.correct is None and question.gold is None:
         return ()
     return correct_of(question, len(question.answers), reading)
-
-
-def _empty(count: int, total: int) -> Note:
-    return Note("unscored", f"{count} of {total} questions have no score and were left out")

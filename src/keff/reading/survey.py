@@ -13,7 +13,7 @@ from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.logs.parts.bulk import Bulk, PartsLog, only_part
-from keff.reading.ballot import Reading
+from keff.reading.ballot import Reading, agreement
 from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.records import Result, frozen
 from keff.stats.votes import IntArray
@@ -90,30 +90,24 @@ def _by_columns(bulk: Bulk, how: Reading, size: int, rng: np.random.Generator) -
     keys = np.array([-1 if each.key is None else numbers[each.key] for each in said], np.int64)[codes]
     question = np.repeat(np.arange(bulk.sizes.size, dtype=np.int64), bulk.sizes)
     shown = np.sort(rng.choice(codes.size, min(size, codes.size), replace=False)).tolist()
-    return Survey(
-        space=how.space,
-        whole=False,
-        questions=bulk.sizes.size,
-        texts=codes.size,
-        read=int((keys >= 0).sum()),
-        agreement=_agreement(question[keys >= 0], keys[keys >= 0], bulk.sizes.size),
-        rules=dict(rules.most_common()),
-        endings=dict(endings.most_common(ENDINGS)),
-        sample=tuple(
-            _sampled(bulk.ids[int(question[place])], texts[codes[place]], said[codes[place]])
-            for place in shown
-        ),
-    )
+    surveyor = _Surveyor(how, size, rng)
+    surveyor.questions, surveyor.count, surveyor.read = bulk.sizes.size, codes.size, int((keys >= 0).sum())
+    surveyor.rules, surveyor.endings = rules, endings
+    surveyor.agreements = _agreements(question[keys >= 0], keys[keys >= 0], bulk.sizes.size)
+    surveyor.sample = [
+        _sampled(bulk.ids[int(question[place])], texts[codes[place]], said[codes[place]]) for place in shown
+    ]
+    return surveyor.result()
 
 
-def _agreement(question: IntArray, key: IntArray, questions: int) -> float | None:
-    """Return how often two answers of a question [m] have one key [m], the mean over questions with two."""
+def _agreements(question: IntArray, key: IntArray, questions: int) -> list[float]:
+    """Return how often two answers of a question [m] have one key [m], for each question with two."""
     width = int(key.max(initial=0)) + 1
     pairs, votes = np.unique(question * width + key, return_counts=True)
     met = np.bincount((pairs // width).astype(np.int64), votes * (votes - 1), questions)
     cast = np.bincount(question, minlength=questions)
     several = cast > 1
-    return float((met[several] / (cast * (cast - 1))[several]).mean()) if several.any() else None
+    return (met[several] / (cast * (cast - 1))[several]).tolist()
 
 
 def _recorded(text: str, how: Reading) -> answers.Read:
@@ -141,10 +135,12 @@ class _Surveyor:
                 raise LogError("it holds correctness only, and no answers to read")
             self.questions += 1
             keys = [self._path(question.id, text, said) for text, said in self._readings(question)]
-            counts = Counter(key for key in keys if key is not None)
-            if (cast := counts.total()) > 1:
-                met = sum(votes * (votes - 1) for votes in counts.values())
-                self.agreements.append(met / (cast * (cast - 1)))
+            if (share := agreement(keys)) is not None:
+                self.agreements.append(share)
+        return self.result()
+
+    def result(self) -> Survey:
+        """Return what was counted."""
         return Survey(
             space=self.how.space,
             whole=self.whole,

@@ -14,7 +14,7 @@ from keff.errors import LogError, StoreError, UsageError
 from keff.files import whole
 from keff.log import LogInfo, Question, find_log
 from keff.logs.parts.tabled import KNOWN, PER_PATH
-from keff.logs.run import BRANCHES, CACHED_TOKENS, CONFIDENCES, PROMPT_TOKENS, SECONDS
+from keff.logs.run import PREFIX, RECORDED
 from keff.plugins import import_extra
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, naming, one_part, opened
@@ -289,15 +289,8 @@ def _check_answers(path: Path, question: Question) -> None:
 
 def _item(question: Question, source: _Source) -> Item:
     messages = () if question.question is None else ({"role": "user", "content": question.question},)
-    meta = dict(question.meta)
-    recorded = {
-        CONFIDENCES: question.confidences,
-        SECONDS: question.seconds,
-        PROMPT_TOKENS: question.prompt_tokens,
-        CACHED_TOKENS: question.cached_tokens,
-        BRANCHES: question.branches,
-    }
-    meta |= {name: known(values) for name, values in recorded.items() if values}
+    given = {name: getattr(question, name) for name in RECORDED}
+    meta = {**question.meta, **{PREFIX + name: known(values) for name, values in given.items() if values}}
     return Item(question.id, messages, question.gold, source.reading.space, question.cluster, meta)
 
 

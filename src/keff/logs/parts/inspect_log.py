@@ -10,7 +10,7 @@ from zipfile import ZipInfo
 
 from keff.errors import LogError
 from keff.logs.parts.foreign import MOST_WORDS, configured
-from keff.logs.parts.lines import MOST_JSON, members, parse, unpack
+from keff.logs.parts.lines import MOST_JSON, head_of, members, parse, unpack
 from keff.logs.parts.values import as_truth, at, inner, number_or_none, real
 from keff.narrow import entries, fields, is_array, is_object, items
 
@@ -22,17 +22,13 @@ Sample = Mapping[str, object]
 
 def refusal(path: Path) -> str | None:
     """Return why a file is no log of inspect_ai, from its head."""
-    if not path.is_file():
-        return "not a file"
-    with path.open("rb") as file:
-        head = file.read(4096)
-    if head.startswith(b"PK\x03\x04"):
+    if _is_zip(path):
         names = {info.filename for info in members(path)}
         return None if names & set(HEADERS) else "a zip file without header.json"
     if path.suffix == ".eval":
         return "not a zip file"
-    head = head.removeprefix(b"\xef\xbb\xbf")
-    return None if head.lstrip().startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
+    head = head_of(path)[:4096]
+    return None if head.startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
 
 
 def header(path: Path) -> Mapping[str, object]:
@@ -98,8 +94,7 @@ def _unpacked(path: Path) -> Iterator[tuple[str, list[Sample]]]:
 
 
 def _is_zip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+    return head_of(path).startswith(b"PK\x03\x04")
 
 
 def _whole(path: Path) -> Mapping[str, object]:

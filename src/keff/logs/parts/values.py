@@ -10,19 +10,15 @@ from typing import SupportsFloat, TypeVar, cast
 
 from keff import plugins
 from keff.errors import LogError, TaskError
-from keff.narrow import is_array
+from keff.narrow import fields, is_array
 from keff.records import Item
 
 
-def inner(row: object, *names: str) -> Mapping[str, object]:
+def inner(row: object, *names: str) -> dict[str, object]:
     """Return the object found by following names, or an empty one where something else is there."""
     for name in names:
-        row = _named(row).get(name)
-    return _named(row)
-
-
-def _named(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+        row = fields(row).get(name)
+    return fields(row)
 
 
 def at(row: object, *places: str) -> object:
