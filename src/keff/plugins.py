@@ -119,14 +119,14 @@ def declares(kind: Kind, name: str, attribute: str) -> bool:
 def options(kind: Kind, name: str) -> set[str]:
     """Return the names of the options of a plugin, a function or a class, without importing its file."""
     body, made_by = _source(kind, name).body, _point(kind, name).attr
-    aliases = [node for node in body if isinstance(node, ast.Assign) and made_by in _targets(node)]
-    makers = {made_by, *(ast.unparse(node.value) for node in aliases)}
+    for node in body:
+        if isinstance(node, ast.Assign) and made_by in _targets(node):
+            made_by = ast.unparse(node.value)
+    makers = [node for node in body if getattr(node, "name", "") == made_by]
     return {
         argument.arg
-        for maker in body
-        if getattr(maker, "name", None) in makers
-        for node in (maker, *getattr(maker, "body", ()))
-        if isinstance(node, ast.FunctionDef) and node.name in {*makers, "__init__"}
+        for node in (inner for maker in makers for inner in (maker, *getattr(maker, "body", ())))
+        if isinstance(node, ast.FunctionDef) and node.name in (made_by, "__init__")
         for argument in (*node.args.args, *node.args.kwonlyargs)
     } - {"self"}
 

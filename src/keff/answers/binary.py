@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible
-from keff.answers.parts.statements import plain, statements
+from keff.answers.parts.statements import SENTENCE, plain, statements
 from keff.records import frozen
 
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
@@ -26,7 +26,6 @@ _SAID = re.compile(rf"{_WORD}(?=[^\w\s]|\s*$|\s*\n|\s(?:-|–|—|--)\s)", re.I)
 _CLAIM = re.compile(
     r"\b(?:statement|claim|answer|assertion|it) is (?:therefore |thus |clearly )?(true|false)\b", re.I
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @frozen
@@ -61,7 +60,7 @@ class BinarySpace(ByKey):
 def _guess(text: str) -> Extracted | None:
     first = _FIRST.match(_ASKED.sub(" ", plain(text[:300])))
     tail = _ASKED.sub(" ", plain(text[-TAIL:]).rstrip())
-    sentences = [each for each in _SENTENCE.split(tail) if each.strip()]
+    sentences = [each for each in SENTENCE.split(tail) if each.strip()]
     concluding = _conclusion(sentences[-1]) if sentences else None
     if concluding:
         return Extracted(concluding, "last sentence")

@@ -52,13 +52,11 @@ class CodeSpace(ByKey):
         source = answer.replace("\0", "").replace("\r\n", "\n")
         # Within a string blank lines and tabs are a part of the value.
         outside = _STRING.sub(lambda string: strings.append(string[0]) or "\0", source)
-        lines = (_INDENT.sub(_spaces, line.rstrip()) for line in outside.split("\n"))
+        lines = (
+            _INDENT.sub(lambda indent: indent[0].expandtabs(4), line.rstrip()) for line in outside.split("\n")
+        )
         kept = "\n".join(line for line in lines if line)
         return re.sub("\0", lambda _: strings.pop(0), kept) or None
-
-
-def _spaces(indent: re.Match[str]) -> str:
-    return indent[0].expandtabs(4)
 
 
 def _fenced(text: str, truncated: bool) -> list[str]:

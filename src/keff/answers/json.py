@@ -42,14 +42,12 @@ class JsonSpace(ByForm):
         ``gold`` is a JSON text or the value itself; of a list, the list as a whole is acceptable too.
         """
         key = self.key(answer)
-        return key is not None and key in self._golds(gold)
-
-    def _golds(self, gold: object) -> set[str | None]:
-        alternatives = cast("Sequence[object]", gold) if isinstance(gold, list | tuple) else ()
-        return {self._gold(cast("object", gold)), *map(self._gold, alternatives)}
-
-    def _gold(self, gold: object) -> str | None:
-        return self.key(gold if isinstance(gold, str) else json.dumps(gold, default=str))
+        given = cast("Sequence[object]", gold) if isinstance(gold, list | tuple) else ()
+        texts = (
+            each if isinstance(each, str) else json.dumps(each, default=str)
+            for each in (cast("object", gold), *given)
+        )
+        return key is not None and key in map(self.key, texts)
 
     def form(self, answer: str) -> str:
         """Return the canonical JSON of what votes; raises NotRead."""

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import cast
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible, words
-from keff.answers.parts.statements import plain, statements
+from keff.answers.parts.statements import SENTENCE, plain, statements
 from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
@@ -21,7 +21,6 @@ _REJECTED = re.compile(
     r"(?:(?!but\b)[\w-]+\s+[\"'(]?){0,2}$",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @frozen
@@ -67,7 +66,7 @@ class LabelSpace(ByKey):
         if truncated:
             return None
         # A verdict comes last; labels that are weighed before it are not one.
-        for sentence in reversed(_SENTENCE.split(plain(text[-TAIL:]))[-20:]):
+        for sentence in reversed(SENTENCE.split(plain(text[-TAIL:]))[-20:]):
             if named := self._named(sentence):
                 return Extracted(named.pop(), "last sentence") if len(named) == 1 else None
         return None

@@ -9,7 +9,7 @@ import warnings
 from collections import deque
 from typing import Literal, overload
 
-from keff.answers.parts.base import TAIL, ByKey, Extracted, last_match, strip_thinking
+from keff.answers.parts.base import TAIL, ByKey, Extracted, last_match, nesting, strip_thinking
 from keff.answers.parts.statements import Statement, statements
 from keff.records import frozen
 
@@ -32,6 +32,8 @@ def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
 MOST_CHARACTERS = 10_000
 # Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 60
+# Signs in a row nest too.
+_SIGNS = re.compile(r"[-+~][-+~ ]*")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 # What a literal begins with where no bracket opens it: strings, numbers, constants, the empty set.
 _PREFIX = re.compile(
@@ -85,25 +87,12 @@ class LiteralSpace(ByKey):
 
 def _value(text: str) -> object:
     text = text.strip()
-    if len(text) > MOST_CHARACTERS or _depth(text) > DEEPEST:
+    signs = max((len(run.replace(" ", "")) for run in _SIGNS.findall(text)), default=0)
+    if len(text) > MOST_CHARACTERS or max(nesting(text), signs) > DEEPEST:
         raise ValueError("too long or too deep")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.literal_eval(parse(text, "eval"))
-
-
-def _depth(text: str) -> int:
-    """Return an upper bound of the nesting: brackets open at once, or signs in a row."""
-    depth = deepest = signs = 0
-    for character in text:
-        if character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        if character != " ":
-            signs = signs + 1 if character in "-+~" else 0
-        deepest = max(deepest, depth, signs)
-    return deepest
 
 
 def _written(value: object) -> str:

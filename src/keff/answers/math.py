@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 from keff.answers.parts import notation, workers
-from keff.answers.parts.base import TAIL, Extracted, depths, fold, golds, last_match, settled, visible
+from keff.answers.parts.base import (
+    BRACKETS,
+    TAIL,
+    Extracted,
+    closing,
+    depths,
+    fold,
+    golds,
+    last_match,
+    settled,
+    visible,
+)
 from keff.answers.parts.notation import MEASURED, is_words, normalise
 from keff.answers.parts.statements import Statement, plain, stated
 from keff.records import frozen
@@ -43,6 +55,7 @@ _LABEL = re.compile(r"\(?([A-Z])\)?")
 _MATRIX = re.compile(r"\\begin\{([pbvB]?)matrix\}(.{1,800})\\end\{\1matrix\}")
 # Innermost brackets: sums between these and the outermost one keep their order.
 _GROUP = re.compile(r"([({])([^(){}]*)([)}])")
+_SIGN = re.compile(rf"[-+]|{BRACKETS.pattern}")
 _PAIRS = {"(": ")", "[": "]"}
 # Four letters in a row that are no function: products of variables are seldom so long.
 PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac|[pbvB]?matrix|cases|array)\b)[a-zA-Z]{4,}")
@@ -119,13 +132,9 @@ def sorted_sums(text: str) -> str:
 
 
 def _sorted_terms(text: str) -> str:
-    terms, depth, start = list[str](), 0, 0
-    for place, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth == 0 and sign in "+-" and place > start and text[place - 1] not in "^_*(+-":
-            terms.append(text[start:place])
-            start = place
-    terms.append(text[start:])
+    signs = (end - 1 for depth, end in depths(text, 0, _SIGN) if depth == 0 and text[end - 1] in "+-")
+    cuts = (place for place in signs if place and text[place - 1] not in "^_*(+-")
+    terms = [text[start:end] for start, end in pairwise((0, *cuts, len(text)))]
     if len(terms) == 1 or not all(term.strip("+-") for term in terms):
         return text
     signed = sorted(term if term[0] in "+-" else f"+{term}" for term in terms)
@@ -167,12 +176,12 @@ def _parts(text: str, depth: int) -> str | None:
         return " \\cup ".join(sorted(_form(part.strip(), depth) for part in united))
     if text.startswith("\\{") and text.endswith("\\}") and "|" not in text and ":" not in text:
         return _set(split(text[2:-2], ","), depth)
-    opening, closing = text[:1], text[-1:]
-    if opening in _PAIRS and closing in (")", "]") and _encloses(text):
+    opening, end = text[:1], text[-1:]
+    if opening in _PAIRS and end in (")", "]") and closing(text) == len(text):
         inner = split(text[1:-1], ",")
         if len(inner) > 1:
-            return f"{opening}{', '.join(_form(part.strip(), depth) for part in inner)}{closing}"
-        return _form(text[1:-1], depth) if opening == "(" and closing == ")" else None
+            return f"{opening}{', '.join(_form(part.strip(), depth) for part in inner)}{end}"
+        return _form(text[1:-1], depth) if opening == "(" and end == ")" else None
     listed = split(text, ",")
     if len(listed) > 1:
         return _set(listed, depth)
@@ -187,23 +196,12 @@ def _set(parts: list[str], depth: int) -> str:
 
 def split(text: str, separator: str) -> list[str]:
     """Split at separators that stand outside all brackets."""
-    parts, depth, start, i = list[str](), 0, 0, 0
-    while i < len(text):
-        if text[i] in "([{":
-            depth += 1
-        elif text[i] in ")]}":
-            depth -= 1
-        elif depth == 0 and text.startswith(separator, i):
-            parts.append(text[start:i])
-            start = i = i + len(separator)
-            continue
-        i += 1
+    parts, start = list[str](), 0
+    for depth, end in depths(text, 0, re.compile(f"{re.escape(separator)}|{BRACKETS.pattern}")):
+        if depth == 0 and text.endswith(separator, start, end):
+            parts.append(text[start : end - len(separator)])
+            start = end
     return [*parts, text[start:]]
-
-
-def _encloses(text: str) -> bool:
-    """Return whether the first bracket closes with the last character."""
-    return next((end for depth, end in depths(text) if depth == 0), 0) == len(text)
 
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.

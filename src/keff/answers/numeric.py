@@ -124,16 +124,9 @@ def _bold(line: str) -> re.Match[str] | None:
 
 def _guess(text: str) -> Extracted | None:
     text = text[-TAIL:].rstrip()
-    for tail in (_whole_words(text, _GLANCE), text):
-        if number := _last_number(tail):
-            return number
-    return None
-
-
-def _whole_words(text: str, size: int) -> str:
-    """Return the last characters of the text, from the first blank on."""
-    tail = text[-size:]
-    return tail if len(tail) == len(text) else tail.partition(" ")[2]
+    tail = text[-_GLANCE:]
+    words = tail if len(tail) == len(text) else tail.partition(" ")[2]
+    return _last_number(words) or _last_number(text)
 
 
 def _last_number(tail: str) -> Extracted | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from keff.answers.code import CodeSpace
 from keff.answers.literal import parse
-from keff.answers.parts.base import ByForm, Extracted, NotRead, nesting
+from keff.answers.parts.base import ByForm, Extracted, NotRead, height, nesting
 from keff.records import frozen
 
 # Functions that find a name by its text: where one is called, no name can be changed safely.
@@ -282,18 +282,9 @@ def _parsed(source: str) -> ast.Module:
             raise NotRead(f"not Python: line {error.lineno or 1}") from None
         except (ValueError, RecursionError, MemoryError, OverflowError) as error:
             raise NotRead(f"not Python: {type(error).__name__}") from None
-    if _depth(tree) > DEEPEST:
+    if height(tree, ast.iter_child_nodes, DEEPEST) > DEEPEST:
         raise NotRead(f"nested more than {DEEPEST} deep")
     return tree
-
-
-def _depth(tree: ast.AST) -> int:
-    """Return the height of a tree, without recursion: Python's own limit depends on who calls."""
-    depth, level = 0, [tree]
-    while level and depth <= DEEPEST:
-        depth += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return depth
 
 
 space = PythonSpace

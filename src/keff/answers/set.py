@@ -19,10 +19,6 @@ class SetSpace(ItemsSpace):
     contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
 
-def _unique(keys: list[str]) -> list[str]:
-    return sorted(dict.fromkeys(keys))
-
-
 def space(inner: str | Space = "text") -> SetSpace:
     """Make the space: ``inner`` names the space of the items."""
-    return SetSpace(cached(inner) if isinstance(inner, str) else inner, _unique)
+    return SetSpace(cached(inner) if isinstance(inner, str) else inner, lambda keys: sorted(set(keys)))

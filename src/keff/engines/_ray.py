@@ -148,7 +148,9 @@ class Cluster:
             seat.busy -= cost
             self._call_next()
         if isinstance(drawn, RayActorError):
-            self._lose(seat)
+            if seat in self._seats:
+                self._seats.remove(seat)
+                self._hire(self.gpus_each())
             raise EngineError("a worker of the cluster was lost, with the requests it had in hand")
         if isinstance(drawn, RayError):
             raise failure(drawn)
@@ -185,34 +187,26 @@ class Cluster:
         options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(EngineActor).options(**options).remote(self.name, self.options)
         try:
-            answer = await _answer_of(actor.start.remote())
+            self._welcome(*await actor.start.remote())
+            self._seats.append(_Seat(actor, self._room))
         except asyncio.CancelledError:
             ray.kill(actor)
             raise
-        refusal = failure(answer, transient=False) if isinstance(answer, RayError) else self._welcome(*answer)
-        if refusal is None:
-            self._seats.append(_Seat(actor, self._room))
-        else:
-            self._refusal = refusal
+        except (RayError, EngineError) as error:
+            self._refusal = failure(error, transient=False) if isinstance(error, RayError) else error
             ray.kill(actor)
-        self._call_next()
 
-    def _welcome(self, identity: dict[str, object], can: Capabilities) -> KeffError | None:
+    def _welcome(self, identity: dict[str, object], can: Capabilities) -> None:
+        """Take over what the first worker says of its engine; raises EngineError where another differs."""
         if not self._identity:
             self._identity = identity
             self._room = can.parallel * (can.max_n if can.by_paths else 1)
             most = can.parallel * (len(self._seats) + len(self._hiring))
             self.capabilities = replace(can, parallel=most)
         if identity != self._identity:
-            return EngineError(
+            raise EngineError(
                 f"workers run different models: {identity} and {self._identity}", transient=False
             )
-        return None
-
-    def _lose(self, seat: _Seat) -> None:
-        if seat in self._seats:
-            self._seats.remove(seat)
-            self._hire(self.gpus_each())
 
     async def _free_seat(self, cost: int) -> _Seat:
         """Wait, first come first served, for a worker with room; raises when none is left or comes."""

@@ -98,10 +98,7 @@ def templates(cells: Sequence[MatrixCell]) -> Rows:
     for about, own in _by_benchmark(cells):
         slots = [cell.slots for cell in own if cell.valid]
         if slots and len({each.shape for each in slots}) == 1:
-            known = ~np.isnan(slots)
-            counts = known.sum(axis=0)
-            sums = np.where(known, slots, 0.0).sum(axis=0)
-            mean = np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
+            mean = np.ma.masked_invalid(slots).mean(axis=0).filled(math.nan)
             rows.append({"benchmark": about.label, "cells": len(slots), "matrix": mean.tolist()})
     return rows
 

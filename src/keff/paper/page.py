@@ -211,8 +211,8 @@ def differences(numbers: Numbers) -> str:
     for name, part in _comparisons(numbers):
         texts = [text for text in (make(part) for make in OF_PAIRS) if text]
         parts += [text.replace("\n", f": {name}\n", 1) for text in texts] if name else texts
-    parts.append(_list("Files that are missing", numbers["missing"]))
-    parts.append(_list("What is wrong with the files", numbers["problems"]))
+    lists = {"Files that are missing": "missing", "What is wrong with the files": "problems"}
+    parts += [listed(title, "", numbers[name]) for title, name in lists.items() if numbers[name]]
     return "\n".join(part for part in parts if part)
 
 
@@ -238,25 +238,15 @@ def _checks(numbers: Numbers) -> str:
     )
     if not checks["differ"]:
         return text
-    rows = [
-        f"| {check['table']} | {check['row']} | {check['column']} | {check['printed']} | {_found(check)} |"
-        for check in checks["differ"][:40]
-    ]
+    names = ("table", "row", "column", "printed")
+    rows = [(*(check[name] for name in names), _found(check)) for check in checks["differ"][:40]]
     more = len(checks["differ"]) - len(rows)
     rest = f"\n{more} more are in numbers.json.\n" if more > 0 else ""
-    head = "| table | row | column | printed | recomputed |\n| --- | --- | --- | ---: | ---: |\n"
-    return (
-        f"{text}\n{head}"
-        + "\n".join(rows)
-        + f"\n{rest}\nTable 10 and the intervals rest on random draws, so their last digits move.\n"
-    )
+    moves = "Table 10 and the intervals rest on random draws, so their last digits move."
+    return f"{text}\n{table((*names, 'recomputed'), rows)}\n{rest}\n{moves}\n"
 
 
 def _found(check: Numbers) -> str:
     if check["found"] is None:
         return "–"
     return f"{check['found']:.2%}" if check["printed"].endswith("%") else f"{check['found']:.4g}"
-
-
-def _list(title: str, lines: list[str]) -> str:
-    return listed(title, "", lines) if lines else ""

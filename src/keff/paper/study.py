@@ -46,15 +46,12 @@ class StudyArm:
 
 def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[StudyArm]:
     """Read every arm that has runs, ordered by arm, task and model; the others are listed in ``result``."""
-    grid = list(cells(study, runs))
-    order = [[entry.name for entry in kind] for kind in (study.arms, study.tasks, study.models)]
 
-    def place(cell: Cell) -> tuple[int, ...]:
-        names = cell.arm.name, cell.task.name, cell.model.name
-        return tuple(known.index(name) for known, name in zip(order, names, strict=True))
+    def place(cell: Cell) -> tuple[int, int, int]:
+        return study.arms.index(cell.arm), study.tasks.index(cell.task), study.models.index(cell.model)
 
     arms: list[StudyArm] = []
-    for _, group in groupby(sorted(grid, key=place), key=place):
+    for _, group in groupby(sorted(cells(study, runs), key=place), key=place):
         own = list(group)
         sample = _pooled(own, study, result)
         if sample is not None:

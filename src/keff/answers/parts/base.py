@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from keff.errors import PluginError
 from keff.records import frozen
+
+T = TypeVar("T")
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.
 TAIL = 20_000
@@ -190,6 +192,23 @@ def depths(text: str, at: int = 0, tokens: re.Pattern[str] = BRACKETS) -> Iterat
 def nesting(text: str, tokens: re.Pattern[str] = BRACKETS) -> int:
     """Return how many brackets are open at once at most."""
     return max((depth for depth, _ in depths(text, 0, tokens)), default=0)
+
+
+def closing(text: str, at: int = 0, tokens: re.Pattern[str] = BRACKETS) -> int:
+    """Return where the first bracket from ``at`` on is closed; 0 where it is not."""
+    return next((end for depth, end in depths(text, at, tokens) if depth == 0), 0)
+
+
+def height(tree: T, below: Callable[[T], Iterable[T]], most: int) -> int:
+    """Return the height of a tree, or ``most`` + 1 of a higher one.
+
+    Without recursion: Python's own limit depends on who calls.
+    """
+    count, level = 0, [tree]
+    while level and count <= most:
+        count += 1
+        level = [child for node in level for child in below(node)]
+    return count
 
 
 def settled(form: Callable[[str], str], text: str) -> str:

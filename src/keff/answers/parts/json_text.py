@@ -13,7 +13,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DecimalException
 from functools import lru_cache
 from typing import Final, NoReturn, cast
 
-from keff.answers.parts.base import MARK, NotRead, depths, fences, nesting
+from keff.answers.parts.base import MARK, NotRead, closing, fences, nesting
 from keff.errors import TaskError
 from keff.narrow import fields, is_array, is_object
 from keff.records import frozen
@@ -341,7 +341,7 @@ def _spans(text: str, start: int) -> Iterator[JsonSpan]:
         try:
             at = decoded(text, begin)[1] if like else begin
         except NotRead as error:
-            end = _partner(text, begin)
+            end = closing(text, begin, BRACKET)
             # After an incomplete document, a fence begins anew.
             at = end or _fence_after(text, begin)
             budget -= at - begin
@@ -359,8 +359,3 @@ def _spans(text: str, start: int) -> Iterator[JsonSpan]:
 def _fence_after(text: str, at: int) -> int:
     fence = text.find("```json", at)
     return len(text) if fence < 0 else fence
-
-
-def _partner(text: str, begin: int) -> int:
-    """Return the end of the bracket that opens at ``begin``; 0 when it does not close."""
-    return next((end for depth, end in depths(text, begin, BRACKET) if depth == 0), 0)

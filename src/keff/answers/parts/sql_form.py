@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from keff.answers.parts.base import NotRead, nesting, settled
+from keff.answers.parts.base import NotRead, height, nesting, settled
 
 # The base class of sqlglot's nodes is named otherwise from version to version.
 Tree: TypeAlias = Any
@@ -110,18 +110,9 @@ def _parsed(text: str, dialect: str) -> list[Tree]:
         raise NotRead("not a statement of SQL")
     if any(isinstance(tree, exp.Select) and not tree.expressions for tree in trees):
         raise NotRead("a SELECT without columns")
-    if any(_height(tree) > HIGHEST for tree in trees):
+    if any(height(tree, lambda node: node.iter_expressions(), HIGHEST) > HIGHEST for tree in trees):
         raise NotRead("too long a chain of operators")
     return trees
-
-
-def _height(tree: Tree) -> int:
-    """Return the height of a tree up to the limit, without recursion."""
-    height, level = 0, [tree]
-    while level and height <= HIGHEST:
-        height += 1
-        level = [child for node in level for child in node.iter_expressions()]
-    return height
 
 
 def _sql(tree: Tree, dialect: str) -> str:

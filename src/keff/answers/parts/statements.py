@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from keff.answers.parts.base import Extracted
+from keff.answers.parts.base import Extracted, closing
 
 # 60 characters a side: a fraction that is an answer is short, and the search for a brace is bounded.
 _FRACTION = re.compile(
@@ -78,6 +78,8 @@ def plain(text: str) -> str:
     return text
 
 
+# What stands between sentences.
+SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 # Of a text that states answer after answer the last ones count.
 MOST_STATEMENTS = 50
 # Characters after a marker in which its answer stands.
@@ -94,6 +96,7 @@ _AFTER_ANSWER = re.compile(
     [*_"'`]{0,6}""",
     re.VERBOSE,
 )
+_BRACES = re.compile(r"(?<!\\)[{}]")
 # The answer stands in the lines below a heading that says "Answer".
 _HEADING = re.compile(r"[*_\s:]{0,6}\n")
 # Only at the beginning of a line does "answer:" leave no doubt; within one it may be about a step.
@@ -183,18 +186,9 @@ def _boxed(text: str, at: int, after: int) -> Statement | None:
 
 def balanced(text: str, at: int) -> tuple[str, bool]:
     """Return what stands between the brace at ``at`` and its partner; and whether there is a partner."""
-    depth = 0
-    for i in range(at, min(at + WINDOW, len(text))):
-        character = text[i]
-        if text[i - 1] == "\\" and character in "{}":
-            continue
-        if character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth == 0:
-                return text[at + 1 : i], True
-    return text[at + 1 : at + WINDOW], False
+    window = text[at : at + WINDOW]
+    end = closing(window, 0, _BRACES)
+    return (window[1 : end - 1], True) if end else (window[1:], False)
 
 
 def _answer(text: str, at: int, after: int) -> Statement | None:
