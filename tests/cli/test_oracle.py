@@ -14,11 +14,14 @@ import pytest
 from keff import plugins
 from keff.cli._sampling import Oracle
 from keff.records import Sampling
+from keff.sampling.orders import Order
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import anova_c
 from keff.task import Task, select
 
 pytestmark = pytest.mark.slow
+
+ORDER = Order(Sampling(), 1)
 
 FILES = {"math": "math500"}
 FEW = {"mbpp": 3, "math": 25}
@@ -50,7 +53,7 @@ def beginning(name: str, shared: Path, folder: Path, n: int) -> Task:
 def test_paths_are_right_exactly_where_the_engine_meant_them_to_be(task: Task) -> None:
     """All paths of p = 1 are scored right and all of p = 0 wrong, by the task's own scorer."""
     items = select(task)
-    told = Oracle(task, items, (0,))
+    told = Oracle([(task, item, ORDER) for item in items])
     assert len(told) == len(items)
     for p in (0.0, 1.0):
         engine = plugins.load("engine", "fake", p=p, oracle=told)
@@ -66,7 +69,7 @@ def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path, t
     """Within four standard errors, through the task's reader and scorer; p of HotpotQA was .74 once."""
     task, p, c, k = beginning(name, shared, tmp_path, 400), 0.5, 0.3, 8
     items = select(task, 120)
-    engine = plugins.load("engine", "fake", p=p, c=c, oracle=Oracle(task, items, (0,)))
+    engine = plugins.load("engine", "fake", p=p, c=c, oracle=Oracle([(task, item, ORDER) for item in items]))
 
     async def matrix() -> list[list[int | None]]:
         drawn = [await engine.generate(task.messages(item, 0), Sampling(seed=1), k) for item in items]
@@ -84,7 +87,7 @@ def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path, t
 
 def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path, tmp_path: Path) -> None:
     task = beginning("hotpotqa", shared, tmp_path, 60)
-    told = Oracle(task, select(task, 20), (0,))
+    told = Oracle([(task, item, ORDER) for item in select(task, 20)])
     assert all(len(set(one["wrong"])) == 4 for one in told.values())
     assert json.dumps(dict(told))
     assert pickle.loads(pickle.dumps(told)) == dict(told)

@@ -224,7 +224,7 @@ def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, Progress]:
     Raises UsageError where a paid run was not agreed to with ``--yes``.
     """
     wishes = next(iter(branches.values()))
-    if any(is_paid(own) for own in branches.values()) and not wishes.yes:
+    if any(is_paid(own.engine, own.base_url) for own in branches.values()) and not wishes.yes:
         raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
     policy = rule_of(wishes.policy or "")
     total = _Total.of(branches)

@@ -20,7 +20,7 @@ from keff.sampling import RUN_FILE
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
-from keff.sampling.orders import Halt, Progress
+from keff.sampling.orders import Progress
 from keff.sampling.price_table import read_prices
 from keff.sampling.store import Run
 
@@ -41,13 +41,8 @@ class Spending:
     price: Price | None = None
     held: Usage = Usage()
 
-    def halt(self) -> Halt | None:
-        """Return the rule that stops a run at its limits."""
-        if self.tokens is None and self.dollars is None:
-            return None
-        return self._reason
-
-    def _reason(self, progress: Progress) -> str | None:
+    def halt(self, progress: Progress) -> str | None:
+        """Return why a run must stop at its limits, or None."""
         used = self.held + usage(progress)
         if self.tokens is not None and (tokens := used.prompt + used.output) >= self.tokens:
             return f"the token budget of {self.tokens:,} is spent ({tokens:,} tokens)"
@@ -112,10 +107,10 @@ def limits(wishes: Wishes) -> Spending:
     return Spending(wishes.token_budget, wishes.max_cost, price, held_by(wishes.run))
 
 
-def is_paid(wishes: Wishes) -> bool:
+def is_paid(engine: str, base_url: str | None) -> bool:
     """Return whether paths go to a server that is not on this machine."""
-    local = plugins.declares("engine", wishes.engine, "local")
-    return not local and urlsplit(wishes.base_url or "").hostname not in LOOPBACK
+    local = plugins.declares("engine", engine, "local")
+    return not local and urlsplit(base_url or "").hostname not in LOOPBACK
 
 
 def sample_as_wished(wishes: Wishes, together: Together | None = None) -> tuple[Job, Progress]:
@@ -125,8 +120,13 @@ def sample_as_wished(wishes: Wishes, together: Together | None = None) -> tuple[
     """
     spending = limits(wishes)
     plain = wishes.job()
-    gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or not is_paid(wishes))
-    job = replace(plain, order=replace(plain.order, halt=_first_of(gate.halt, spending.halt())))
+    free = not is_paid(wishes.engine, wishes.base_url)
+    gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or free)
+
+    def halt(progress: Progress) -> str | None:
+        return gate.halt(progress) or spending.halt(progress)
+
+    job = replace(plain, order=replace(plain.order, halt=halt))
     confirm(job, wishes, spending)
     drawn = draw(job, together)
     if gate.suspect:
@@ -137,17 +137,12 @@ def sample_as_wished(wishes: Wishes, together: Together | None = None) -> tuple[
     return job, drawn
 
 
-def _first_of(*rules: Halt | None) -> Halt:
-    """Return the rule that stops where any of several does."""
-    return lambda progress: next((why for rule in rules if rule and (why := rule(progress))), None)
-
-
 def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
     """Draw the first items, show what the rest would take, and ask; the drawn paths are kept.
 
     Without a terminal to ask at, ``--yes`` must have been given: raises UsageError. A refusal exits.
     """
-    if wishes.yes or not is_paid(wishes):
+    if wishes.yes or not is_paid(wishes.engine, wishes.base_url):
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{wishes.engine} may cost money and there is no terminal to ask at: add --yes")

@@ -9,11 +9,12 @@ import ast
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -27,12 +28,15 @@ from keff.engines._local import longest
 from keff.engines.fake import wrong_answers
 from keff.errors import RunError, UsageError
 from keff.narrow import is_array
-from keff.records import Completion, Item, Message, Sampling, stable_hash
+from keff.records import Completion, Item, Sampling, stable_hash
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
-from keff.sampling.selection import Selection, choose
+from keff.sampling.selection import choose
 from keff.sampling.verifier import rule_of, verifier_of
 from keff.task import Task
+
+# What a coroutine gives when it is done.
+Done = TypeVar("Done")
 
 # Wrong answers of a prompt, where its task has so many.
 WRONG = 4
@@ -48,28 +52,32 @@ STRANGERS = ("Quillby", "Ostrava", "Venlo", "Marbeck", "Tolleson", "9001", "9002
 Ends = dict[str, str | list[str]]
 
 
+# What an engine will be asked: an item of a task under the slots of an order.
+Asked = tuple[Task, Item, orders.Order]
+
+
 class Oracle(Mapping[str, Ends]):
     """``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold.
 
     Nothing is worked out before a prompt is asked: a complete run asks none.
     """
 
-    def __init__(self, task: Task, items: Sequence[Item], slots: Sequence[int]) -> None:
-        self._task, self._items, self._slots = task, items, slots
+    def __init__(self, asked: Iterable[Asked]) -> None:
+        self._asked = list(asked)
         self._ends = lru_cache(maxsize=1024)(self._worked_out)
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {
-            stable_hash(list(self._task.messages(item, slot))): place
-            for place, item in enumerate(self._items)
+            stable_hash(list(task.messages(item, slot))): place
+            for place, (task, item, order) in enumerate(self._asked)
             if item.gold is not None
-            for slot in self._slots
+            for slot in order.slots
         }
 
     def _worked_out(self, place: int) -> Ends:
-        item = self._items[place]
-        return _program(item) if item.space == "code" else _texts(self._task, item)
+        task, item, _ = self._asked[place]
+        return _program(item) if item.space == "code" else _texts(task, item)
 
     def __getitem__(self, prompt: str) -> Ends:
         """Return how paths of a prompt end; raises KeyError for one of no item with gold."""
@@ -192,7 +200,13 @@ class Wishes:
         if not shard[0] and self.on is None:
             raise UsageError(f"--shard {self.shard}: write i/m, or add --on ray, which draws all parts")
         items = cache(lambda: choose(task, self.n, self.seed, shard if shard[0] else (1, 1), self.run))
-        engine = self._engine(task, order, items)
+        own = {"model": self.model, "base_url": self.base_url}
+        own |= parse_pairs(self.engine_option, "--engine-option")
+
+        def asked() -> Iterator[Asked]:
+            return ((task, item, order) for item in items())
+
+        engine = made_engine(self.engine, own, asked, self.on, self.workers)
         verifier = verifier_of(self.verifier, self.verifier_url)
         return Job(task, engine, self.run, order, self.n, shard, options, items(), verifier)
 
@@ -207,37 +221,35 @@ class Wishes:
             **parse_pairs(self.task_option, "--task-option"),
         }
 
-    def _engine(self, task: Task, order: orders.Order, items: Callable[[], Selection]) -> Engine:
-        given = {
-            "model": self.model,
-            "base_url": self.base_url,
-            **parse_pairs(self.engine_option, "--engine-option"),
-        }
-        takes = plugins.options("engine", self.engine)
-        if "oracle" in takes:
-            told = Oracle(task, items(), order.slots)
-            # Workers of a cluster get a copy.
-            given["oracle"] = told if self.on is None else dict(told)
-        if "prompts" in takes and "n_ctx" not in given:
-            given["prompts"] = longest(prompts(task, items(), order))
-            given["max_tokens"] = order.sampling.max_tokens
-        return made_engine(self.engine, given, self.on, self.workers)
 
+def made_engine(
+    name: str,
+    own: Mapping[str, object],
+    asked: Callable[[], Iterable[Asked]],
+    on: str | None,
+    workers: int | None,
+) -> Engine:
+    """Make an engine by its options that are not None: in this process, or on the workers of a cluster.
 
-def prompts(task: Task, items: Iterable[Item], order: orders.Order) -> Iterator[tuple[Message, ...]]:
-    """Yield every prompt that will be asked."""
-    for item in items:
-        yield from (task.messages(item, slot) for slot in order.slots)
-
-
-def made_engine(engine: str, given: Mapping[str, object], on: str | None, workers: int | None) -> Engine:
-    """Make an engine by its options that are not None: in this process, or on the workers of a cluster."""
-    options = {name: value for name, value in given.items() if value is not None}
+    It must take the longest prompt and answer of all that it will be ``asked``, which is worked out only for
+    an engine that wants to know.
+    """
+    given = {option: value for option, value in own.items() if value is not None}
+    takes = plugins.options("engine", name)
+    if "oracle" in takes and "oracle" not in given:
+        told = Oracle(asked())
+        # Workers of a cluster get a copy.
+        given["oracle"] = told if on is None else dict(told)
+    if "prompts" in takes and "n_ctx" not in given:
+        given["prompts"] = longest(
+            task.messages(item, slot) for task, item, order in asked() for slot in order.slots
+        )
+        given["max_tokens"] = max(order.sampling.max_tokens for _, _, order in asked())
     if on is not None:
-        return on_cluster(on, workers, engine, options)
+        return on_cluster(on, workers, name, given)
     if workers is not None:
         raise UsageError("--workers goes with --on ray")
-    return plugins.load("engine", engine, **options)
+    return plugins.load("engine", name, **given)
 
 
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:
@@ -326,22 +338,31 @@ async def _draw(job: Job, together: Together | None) -> orders.Progress:
     with _bar(transient=together is not None) as bar:
         watch = _watcher(bar, job.folder, together or Together())
         if job.shard[0]:
-            work = asyncio.ensure_future(execute(job, watch))
+            work = execute(job, watch)
         else:
-            work = asyncio.ensure_future(import_module("keff.sampling.nodes").draw_on_nodes(job, watch))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, work.cancel)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            raise RunError(
-                f"stopped; every path that was received is kept in {job.folder}: run the same "
-                "command to continue"
-            ) from None
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            work = import_module("keff.sampling.nodes").draw_on_nodes(job, watch)
+        return await until_signal(work, f" in {job.folder}")
+
+
+class Stopped(RunError):
+    """The user ended the sampling."""
+
+
+async def until_signal(work: Coroutine[Any, Any, Done], where: str = "") -> Done:
+    """Await what draws; Ctrl-C and SIGTERM end it with Stopped, which says that what was received is kept."""
+    drawing, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    signals = signal.SIGINT, signal.SIGTERM
+    for number in signals:
+        loop.add_signal_handler(number, drawing.cancel)
+    try:
+        return await drawing
+    except asyncio.CancelledError:
+        raise Stopped(
+            f"stopped; every path that was received is kept{where}: run the same command to continue"
+        ) from None
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 def _bar(*, transient: bool) -> Progress:

@@ -16,7 +16,7 @@ from rich.table import Table
 from keff import plugins, sandbox
 from keff.cli._console import console, say
 from keff.cli._preflight import is_paid
-from keff.cli._sampling import Wishes, load_task
+from keff.cli._sampling import load_task
 from keff.engine import Engine
 from keff.errors import KeffError, UsageError
 from keff.files import write_text
@@ -303,7 +303,7 @@ def _owed(study: Study, cell: Cell) -> int:
 def _is_paid(model: ModelEntry) -> bool:
     if not plugins.has("engine", model.engine):
         return False
-    return is_paid(Wishes(task="", run=Path(), engine=model.engine, base_url=model.base_url))
+    return is_paid(model.engine, model.base_url)
 
 
 def show_forecast(rows: Sequence[Row]) -> None:

@@ -8,24 +8,22 @@ One engine per model draws all its cells, and a list at the end says what failed
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
-from rich import progress as rich_progress
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
-from keff import plugins
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import console, note, print_json, say, warn
-from keff.cli._sampling import Oracle, made_engine, refusals
+from keff.cli._sampling import Stopped, made_engine, refusals, until_signal
 from keff.cli._study_plan import (
     Place,
     StudyJobs,
@@ -39,8 +37,6 @@ from keff.cli._study_plan import (
     trusted,
 )
 from keff.cli.reproduce import drawing, write_all
-from keff.engine import Engine
-from keff.engines._local import longest
 from keff.errors import KeffError, RunError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
@@ -53,40 +49,17 @@ from keff.sampling.pool import JobResult, draw_all
 from keff.sampling.price_table import read_prices
 
 
-class StudyProgressBar:
-    """A context manager; ``model`` adds a bar for one model."""
-
-    def __init__(self) -> None:
-        self._bar = rich_progress.Progress(
-            rich_progress.TextColumn("{task.description}"),
-            rich_progress.BarColumn(),
-            rich_progress.TextColumn("{task.completed}/{task.total} paths"),
-            rich_progress.TextColumn("{task.fields[cells]}"),
-            rich_progress.TextColumn("{task.fields[rate]}"),
-            rich_progress.TimeRemainingColumn(compact=True),
-            rich_progress.TextColumn("{task.fields[cell]}", markup=False),
-            console=console(stderr=True),
-        )
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def model(self, name: str, cells: int, paths: int) -> Callable[[str, int, int, int], None]:
-        """Add a model's bar and return what updates it: the cell, cells begun, paths held, tokens drawn."""
-        bar = self._bar.add_task(name, total=paths, cells=f"0/{cells} cells", rate="", cell="loading")
-        begun = time.monotonic()
-
-        def told(cell: str, opened: int, held: int, tokens: int) -> None:
-            rate = f"{tokens / max(time.monotonic() - begun, 1e-9):,.0f} tokens/s"
-            self._bar.update(bar, completed=held, cells=f"{opened}/{cells} cells", rate=rate, cell=cell)
-
-        return told
+def _bar() -> Bar:
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} paths"),
+        TextColumn("{task.fields[cells]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[cell]}", markup=False),
+        console=console(stderr=True),
+    )
 
 
 @dataclass(slots=True)
@@ -117,7 +90,7 @@ def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
     refuse_changes(place.study, grid)
     outcomes = [CellOutcome(cell) for cell in grid]
     made = StudyJobs(place)
-    with StudyProgressBar() as bar:
+    with _bar() as bar:
         for model, group in groupby(outcomes, key=lambda outcome: outcome.cell.model):
             owing = list(_owing(place.study, list(group)))
             if owing:
@@ -144,7 +117,7 @@ def _draw_model(
     model: ModelEntry,
     made: StudyJobs,
     owing: Sequence[tuple[CellOutcome, CellState]],
-    bar: StudyProgressBar,
+    bar: Bar,
 ) -> None:
     """Draw all cells of a model on one engine."""
     ready: list[tuple[CellOutcome, Job]] = []
@@ -158,9 +131,13 @@ def _draw_model(
         return
     jobs = [job for _, job in ready]
     owed = sum(len(job.items()) * job.order.k for job in jobs)
-    watch = _Watch(place, [outcome for outcome, _ in ready], bar.model(model.name, len(jobs), owed))
+    watch = _Watch(place, [outcome for outcome, _ in ready], bar, owed)
+    given = {"model": model.model, "base_url": model.base_url, **model.options}
+    asked = [(job.task, item, job.order) for job in jobs for item in job.items()]
     try:
-        drawn = _supervised(_engine(place, model, jobs), jobs, watch.tell)
+        engine = made_engine(model.engine, given, lambda: asked, place.on, place.workers)
+        work = draw_all(engine, [replace(job, engine=engine) for job in jobs], watch.tell)
+        drawn = asyncio.run(until_signal(work))
     except Stopped:
         raise
     except KeffError as error:
@@ -188,8 +165,11 @@ def _settle(study: Study, outcome: CellOutcome, job: Job, result: JobResult) -> 
 class _Watch:
     """Follows the cells of one model: their notes, the bar, and what the engine gives per second."""
 
-    def __init__(self, place: Place, outcomes: Sequence[CellOutcome], told: Callable[..., None]) -> None:
-        self._place, self._outcomes, self._told = place, outcomes, told
+    def __init__(self, place: Place, outcomes: Sequence[CellOutcome], bar: Bar, paths: int) -> None:
+        self._place, self._outcomes, self._bar = place, outcomes, bar
+        self._opened = time.monotonic()
+        name = outcomes[0].cell.model.name
+        self._task = bar.add_task(name, total=paths, cells="", rate="", cell="loading")
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._begun: float | None = None
         self._last = 0.0
@@ -220,52 +200,9 @@ class _Watch:
         outcome.kept, outcome.drawn, outcome.failed = progress.kept, progress.done, progress.failed
         self._counts[place] = progress.done, progress.tokens, progress.kept
         held = self.paths + sum(kept for _, _, kept in self._counts.values())
-        self._told(outcome.cell.name, len(self._counts), held, self.tokens)
-
-
-def _engine(place: Place, model: ModelEntry, jobs: Sequence[Job]) -> Engine:
-    """Make one engine for all jobs of a model: it must take the longest prompt and answer of any of them."""
-    given: dict[str, object] = {"model": model.model, "base_url": model.base_url, **model.options}
-    takes = plugins.options("engine", model.engine)
-    if "oracle" in takes and "oracle" not in given:
-        asked = [(job.task, job.items(), job.order.slots) for job in jobs]
-        given["oracle"] = {name: told for args in asked for name, told in Oracle(*args).items()}
-    if "prompts" in takes and "n_ctx" not in given:
-        given["prompts"] = longest(
-            job.task.messages(item, slot) for job in jobs for item in job.items() for slot in job.order.slots
-        )
-        given["max_tokens"] = max(job.sampling.max_tokens for job in jobs)
-    return made_engine(model.engine, given, place.on, place.workers)
-
-
-def _supervised(
-    engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]
-) -> list[JobResult]:
-    """Draw all jobs in an event loop; Ctrl-C and SIGTERM keep what was received."""
-    return asyncio.run(_until_signal(engine, [replace(job, engine=engine) for job in jobs], watch))
-
-
-async def _until_signal(
-    engine: Engine, jobs: Sequence[Job], watch: Callable[[int, Progress], None]
-) -> list[JobResult]:
-    work = asyncio.ensure_future(draw_all(engine, jobs, watch))
-    loop = asyncio.get_running_loop()
-    signals = signal.SIGINT, signal.SIGTERM
-    for name in signals:
-        loop.add_signal_handler(name, work.cancel)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        raise Stopped(
-            "stopped; every path that was received is kept: run the same command to continue"
-        ) from None
-    finally:
-        for name in signals:
-            loop.remove_signal_handler(name)
-
-
-class Stopped(RunError):
-    """The user ended the study: no other model begins."""
+        rate = f"{self.tokens / max(self._last - self._opened, 1e-9):,.0f} tokens/s"
+        begun = f"{len(self._counts)}/{len(self._outcomes)} cells"
+        self._bar.update(self._task, completed=held, cells=begun, rate=rate, cell=outcome.cell.name)
 
 
 def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
