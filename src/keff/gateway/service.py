@@ -40,13 +40,13 @@ from keff.gateway.vote.extraction import (
     lacking,
     reader_asked,
 )
-from keff.gateway.vote.job import RequestJob, called, ratings, read_verifier
+from keff.gateway.vote.job import RequestJob, called, ratings
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.request_policy import Maker, PlanTerms
 from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
-from keff.policy.weighting import logprob_of
+from keff.policy.weighting import LOGPROBS, logprob_of
 from keff.protocol.reply import summary_of, with_answer
 from keff.protocol.server import Sharing
 from keff.protocol.values import Object
@@ -121,8 +121,10 @@ class Service:
             ask.end_with(reader.space.contract)
         shadow = policy is self.policy and self.board is None and self.shadows.chosen()
         job = RequestJob(name, ask, policy, stale, shadow, caller, reader=reader, asked=about)
-        job.baseline, job.verifier = self.baseline, read_verifier(policy, self.verifier)
-        job.reads_logprobs = job.verifier is None and confidence_of(policy) is not None
+        job.baseline, confidence = self.baseline, confidence_of(policy)
+        # A confidence of another name than those of log-probabilities is the verifier's.
+        job.verifier = None if confidence in (None, *LOGPROBS) else self.verifier
+        job.reads_logprobs = job.verifier is None and confidence is not None
         if self.board is None:
             job.head = ask.head(self.gives_logprobs and job.reads_logprobs)
             job.headers = self.upstream.address.headers(caller)

@@ -105,7 +105,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         # paused.
         transport.set_write_buffer_limits(high=0)
         self._line = Line()
-        super().connection_made(Corked(transport, self.loop, self._is_unread))  # type: ignore[arg-type]
+        super().connection_made(Corked(transport, self.loop, lambda: not self._whole))  # type: ignore[arg-type]
         self._watch_head()
 
     def on_message_begin(self) -> None:
@@ -152,9 +152,6 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def _close_unread(self, cycle: object) -> None:
         if self.cycle is cycle and not self._whole:
             self.transport.close()
-
-    def _is_unread(self) -> bool:
-        return not self._whole
 
     def _take(self, data: bytes | memoryview) -> None:
         """Parse what came; who offers another protocol, as some clients do HTTP/2, is answered without it.

@@ -238,14 +238,14 @@ class Traffic:
         known = self.dollars.n and self.drawn_paths
         return self.change.told(served, self.drawn, self.dollars.total / self.drawn_paths if known else None)
 
-    def others(self, rules: Sequence[str] = OTHERS) -> list[Object]:
+    def others(self) -> list[Object]:
         """Return what other rules would have cost on the requests drawn on, and how often they say the same.
 
         The same: as the plurality of all paths that were drawn of the request. Slow for many requests: not
         for the event loop.
         """
         rows = list(self.drawn)
-        return [_replayed(parse_policy(rule), rows) for rule in rules] if rows else []
+        return [_replayed(parse_policy(rule), rows) for rule in OTHERS] if rows else []
 
 
 def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:

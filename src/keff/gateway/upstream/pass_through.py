@@ -27,7 +27,7 @@ from keff.protocol.client import BROKEN
 from keff.protocol.connection import Call
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
-from keff.protocol.values import ENCODINGS, Events, Object, count, data_of, decoded
+from keff.protocol.values import Events, Object, count, data_of, decoded
 
 TRIES = 3
 
@@ -149,11 +149,10 @@ async def passed(
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
     keys = service.upstream.address.keys(caller.at(trusted=service.trusted))
-    encodings = ENCODINGS if demand is None else "identity"
     if path.startswith(MESSAGES) and "authorization" in keys:
         # Who speaks this protocol may want the key in its own header.
         keys = {**keys, "x-api-key": keys["authorization"].partition(" ")[2]}
-    headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": encodings}
+    headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": "identity"}
     call = UpstreamCall(body, headers, caller.query)
     await until_gone(exchange, _call(service, exchange, method, path, call, demand))
 

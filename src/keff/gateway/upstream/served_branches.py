@@ -218,11 +218,6 @@ class BranchLedger:
         )
 
     @property
-    def calls(self) -> dict[str, int]:
-        """How many answers of each branch were billed."""
-        return {name: bill.calls for name, bill in self.bills.items()}
-
-    @property
     def down(self) -> list[str]:
         """The branches that gave no more paths, in the order in which they failed first."""
         return [name for name, bill in self.bills.items() if bill.down is not None]

@@ -91,7 +91,7 @@ class Chat:
         await pass_through.passed(self.service, exchange, scope["method"], scope["path"], caller)
 
     async def _served(self, exchange: Exchange, scope: Scope) -> None:
-        options = self.service.options
+        options, caller = self.service.options, self._caller(exchange, scope)
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
             ask = read_response_ask(raw, exchange.headers)
@@ -102,10 +102,8 @@ class Chat:
             ask = read_ask(raw, exchange.headers)
         if isinstance(ask, str):
             exchange.passed, exchange.not_voted = True, ask
-            caller = self._caller(exchange, scope)
             await pass_through.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
             return
-        caller = self._caller(exchange, scope)
         try:
             await self._voted(exchange, ask, caller)
         except UpstreamError as error:
@@ -227,7 +225,8 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     if priced:
         line["dollars"] = job.dollars
     line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
-    line |= {} if job.tab is None else {"branches": job.tab.calls}
+    if job.tab is not None:
+        line["branches"] = {name: bill.calls for name, bill in job.tab.bills.items()}
     return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
 
 

@@ -28,8 +28,7 @@ from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
 from keff.gateway.vote.vote import Vote
 from keff.narrow import fields
-from keff.policy import Policy, confidence_of
-from keff.policy.weighting import LOGPROBS
+from keff.policy import Policy
 from keff.protocol.reply import counts_of
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
@@ -166,12 +165,6 @@ async def _traced(
         raise
     finally:
         span.end(facts, error)
-
-
-def read_verifier(policy: Policy, verifier: Verifier | None) -> Verifier | None:
-    """Return the verifier where a policy reads its confidence; others read log-probabilities, or none."""
-    name = confidence_of(policy)
-    return None if name is None or name in LOGPROBS else verifier
 
 
 async def ratings(

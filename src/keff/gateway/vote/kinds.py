@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
 from keff.answers import (
-    LETTERS,
     Extracted,
     Space,
     VotingFields,
@@ -127,12 +126,7 @@ class KindReader:
 
     def __init__(self, tool_ignore: frozenset[str] = frozenset()) -> None:
         self._ignored = tool_ignore
-        self._spaces: dict[str, Space] = {
-            "numeric": space("numeric"),
-            "choice": choice_of(LETTERS),
-            "binary": space("binary"),
-            "text": space("text"),
-        }
+        self._spaces = {kind: space(kind) for kind in ("numeric", "choice", "binary", "text")}
 
     def read(self, choice: Mapping[str, object], about: Asked) -> PathReading:
         """Return the reading of one choice, with its keys by kind; none where it holds no answer."""

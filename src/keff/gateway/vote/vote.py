@@ -210,14 +210,29 @@ class Vote:
         """Return the votes of some paths in flight; raises EndedError where they show that none is needed."""
         self._read_as_one_kind(places)
         paths = [self.drawn[place] for place in places]
-        settling = len(places) == min(SETTLED, self.policy.cap)
-        if self.free_text != "draw" and self.policy.cap > 1:
-            alone = self.probe and len(places) == 1 and not holds(paths[0].readings or {})
-            if alone or (settling and self._hold_no_answer(paths)):
-                raise EndedError("free_text")
-        if settling and self.give_up and self.settlement.agrees_on_nothing([path.key for path in paths]):
-            raise EndedError("no_agreement")
+        if self.probe and len(paths) == 1 and self.policy.cap > 1 and self._is_alone(paths[0]):
+            raise EndedError("free_text")
+        if len(paths) == min(SETTLED, self.policy.cap) and (cause := self._early(paths, first=True)):
+            raise EndedError(cause)
         return self._view_of(paths)
+
+    def _early(self, paths: Sequence[Drawn], *, first: bool) -> Cause | None:
+        """Return why these paths show that none more is needed, else None.
+
+        In the ``first`` round that is where no path holds an answer. Cut paths do not speak against that; but
+        where a plan says that answers are there, a round of nothing else does not speak for it. Where one
+        branch finds no answer, the next may.
+        """
+        if first and self.free_text != "draw" and self.policy.cap > 1 and not self.asked:
+            whole = any(not path.truncated or path.readings is not None for path in paths)
+            if whole and all(path.key is None for path in paths):
+                return "free_text"
+        gives_up = self.give_up and self.settlement.agrees_on_nothing([path.key for path in paths])
+        return "no_agreement" if gives_up else None
+
+    def _is_alone(self, path: Drawn) -> bool:
+        """Return whether a first path holds no answer of any kind, so that it is passed on alone."""
+        return self.free_text != "draw" and not holds(path.readings or {})
 
     async def _follow(self) -> tuple[int, Cause]:
         policy, consumed = self.policy, 0
@@ -239,10 +254,9 @@ class Vote:
             if self._failed_within(consumed):
                 return consumed, "failures"
             self._read_as_one_kind(range(consumed))
-            if consumed - m < FEWEST_READ <= consumed and self._is_free_text(consumed):
-                return consumed, "free_text"
-            if self.give_up and self.settlement.agrees_on_nothing(self._keys(consumed)):
-                return consumed, "no_agreement"
+            seen = [self.drawn[index] for index in range(consumed) if index in self.drawn]
+            if cause := self._early(seen, first=consumed - m < FEWEST_READ <= consumed):
+                return consumed, cause
 
     def _why(self, keys: Sequence[str | None]) -> Cause:
         """Return why the policy stopped at these votes."""
@@ -265,23 +279,7 @@ class Vote:
         await self._settled(1)
         if 0 in self._lost:
             return "failures"
-        is_free = not holds(self.drawn[0].readings or {})
-        return "free_text" if is_free and self.free_text != "draw" else None
-
-    def _is_free_text(self, consumed: int) -> bool:
-        """Return whether no path of the first round holds an answer.
-
-        Cut paths do not speak against that; but where a plan says that answers are there, a round of nothing
-        else does not speak for it. Where one branch finds no answer, the next may.
-        """
-        if self.free_text == "draw" or self.policy.cap == 1 or self.asked:
-            return False
-        return self._hold_no_answer([self.drawn[index] for index in range(consumed)])
-
-    @staticmethod
-    def _hold_no_answer(paths: Sequence[Drawn]) -> bool:
-        whole = any(not path.truncated or path.readings is not None for path in paths)
-        return whole and all(path.key is None for path in paths)
+        return "free_text" if self._is_alone(self.drawn[0]) else None
 
     def _read_as_one_kind(self, places: Sequence[int]) -> None:
         """Settle what the first paths answer, and give all paths their keys of that kind."""
