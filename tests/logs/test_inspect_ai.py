@@ -148,7 +148,7 @@ def test_damaged_bytes_are_found_by_the_checksum(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"epoch": "x"}, "the epoch must be an integer, not 'x'"),
-        ({"output": {"usage": {"output_tokens": "many"}}}, "output_tokens must hold counts only, not 'many'"),
+        ({"output": {"usage": {"output_tokens": "many"}}}, "all_tokens must hold counts only, not 'many'"),
         ({"scores": {}}, r"no sample can be used: \d+ times it has no score"),
         ({"error": {"message": "x"}}, r"no sample can be used: \d+ times it ended in an error"),
     ],

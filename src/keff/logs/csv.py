@@ -11,7 +11,7 @@ from keff.log import UTF_16, Tell, is_utf16
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
 from keff.logs.parts.tabled import Row, TableLog
-from keff.records import Note, frozen
+from keff.records import HALF, Note
 
 # The csv module's own limit, 128 KiB, is shorter than a chain of thought.
 LONGEST_FIELD = 2**27
@@ -22,17 +22,8 @@ MISSING = {"NaN", "nan", "<NA>"}
 CUT = "if the file was cut off there, its last value is incomplete"
 
 
-@frozen
-class _Header:
-    """Column names, the delimiter, and the number of blank lines above."""
-
-    names: list[str]
-    delimiter: str
-    blank: int
-
-
-def _header(path: Path) -> _Header | str:
-    """Return the header, or why the file is no table of answers."""
+def _header(path: Path) -> tuple[list[str], str, int] | str:
+    """Return the names of the columns, the delimiter and the blank lines above, or why it is no table."""
     if not path.is_file():
         return "not a file"
     if is_utf16(path):
@@ -53,7 +44,7 @@ def _header(path: Path) -> _Header | str:
         return "the first line is JSON, not the header of a table"
     delimiter = max(",;\t", key=head.count)
     names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
-    return _Header(names, delimiter, blank)
+    return names, delimiter, blank
 
 
 class CsvLog(TableLog):
@@ -68,7 +59,7 @@ class CsvLog(TableLog):
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
         header = _header(path)
-        return header if isinstance(header, str) else lay_out(header.names, self.columns)
+        return header if isinstance(header, str) else lay_out(header[0], self.columns)
 
     def doubts(self, path: Path) -> list[Note]:
         """Return a note where the last value may be cut."""
@@ -82,17 +73,18 @@ class CsvLog(TableLog):
         header = _header(path)
         if isinstance(header, str):
             raise LogError(f"{path}: {header}")
-        names = header.names
+        names, delimiter, blank = header
         torn = _last_byte(path) != b"\n"
         csv.field_size_limit(LONGEST_FIELD)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            start = header.blank + 1
+        # Bytes that are no UTF-8 become halves of surrogate pairs, which no text in UTF-8 holds.
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            start = blank + 1
             try:
-                for _ in range(header.blank):
+                for _ in range(blank):
                     next(file)
-                reader = csv.reader(file, delimiter=header.delimiter, strict=True)
+                reader = csv.reader(file, delimiter=delimiter, strict=True)
                 next(reader)
-                start = header.blank + reader.line_num + 1
+                start = blank + reader.line_num + 1
                 for fields in reader:
                     if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
@@ -100,9 +92,7 @@ class CsvLog(TableLog):
                     if fields:
                         cells = (float("nan") if field in MISSING else field for field in fields)
                         yield f"{path}:{start}", dict(zip(names, cells, strict=True))
-                    start = header.blank + reader.line_num + 1
-            except UnicodeDecodeError:
-                raise LogError(f"{path}:{_undecodable(path)}: not UTF-8 text") from None
+                    start = blank + reader.line_num + 1
             except csv.Error as error:
                 where = f"{path}:{start}"
                 if not (torn and next(file, None) is None):
@@ -111,22 +101,14 @@ class CsvLog(TableLog):
 
 
 def _check_row(where: str, fields: list[str], names: list[str]) -> None:
-    """Raise LogError for a cell with a null character, as no text has, and for the header come again."""
-    if any("\0" in field for field in fields):
+    """Raise LogError for a row with what no text holds, and for the header come again."""
+    text = "".join(fields)
+    if "\0" in text:
         raise LogError(f"{where}: a cell holds a null character: not a text file")
+    if not text.isascii() and HALF.search(text):
+        raise LogError(f"{where}: not UTF-8 text")
     if fields == names:
         raise LogError(f"{where}: the header occurs again: remove this line")
-
-
-def _undecodable(path: Path) -> int:
-    """Return the number of the first line that is not UTF-8; a reader that decodes ahead does not know it."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return number
-    return 0
 
 
 def _last_byte(path: Path) -> bytes:

@@ -64,7 +64,7 @@ class EvalScope(FirstLine, Graded, PathReader):
         value = values[name]
         if not isinstance(value, bool | int | float) or value != value:
             raise LogError(f"{where}: the score {name} is {str(value)[:40]!r}, not a number")
-        return verdict(value, self.threshold)
+        return verdict(where, value, self.threshold)
 
 
 log = EvalScope

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -23,16 +23,8 @@ from keff.logs.parts.inspect_log import (
     prompt,
     refusal,
 )
-from keff.logs.parts.values import (
-    at,
-    converted,
-    count,
-    gold_of,
-    inner,
-    known_task,
-    number_or_none,
-    optional_text,
-)
+from keff.logs.parts.tabled import question_of
+from keff.logs.parts.values import at, inner, known_task, number_or_none, optional_text
 from keff.narrow import entries
 from keff.records import Note
 
@@ -162,43 +154,26 @@ def _asked(
     where: str, samples: Sequence[Sample], judged: Sequence[tuple[int | None, float]], reading: _Reading
 ) -> Question:
     first = samples[0]
-    texts = tuple(completion(sample) for sample in samples)
-    answers: tuple[str | None, ...] = (None,) * len(samples)
-    right = tuple(correct for correct, _ in judged if correct is not None)
-    graded = len(right) < len(judged)
-    if graded:
-        pass
-    elif reading.form == "answers":
-        stated = [reading.scores.score(sample).get("answer") for sample in samples]
-        answers = converted(where, "answer", stated, optional_text)
-    elif reading.form == "completions":
-        answers = tuple(text or None for text in texts)
-    return Question(
-        id=str(first.get("id")),
-        answers=answers,
-        gold=gold_of(first.get("target")),
-        correct=None if graded else right,
-        scores=tuple(score for _, score in judged) if graded else None,
-        tokens=_usage(where, samples, "output_tokens"),
-        prompt_tokens=_usage(where, samples, "input_tokens"),
-        seconds=_seconds(samples),
-        truncated=tuple(map(_cut, samples)),
-        question=prompt(first.get("input")),
-        texts=texts if reading.texts else None,
-        form="scores" if graded else reading.form,
-        meta={**inner(first, "metadata"), "epochs": [epoch(where, sample) for sample in samples]},
-    )
-
-
-def _usage(where: str, samples: Sequence[Sample], name: str) -> tuple[float, ...] | None:
-    values = [at(sample, f"output/usage/{name}") for sample in samples]
-    return None if None in values else converted(where, name, values, count)
-
-
-def _seconds(samples: Sequence[Sample]) -> tuple[float, ...] | None:
-    values = [number_or_none(at(sample, "output/time")) for sample in samples]
-    known = tuple(value for value in values if value is not None)
-    return known if len(known) == len(values) else None
+    texts = [completion(sample) for sample in samples]
+    lists = {
+        "all_correct": [correct for correct, _ in judged],
+        "all_tokens": [at(sample, "output/usage/output_tokens") for sample in samples],
+        "all_prompt_tokens": [at(sample, "output/usage/input_tokens") for sample in samples],
+        "all_seconds": [number_or_none(at(sample, "output/time")) for sample in samples],
+        "all_truncated": list(map(_cut, samples)),
+    }
+    row: dict[str, object] = {name: values for name, values in lists.items() if None not in values}
+    row |= {"id": first.get("id"), "gold_answer": first.get("target"), "question": prompt(first.get("input"))}
+    row |= {"all_answers": [None] * len(samples), "all_texts": texts}
+    form: Form = reading.form if "all_correct" in row else "scores"
+    if "all_correct" not in row:
+        row["all_scores"] = [score for _, score in judged]
+    elif form == "answers":
+        row["all_answers"] = [reading.scores.score(sample).get("answer") for sample in samples]
+    elif form == "completions":
+        row["all_answers"] = texts
+    meta = {**inner(first, "metadata"), "epochs": [epoch(where, sample) for sample in samples]}
+    return replace(question_of(where, row, texts=reading.texts), form=form, meta=meta)
 
 
 def _cut(sample: Sample) -> int:

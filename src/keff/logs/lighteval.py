@@ -9,8 +9,8 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parquet import columns_of, is_parquet, rows_of
-from keff.logs.parts.tabled import once_each
-from keff.logs.parts.values import gold_of, inner, known_task, optional_text
+from keff.logs.parts.tabled import once_each, question_or_scores
+from keff.logs.parts.values import gold_of, inner, known_task
 from keff.narrow import is_array, items
 
 # The task stands in the name of the file alone: no row of details names it.
@@ -66,17 +66,11 @@ def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool
         generations, prompt, gold = row.get("predictions"), row.get("full_prompt"), row.get("gold")
     if not is_array(generations) or not all(isinstance(text, str | None) for text in generations):
         raise LogError(f"{where}: it holds no generations: a vote needs a generative task")
-    answers = tuple(optional_text(text) for text in generations)
     golds = gold_of(gold)
     only = items(golds)
-    return Question(
-        id=str(doc.get("id") or number),
-        answers=answers,
-        gold=only[0] if len(only) == 1 else golds,
-        question=optional_text(prompt),
-        texts=tuple(text or "" for text in answers) if texts else None,
-        form="completions",
-    )
+    asked = {"id": str(doc.get("id") or number), "question": prompt, "all_texts": generations}
+    gold = only[0] if len(only) == 1 else golds
+    return question_or_scores(where, {**asked, "gold_answer": gold}, texts=texts)
 
 
 def _chosen(doc: Mapping[str, object]) -> object:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from keff.errors import LogError, TaskError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import configured
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, loads
-from keff.logs.parts.values import at, inner, item_of, known_task, name_of
+from keff.logs.parts.values import at, inner, known_task, name_of
 from keff.narrow import fields, items, text
 from keff.records import Note
 from keff.sampling.integrity import LONG
@@ -178,8 +179,10 @@ def _named(path: Path) -> str:
 
 
 def _task(path: Path, row: Row) -> str | None:
-    task = known_task(_named(path))
-    return task if task is not None and item_of(task, inner(row, "doc")) is not None else None
+    name = known_task(_named(path))
+    with suppress(TaskError):
+        return name if name and plugins.load("task", name).to_item(inner(row, "doc")) else None
+    return None  # its columns are not those of our task
 
 
 def _one_text(question: Question) -> bool:

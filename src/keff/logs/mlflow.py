@@ -83,10 +83,10 @@ class Mlflow(Graded, PathReader):
         ]
         for name, value in sorted(said, key=lambda pair: not says_yes_or_no(pair[1])):
             try:
-                found = verdict(value, self.threshold)
-            except ValueError as error:
+                found = verdict(f"{where}: the feedback {name}", value, self.threshold)
+            except LogError:
                 if self.scorer or self.threshold is not None:
-                    raise LogError(f"{where}: the feedback {name}: {error}") from None
+                    raise
                 continue
             if found:
                 return found

@@ -81,12 +81,9 @@ class OpenTelemetry(Graded, PathReader):
             if self.scorer not in (None, held.get(f"{EVALUATION}name")) or f"{EVALUATION}name" not in held:
                 continue
             label, score = held.get(f"{EVALUATION}score.label"), held.get(f"{EVALUATION}score.value")
-            try:
-                return verdict(
-                    score if label is None or self.threshold is not None else label, self.threshold
-                )
-            except ValueError as error:
-                raise LogError(f"{where}: the evaluation {held[f'{EVALUATION}name']}: {error}") from None
+            value = score if label is None or self.threshold is not None else label
+            said = f"{where}: the evaluation {held[f'{EVALUATION}name']}"
+            return verdict(said, value, self.threshold)
         return {}
 
 

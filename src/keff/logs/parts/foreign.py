@@ -155,15 +155,18 @@ def mark(value: object) -> str:
     return stable_hash(value)[:16]
 
 
-def verdict(value: object, threshold: float | None = None) -> Canonical:
+def verdict(where: str, value: object, threshold: float | None = None) -> Canonical:
     """Return the words of a verdict in any dress (true, "yes", "pass", 0.7): ``correct``, and its ``score``.
 
     A number other than 0 and 1 is a score alone where no ``threshold`` says from which one on it is right.
-    Empty where there is no verdict; raises ValueError for words that say neither.
+    Empty where there is no verdict; raises LogError that begins with ``where`` for words that say neither.
     """
     if value is None or value == "":
         return {}
-    number = real(as_truth(value))
+    try:
+        number = real(as_truth(value))
+    except ValueError as error:
+        raise LogError(f"{where}: {error}") from None
     if threshold is not None:
         return {"correct": int(number >= threshold)}
     return {"correct": int(number) if number in (0, 1) else None, "score": number}

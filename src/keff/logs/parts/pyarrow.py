@@ -241,15 +241,13 @@ def stream(path: Path, names: list[str]) -> Iterator[tuple[str, dict[str, object
             yield from ((f"{each.name}: row {number}", row) for number, row in enumerate(rows, 1))
 
 
-def write(path: Path, rows: Iterable[dict[str, object]], *, votes: bool = False) -> int:
-    """Write rows of the JSONL form, or of votes; returns how many. A gold answer that is no text is null."""
+def write(path: Path, rows: Iterable[dict[str, object]], *, votes: bool = False) -> None:
+    """Write rows of the JSONL form, or of votes. A gold answer that is no text is null."""
     columns = _VOTES if votes else _COLUMNS
     schema = pyarrow.schema(list(columns.items()))
-    pending, total = iter(rows), 0
+    pending = iter(rows)
     # A checksum per page: without it a changed byte is another answer.
     with pyarrow.parquet.ParquetWriter(path, schema, write_page_checksum=True) as writer:
         while batch := list(islice(pending, BATCH)):
             table = [{name: row.get(name) for name in columns} for row in batch]
             writer.write_table(pyarrow.Table.from_pylist(table, schema))
-            total += len(batch)
-    return total

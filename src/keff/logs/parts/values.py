@@ -9,9 +9,8 @@ from types import NoneType
 from typing import SupportsFloat, TypeVar, cast
 
 from keff import plugins
-from keff.errors import LogError, TaskError
+from keff.errors import LogError
 from keff.narrow import fields, is_array
-from keff.records import Item
 
 
 def inner(row: object, *names: str) -> dict[str, object]:
@@ -178,7 +177,7 @@ def truth(value: object) -> int:
 
 def number(value: object) -> float:
     """Return a finite number, or NaN for one that is not known."""
-    result = float("nan") if value is None or value == "" else real(value)
+    result = rating(value)
     if math.isinf(result):
         raise ValueError
     return result
@@ -272,11 +271,3 @@ def known_task(name: str) -> str | None:
         if plain == word or plain.startswith((f"{word}_", f"{word}@")):
             return task if task not in ("jsonl", "starter") else None
     return None
-
-
-def item_of(task: str, row: Mapping[str, object]) -> Item | None:
-    """Return the item that a data row of another tool is in a task, or None when its columns do not fit."""
-    try:
-        return plugins.load("task", task).to_item(row)
-    except TaskError:
-        return None
