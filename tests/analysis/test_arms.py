@@ -115,10 +115,10 @@ def test_arms_whose_paths_only_disagree_have_no_known_change(tmp_path: Path) -> 
 
 
 def test_unequal_numbers_of_paths_use_the_first_of_each_and_say_so(tmp_path: Path) -> None:
-    arms, notes = matched(
+    votes, notes = matched(
         open_record(arm(tmp_path, "a", 0.8, k=8)), open_record(arm(tmp_path, "b", 0.8, k=5))
     )
-    assert [one.votes.k for one in arms] == [5, 5]
+    assert [arm.k for arm in votes] == [5, 5]
     assert [note.code for note in notes] == ["unequal_paths"]
 
 

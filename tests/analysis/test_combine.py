@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keff.analysis.combine import Judging, combine_record, gls_r, read_embeddings
+from keff.analysis.combine import combine_record, gls_r, read_embeddings
 from keff.errors import LogError, UsageError
 from keff.reading.open import open_record
 
@@ -53,12 +53,12 @@ def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() 
     rng = np.random.default_rng(1)
     signal = rng.normal(size=(60, 1, 32))
     noise = rng.normal(size=(60, 4, 32)) * np.array([0.2, 1, 1, 1])[:, None]
-    found = gls_r(signal + noise, Judging())
+    found = gls_r(signal + noise)
     best = 1 / 0.04 / (1 / 0.04 + 3)
     assert 0.7 < found.weights[0] < best + 0.02
     assert found.weights[1:] == pytest.approx([(1 - found.weights[0]) / 3] * 3, abs=0.06)
     assert found.held_out_risk < found.held_out_risk_uniform
-    even = gls_r(signal + rng.normal(size=(60, 4, 32)), Judging())
+    even = gls_r(signal + rng.normal(size=(60, 4, 32)))
     assert even.kept_uniform
     assert even.weights == pytest.approx([0.25] * 4)
 

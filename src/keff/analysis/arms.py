@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from keff.analysis.combine import Judging, judged, slot_table
+from keff.analysis.combine import judged, slot_table
 from keff.analysis.results.comparison import (
     ArmResult,
     Comparison,
@@ -34,6 +34,7 @@ from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.calibrate import FOLDS
 from keff.stats.voting.choose import ceiling, k_eff, k_eff_block
 from keff.stats.voting.correlation import agreement, anova_c, pearson_c, pooled_c
 from keff.stats.voting.plurality import plurality_of_all
@@ -55,22 +56,13 @@ _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 class Comparing:
     """How to compare.
 
-    Bootstrap replicates and design, the level of intervals, cross-fitting folds, the seed.
+    Bootstrap replicates and design, the level of intervals, the seed.
     """
 
     replicates: int = 10_000
     design: Literal["paired", "rows"] = "paired"
     level: float = 0.95
-    folds: int = 5
     seed: int = 0
-
-
-@frozen
-class Arm:
-    """One arm: where it came from, and its votes on the shared items."""
-
-    label: str
-    votes: Votes
 
 
 def _parted(text: str) -> tuple[Path, str]:
@@ -140,21 +132,21 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     without gold answers, with fewer than two shared items, or with one path.
     """
     how = how or Comparing()
-    arms, notes = matched(first, second)
+    votes, notes = matched(first, second)
     better, about = pair(as_scored(first), as_scored(second), how.level)
     notes += about
-    if arms[0].votes.k < 2 or arms[0].votes.n < 2:
+    if votes[0].k < 2 or votes[0].n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     rng = np.random.default_rng(how.seed)
     plan = ArmPlan(ESTIMATORS, how.design, how.replicates, how.level)
-    paper, ours = compare_arms(arms[0].votes, arms[1].votes, rng, plan)
-    described = describe(arms[0], how), describe(arms[1], how)
+    paper, ours = compare_arms(*votes, rng, plan)
+    described = describe(first.path, votes[0], how), describe(second.path, votes[1], how)
     notes += [*paper.relative.warnings, *_audit(*described, paper)]
-    answers = all(arm.votes.answers is not None for arm in arms)
+    answers = all(arm.answers is not None for arm in votes)
     return Comparison(
         arms=described,
-        shared_items=arms[0].votes.n,
-        shared_clusters=arms[0].votes.n_clusters,
+        shared_items=votes[0].n,
+        shared_clusters=votes[0].n_clusters,
         design=how.design,
         replicates=how.replicates,
         delta_rho=paper.relative.interval,
@@ -166,16 +158,19 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
             delta_c_absolute=ours.delta.interval,
             delta_k_eff=ours.delta_k_eff.interval,
         ),
-        delta_p=_change(arms, lambda votes: votes.scored().mean(axis=1), how.level),
-        delta_majority=_change(arms, lambda votes: majority_at_k_items(votes)[:, -1], how.level),
-        delta_plurality=_change(arms, plurality_of_all, how.level) if answers else None,
+        delta_p=_change(votes, lambda arm: arm.scored().mean(axis=1), how.level),
+        delta_majority=_change(votes, lambda arm: majority_at_k_items(arm)[:, -1], how.level),
+        delta_plurality=_change(votes, plurality_of_all, how.level) if answers else None,
         better=better,
         warnings=tuple(dict.fromkeys(notes)),
     )
 
 
-def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]:
-    """Return both arms on their shared items in one order, clusters named alike, with equally many paths."""
+def matched(first: Record, second: Record) -> tuple[tuple[Votes, Votes], list[Note]]:
+    """Return the votes of both arms on their shared items in one order, as many paths of each.
+
+    Clusters are those of the first.
+    """
     names = first.ballot.names, second.ballot.names
     rows, notes = shared_rows(names, (first.path, second.path))
     notes = [*first.ballot.notes, *second.ballot.notes, *notes]
@@ -186,21 +181,17 @@ def matched(first: Record, second: Record) -> tuple[tuple[Arm, Arm], list[Note]]
         )
     votes = first.ballot.votes
     clusters = (np.arange(votes.n) if votes.clusters is None else votes.clusters)[rows[0]]
-    arms = [
-        Arm(arm.path, _aligned(arm, row, clusters, k)) for arm, row in zip((first, second), rows, strict=True)
-    ]
-    return (arms[0], arms[1]), notes
+    return (_aligned(first, rows[0], clusters, k), _aligned(second, rows[1], clusters, k)), notes
 
 
-def describe(arm: Arm, how: Comparing) -> ArmResult:
+def describe(path: str, votes: Votes, how: Comparing) -> ArmResult:
     """Return what one arm is worth: accuracies, correlation, votes, slots, weighted votes and pruning."""
-    votes = arm.votes
     rho, dropped = pearson_c(votes)
     answers = votes.answers is not None
     block = k_eff_block(votes, ddof=1)
-    weights, pruning = _weights(votes, how)
+    weights, pruning = _weights(votes, how.seed)
     return ArmResult(
-        path=arm.label,
+        path=path,
         n=votes.n,
         k=votes.k,
         clusters=votes.n_clusters,
@@ -223,24 +214,24 @@ def describe(arm: Arm, how: Comparing) -> ArmResult:
         phi=audit.phi_audit(votes),
         weights=weights,
         pruning=pruning,
-        blocks=_blocks(votes, how),
+        blocks=_blocks(votes, how.level),
     )
 
 
-def _blocks(votes: Votes, how: Comparing) -> BlockCorrelation | None:
+def _blocks(votes: Votes, level: float) -> BlockCorrelation | None:
     """Return c within and between templates; None under one prompt or with hardly a question."""
-    if votes.slots is None or len(np.unique(votes.slots)) < 2 or votes.n_clusters < how.folds:
+    if votes.slots is None or len(np.unique(votes.slots)) < 2 or votes.n_clusters < FOLDS:
         return None
-    return block_correlation(votes, how.level)
+    return block_correlation(votes, level)
 
 
 def _weights(
-    votes: Votes, how: Comparing
+    votes: Votes, seed: int
 ) -> tuple[tuple[WeightedVote, ...], tuple[Pruning, ...]] | tuple[None, None]:
     """Judge weights where slots are templates; under one prompt a column's number means nothing."""
-    if votes.slots is None or votes.n_clusters < how.folds:
+    if votes.slots is None or votes.n_clusters < FOLDS:
         return None, None
-    return judged(votes, Judging(how.folds, how.seed))
+    return judged(votes, seed)
 
 
 def _slot_set(text: str) -> set[int]:
@@ -274,37 +265,33 @@ def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Vote
     return replace(kept if k == votes.k else kept.paths(np.arange(k)), clusters=clusters)
 
 
-def _change(arms: tuple[Arm, Arm], accuracy: Callable[[Votes], FloatArray], level: float) -> Interval:
+def _change(arms: tuple[Votes, Votes], accuracy: Callable[[Votes], FloatArray], level: float) -> Interval:
     """Return the paired change of an accuracy [n] of votes, with its cluster-robust interval."""
-    first, second = (arm.votes for arm in arms)
+    first, second = arms
     return interval_mean(accuracy(second) - accuracy(first), first.clusters, level).interval
 
 
-def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> list[Note]:
-    """Return what else than decorrelation could have lowered the correlation."""
-    notes = _slot_notes(second.slots or ())
+def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterator[Note]:
+    """Yield what else than decorrelation could have lowered the correlation."""
+    yield from _slot_notes(second.slots or ())
     if change.relative.hi is None or change.relative.hi >= 0:
-        return notes  # no fall that would need explaining
+        return  # no fall that would need explaining
     fall = change.relative.value
     ratio = second.phi.ratio / first.phi.ratio - 1 if first.phi.ratio else math.nan
     if ratio > fall / 2:
-        text = (
-            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that "
-            "the slots' "
-            "accuracies allow: most of the fall is unequal difficulty, not independence"
+        yield Note(
+            "unequal_slots",
+            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that the "
+            "slots' accuracies allow: most of the fall is unequal difficulty, not independence",
         )
-        notes.append(Note("unequal_slots", text))
-    return notes
 
 
-def _slot_notes(slots: Sequence[Slot]) -> list[Note]:
-    """Return what is wrong with single slots: answers that are not found, and accuracies near zero."""
-    notes: list[Note] = []
+def _slot_notes(slots: Sequence[Slot]) -> Iterator[Note]:
+    """Yield what is wrong with single slots: answers that are not found, and accuracies near zero."""
     failing = [slot for slot in slots if (slot.extraction_failures or 0) > FAILURES_APART]
     if failing:
         text = ", ".join(f"{slot.slot} ({slot.extraction_failures:.0%})" for slot in failing)
-        notes.append(Note("extraction_failures", f"slots without an answer in many paths: {text}"))
+        yield Note("extraction_failures", f"slots without an answer in many paths: {text}")
     low = [str(slot.slot) for slot in slots if slot.accuracy < SLOT_FLOOR]
     if low:
-        notes.append(Note("slot_floor", f"slots right in under 2% of paths: {', '.join(low)}"))
-    return notes
+        yield Note("slot_floor", f"slots right in under 2% of paths: {', '.join(low)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -219,15 +219,11 @@ def _clusters(records: Sequence[Record], ids: Sequence[str]) -> IntArray:
     return numbers_of(names[name] for name in ids)
 
 
-def _notes(records: Sequence[Record]) -> list[Note]:
-    notes: list[Note] = []
+def _notes(records: Sequence[Record]) -> Iterator[Note]:
     if len(records) == 1:
         text = "one branch audits its own errors: logs of other models on these questions say more"
-        notes.append(Note("one_branch", text))
-    spaces = {record.ballot.reading.space for record in records}
+        yield Note("one_branch", text)
+    spaces = sorted({record.ballot.reading.space for record in records})
     if len(spaces) > 1:
-        text = (
-            f"the logs compare answers differently ({', '.join(sorted(spaces))}): say how with --answer-space"
-        )
-        notes.append(Note("several_spaces", text))
-    return notes
+        text = f"the logs compare answers differently ({', '.join(spaces)}): say how with --answer-space"
+        yield Note("several_spaces", text)

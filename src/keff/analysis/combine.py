@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from keff.analysis.results.comparison import Combination, DeflectionWorth, GlsR, Pruning, Slot, WeightedVote
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
-from keff.records import frozen
 from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
 from keff.stats.branches.gls import choose_ridge, gls_r_weights
@@ -28,42 +27,27 @@ from keff.stats.branches.weights import (
     oracle_optimism,
 )
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.calibrate import calibrate, cross_fitted, informs, within_auc
+from keff.stats.voting.calibrate import FOLDS, calibrate, cross_fitted, informs, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.correlation import anova_c
 
 SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
 
 
-@frozen
-class Judging:
-    """How weights are judged: cross-fitting folds over clusters, and the seed of the folds."""
-
-    folds: int = 5
-    seed: int = 0
-
-    def rng(self) -> np.random.Generator:
-        """Return the generator of the folds: the same folds for every weighting."""
-        return np.random.default_rng(self.seed)
-
-
-def combine_record(
-    record: Record, how: Judging | None = None, embeddings: FloatArray | None = None
-) -> Combination:
+def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None = None) -> Combination:
     """Return what weights and pruning are worth on a record.
 
     ``embeddings`` [n, K, D] add GLS-R. ``oracle_optimism`` is what in-sample accuracy weights seem to gain
     where no slot differs from any other. Raises UsageError without gold answers, with one path, or with fewer
     clusters than folds.
     """
-    how = how or Judging()
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(f"{record.path} has no gold answers: weights cannot be learned or judged")
-    if votes.k < 2 or votes.n_clusters < how.folds:
-        raise UsageError(f"{votes.n_clusters} items x {votes.k} paths are too few for {how.folds} folds")
+    if votes.k < 2 or votes.n_clusters < FOLDS:
+        raise UsageError(f"{votes.n_clusters} items x {votes.k} paths are too few for {FOLDS} folds")
     usable = 0 < votes.p < 1 and anova_c(votes) < 1
-    weights, pruning = judged(votes, how, embeddings=embeddings)
+    weights, pruning = judged(votes, seed, embeddings)
     return Combination(
         path=record.path,
         n=votes.n,
@@ -75,12 +59,12 @@ def combine_record(
         else None,
         weights=weights,
         pruning=pruning,
-        gls_r=None if embeddings is None else gls_r(embeddings, how),
-        k_eff=_worth(votes, how),
+        gls_r=None if embeddings is None else gls_r(embeddings, seed),
+        k_eff=_worth(votes, seed),
     )
 
 
-def _worth(votes: Votes, how: Judging) -> tuple[DeflectionWorth, ...]:
+def _worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
     """Return K_eff by deflection of plain votes, with abstentions at weight 0, and by confidence.
 
     A path of chance p weighs max(2p - 1, 0): of all weights those separate most (Cauchy-Schwarz).
@@ -94,15 +78,13 @@ def _worth(votes: Votes, how: Judging) -> tuple[DeflectionWorth, ...]:
         if not informs(within_auc(votes, given), len(votes.rated)):
             # All weigh alike: what differs is how the folds' base rates are estimated.
             continue
-        chances = cross_fitted(votes, given, how.rng(), how.folds)[0]
+        chances = cross_fitted(votes, given, np.random.default_rng(seed))[0]
         kinds[f"weighted by {name}"] = voting * np.maximum(2 * chances - 1, 0.0)
-    return tuple(DeflectionWorth(name, k_eff_deflection(votes, w, how.seed)) for name, w in kinds.items())
+    return tuple(DeflectionWorth(name, k_eff_deflection(votes, w, seed)) for name, w in kinds.items())
 
 
 def judged(
-    votes: Votes,
-    how: Judging,
-    embeddings: FloatArray | None = None,
+    votes: Votes, seed: int, embeddings: FloatArray | None = None
 ) -> tuple[tuple[WeightedVote, ...], tuple[Pruning, ...]]:
     """Return weighted votes and slot pruning, cross-fitted beside the best slot and the in-sample oracle.
 
@@ -110,14 +92,14 @@ def judged(
     """
     rules: list[Rule] = ["binary"] if votes.answers is None else ["binary", "plurality"]
     rows: list[WeightedVote] = []
-    by_states = {} if embeddings is None else _learners(embeddings, how)
+    by_states = {} if embeddings is None else _learners(embeddings, seed)
     learners: dict[str, Scheme | Learn] = {scheme: scheme for scheme in SCHEMES}
     for name, given in votes.rated.items():
         learners[f"log odds of {name}"] = partial(_learn_log_odds, votes, given)
     for rule in rules:
-        rows += [_row(votes, name, learn, rule, how) for name, learn in learners.items()]
-        rows += _by_confidence(votes, rule, how) + _by_embeddings(votes, by_states, rule, how)
-    return tuple(rows), tuple(_pruned(votes, rule, how) for rule in rules)
+        rows += [_row(votes, name, learn, rule, seed) for name, learn in learners.items()]
+        rows += _by_confidence(votes, rule, seed) + _by_embeddings(votes, by_states, rule, seed)
+    return tuple(rows), tuple(_pruned(votes, rule, seed) for rule in rules)
 
 
 def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
@@ -139,10 +121,10 @@ def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
     )
 
 
-def gls_r(embeddings: FloatArray, how: Judging) -> GlsR:
+def gls_r(embeddings: FloatArray, seed: int = 0) -> GlsR:
     """Return the GLS-R weights of slots with the ridge that held-out problems prefer (the paper's Eq. 11)."""
     try:
-        choice = choose_ridge(embeddings, how.rng(), folds=how.folds)
+        choice = choose_ridge(embeddings, np.random.default_rng(seed))
     except ValueError as error:
         raise UsageError(f"GLS-R: {error}") from None
     return GlsR(
@@ -172,7 +154,7 @@ def read_embeddings(run: Path, votes: Votes) -> FloatArray | None:
     return np.asarray(array, np.float64)
 
 
-def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]:
+def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
     """Judge CISC's softmax, whose temperature is chosen on the other folds; it weighs paths, not slots."""
     given = votes.confidences
     if given is None or not np.any(np.isfinite(given)):
@@ -181,7 +163,7 @@ def _by_confidence(votes: Votes, rule: Rule, how: Judging) -> list[WeightedVote]
     def learn(items: NDArray[np.bool_]) -> FloatArray:
         return confidence_weights(given, choose_temperature(votes.take(items), rule))
 
-    return [_row(votes, "confidence", learn, rule, how, choose_temperature(votes, rule))]
+    return [_row(votes, "confidence", learn, rule, seed, choose_temperature(votes, rule))]
 
 
 def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
@@ -189,14 +171,14 @@ def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -
     return calibrate(votes.take(items), given[items]).weight(given)
 
 
-def _learners(embeddings: FloatArray, how: Judging) -> dict[str, Learn]:
+def _learners(embeddings: FloatArray, seed: int) -> dict[str, Learn]:
     """Return what learns the weights of GLS (no ridge) and GLS-R; both rules share folds, and so weights."""
 
     def gls(items: NDArray[np.bool_]) -> FloatArray:
         return _voting(gls_r_weights(embeddings[items], 0.0))
 
     def ridged(items: NDArray[np.bool_]) -> FloatArray:
-        return _voting(choose_ridge(embeddings[items], how.rng(), folds=how.folds).weights)
+        return _voting(choose_ridge(embeddings[items], np.random.default_rng(seed)).weights)
 
     return {"gls": _once(gls), "gls_r": _once(ridged)}
 
@@ -209,14 +191,12 @@ def _once(learn: Learn) -> Learn:
     return lambda items: known(items.tobytes())
 
 
-def _by_embeddings(
-    votes: Votes, learners: Mapping[str, Learn], rule: Rule, how: Judging
-) -> list[WeightedVote]:
+def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed: int) -> list[WeightedVote]:
     """Judge the votes of weights from hidden states; a slot whose weight is negative has no vote."""
     rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
-            rows.append(_row(votes, scheme, learn, rule, how))
+            rows.append(_row(votes, scheme, learn, rule, seed))
         except ValueError:  # too few items for their covariance, which the line on GLS-R says
             continue
     return rows
@@ -228,18 +208,18 @@ def _voting(weights: FloatArray) -> FloatArray:
 
 
 def _row(
-    votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, how: Judging, temperature: float | None = None
+    votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int, temperature: float | None = None
 ) -> WeightedVote:
     """Return a weighting under one rule, cross-fitted."""
-    report = judge_weights(votes, learn, rule, how.rng(), how.folds)
+    report = judge_weights(votes, learn, rule, np.random.default_rng(seed))
     slots = report.weights if report.weights.ndim == 1 else None
     weights = None if slots is None else tuple((slots / slots.sum()).tolist())
     told: dict[str, Any] = report._asdict() | {"weights": weights}
     return WeightedVote(scheme=name, rule=rule, temperature=temperature, **told)
 
 
-def _pruned(votes: Votes, rule: Rule, how: Judging) -> Pruning:
-    choice = choose_subset(votes, how.rng(), rule, how.folds)
+def _pruned(votes: Votes, rule: Rule, seed: int) -> Pruning:
+    choice = choose_subset(votes, np.random.default_rng(seed), rule)
     names = np.arange(votes.k) if votes.slots is None else votes.slots
     told: dict[str, Any] = choice._asdict() | {"candidate": tuple(names[choice.candidate].tolist())}
     return Pruning(rule=rule, **told)

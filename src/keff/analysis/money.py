@@ -241,6 +241,22 @@ def complete(votes: Votes, pace: Pace | None = None) -> Votes:
     return replace(votes, tokens=tokens, seconds=seconds, prompt_tokens=prompts)
 
 
+def priced(
+    votes: Votes, model: str | None, tariff: Tariff | None, pace: Pace | None
+) -> tuple[Votes, Rates | None, tuple[Note, ...]]:
+    """Return votes whose counts and times are known, their prices, and what must be said of both.
+
+    Raises UsageError for prices, counts or times that are missing.
+    """
+    full = complete(votes, pace)
+    known = None if tariff is None else rates(full, model, tariff)
+    notes = () if known is None else known.notes
+    if pace is not None and votes.seconds is None:
+        how = f"seconds are not recorded: {pace.first:g} + tokens / {pace.rate:g} stands for them"
+        notes = (*notes, Note("seconds_from_tokens", how))
+    return full, known, notes
+
+
 def _filled(values: FloatArray | None) -> FloatArray | None:
     if values is None:
         return None

@@ -6,7 +6,7 @@ RepeatedScores -> Noise says what more questions or repeats would tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -66,7 +66,10 @@ def noise(scored: RepeatedScores) -> Noise:
     repeats = scored.repeats
     low, wide = repeats.scale[0], repeats.scale[1] - repeats.scale[0]
     spread, sd = components(repeats), run_to_run(repeats)
-    exact = repeats.binary
+
+    def told(share: Callable[[Repeats, int], Interval], ks: Sequence[int]) -> dict[int, Interval] | None:
+        return {k: share(repeats, k) for k in ks} if repeats.binary else None
+
     ks = [k for k in KS if k == 1 or (spread is not None and k <= max(FARTHEST * repeats.k, repeats.k))]
     ks = sorted({*ks, repeats.k if spread is not None else 1})
     groups = [size for size in GROUPS if spread is not None and size <= FARTHEST * repeats.k]
@@ -79,21 +82,15 @@ def noise(scored: RepeatedScores) -> Noise:
         gap_of_two_runs=None if sd is None else TWO_RUNS * sd.value * wide,
         c=icc_interval(repeats),
         variance=None if spread is None else _split(spread, repeats, wide),
-        pass_at_k=_by_k(any_right, repeats, ks) if exact else None,
-        pass_hat_k=_by_k(all_right, repeats, ks) if exact else None,
-        flips=flips(repeats) if exact and spread is not None else None,
-        groups_without_gradient=_by_k(without_gradient, repeats, groups) if exact else None,
+        pass_at_k=told(any_right, ks),
+        pass_hat_k=told(all_right, ks),
+        flips=flips(repeats) if repeats.binary and spread is not None else None,
+        groups_without_gradient=told(without_gradient, groups),
         power=() if spread is None else _power(repeats, spread, wide),
         equal_cost=() if spread is None else _equal_cost(repeats, spread, wide),
         scale=repeats.scale,
         warnings=tuple(dict.fromkeys((*scored.notes, *_notes(scored, spread)))),
     )
-
-
-def _by_k(
-    function: Callable[[Repeats, int], Interval], repeats: Repeats, ks: Sequence[int]
-) -> Mapping[int, Interval]:
-    return {k: function(repeats, k) for k in ks}
 
 
 def _scaled(value: Interval, wide: float, low: float = 0.0) -> Interval:
@@ -145,47 +142,44 @@ def _equal_cost(repeats: Repeats, spread: Components, wide: float) -> tuple[Equa
     )
 
 
-def _notes(scored: RepeatedScores, spread: Components | None) -> list[Note]:
-    repeats, notes = scored.repeats, list[Note]()
+def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
+    repeats = scored.repeats
     # Limits by the t distribution rest on a variance of fewer clusters than that.
     if repeats.units < 10:
-        notes.append(
-            Note("few_questions", f"only {repeats.units} independent questions: intervals are rough")
-        )
+        yield Note("few_questions", f"only {repeats.units} independent questions: intervals are rough")
     if spread is None:
-        text = (
+        yield Note(
+            "one_repeat",
             "no question has two repeats, so the noise of a run is unknown: run the same questions once more "
-            "(two repeats of 50 questions say roughly how large it is) and give both"
+            "(two repeats of 50 questions say roughly how large it is) and give both",
         )
-        return [*notes, Note("one_repeat", text)]
+        return
     if not repeats.binary:
-        notes.append(Note("graded", "scores are graded: pass@k, pass^k and flips need right and wrong"))
+        yield Note("graded", "scores are graded: pass@k, pass^k and flips need right and wrong")
     if spread.repeats == 0:
-        text = "all repeats of every question scored alike: copies of one generation, or temperature 0?"
-        return [*notes, Note("all_alike", text)]
-    if scored.votes is not None:
-        notes += _of_columns(scored.votes, repeats)
-    return notes
+        yield Note(
+            "all_alike",
+            "all repeats of every question scored alike: copies of one generation, or temperature 0?",
+        )
+    elif scored.votes is not None:
+        yield from _of_columns(scored.votes, repeats)
 
 
-def _of_columns(votes: Votes, repeats: Repeats) -> list[Note]:
+def _of_columns(votes: Votes, repeats: Repeats) -> Iterator[Note]:
     """Say where runs are copies of each other, or differ by more than chance."""
-    notes: list[Note] = []
-    same = _copies(votes, repeats)
-    if same:
+    if same := _copies(votes, repeats):
         pairs = ", ".join(f"{a} and {b}" for a, b in same[:3])
-        text = (
+        yield Note(
+            "copied_runs",
             f"runs {pairs}{', ...' if len(same) > 3 else ''} are the same on every question: "
-            "copies, or trials that share a seed; the noise told is too small"
+            "copies, or trials that share a seed; the noise told is too small",
         )
-        notes.append(Note("copied_runs", text))
     elif column_test(votes, np.random.default_rng(0)).mixed:
-        text = (
+        yield Note(
+            "unlike_runs",
             "the scores of the runs differ by more than repeats do by chance (p < .001): something changed "
-            "between them, and the noise told leaves it out"
+            "between them, and the noise told leaves it out",
         )
-        notes.append(Note("unlike_runs", text))
-    return notes
 
 
 def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
@@ -194,15 +188,9 @@ def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
     values = matrix if votes.tokens is None else np.where(np.isnan(votes.tokens), matrix, votes.tokens)
     if votes.k < 2 or 2 * float(repeats.variances.sum()) < ENOUGH_DIFFERENCES:
         return []
-    first: dict[bytes, int] = {}
-    pairs: list[tuple[int, int]] = []
-    for place in range(votes.k):
-        name = np.ascontiguousarray(values[:, place]).tobytes()
-        if name in first:
-            pairs.append((first[name] + 1, place + 1))
-        else:
-            first[name] = place
-    return pairs
+    names = [values[:, place].tobytes() for place in range(votes.k)]
+    first = [names.index(name) for name in names]
+    return [(one + 1, place + 1) for place, one in enumerate(first) if one < place]
 
 
 # The usual level of intervals; tests of several pairs correct theirs by Holm.
@@ -309,19 +297,15 @@ def shared_rows(
 
 def _other_texts(
     first: RepeatedScores, second: RepeatedScores, rows: tuple[IntArray, IntArray]
-) -> list[Note]:
+) -> Iterator[Note]:
     """Say where questions of one id have other texts, as two versions of a data set may."""
     asked = [None if each.record is None else each.record.ballot.asked for each in (first, second)]
     if asked[0] is None or asked[1] is None:
-        return []
+        return
     one, other = asked[0][rows[0]], asked[1][rows[1]]
-    differ = int(np.sum((one != other) & (one != 0) & (other != 0)))
-    if not differ:
-        return []
-    text = (
-        f"{differ} of {one.size} shared ids have another question text on the two sides: are they the same?"
-    )
-    return [Note("other_questions", text)]
+    if differ := int(np.sum((one != other) & (one != 0) & (other != 0))):
+        text = f"{differ} of {one.size} shared ids have another question text on the two sides"
+        yield Note("other_questions", f"{text}: are they the same?")
 
 
 def _alike(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
@@ -335,19 +319,15 @@ def _alike(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
     return first.rescaled(wider), second.rescaled(wider)
 
 
-def _contest_notes(better: Better, first: Repeats, second: Repeats) -> list[Note]:
-    notes: list[Note] = []
+def _contest_notes(better: Better, first: Repeats, second: Repeats) -> Iterator[Note]:
     if better.noise is None:
-        text = (
+        yield Note(
+            "one_repeat",
             "neither side repeats a question, so how much two runs of one model differ is unknown: draw each "
-            "question twice on one side at least"
+            "question twice on one side at least",
         )
-        notes.append(Note("one_repeat", text))
     if better.shared_clusters < 10:
         text = f"only {better.shared_clusters} independent questions are shared: the interval is rough"
-        notes.append(Note("few_questions", text))
+        yield Note("few_questions", text)
     if np.array_equal(first.mean, second.mean) and not np.all(first.second == 0):
-        notes.append(
-            Note("same_scores", "both sides have the same score on every question: is it one log twice?")
-        )
-    return notes
+        yield Note("same_scores", "both sides have the same score on every question: is it one log twice?")

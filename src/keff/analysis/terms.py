@@ -11,7 +11,7 @@ from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
-from keff.analysis.money import Pace, Rates, Tariff, bill_of, complete, doublings, mean_of, pays_back, rates
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, pays_back, priced
 from keff.analysis.results.decision import (
     Change,
     CurvePoint,
@@ -163,12 +163,7 @@ class Accounts:
     @classmethod
     def of(cls, votes: Votes, model: str | None, terms: Terms) -> Accounts:
         """Return the accounts of a record; raises UsageError for prices or counts that are missing."""
-        full = complete(votes, terms.pace)
-        known = None if terms.tariff is None else rates(full, model, terms.tariff)
-        notes = () if known is None else known.notes
-        if terms.pace is not None and votes.seconds is None:
-            how = f"{terms.pace.first:g} + tokens / {terms.pace.rate:g}"
-            notes = (*notes, Note("seconds_from_tokens", f"seconds are not recorded: {how} stands for them"))
+        full, known, notes = priced(votes, model, terms.tariff, terms.pace)
         return cls(full, known, terms, (*notes, *_gaps(votes)))
 
     def aim(self, aim: Aim) -> Aim:

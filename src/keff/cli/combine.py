@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keff.analysis.arms import open_arm
-from keff.analysis.combine import Judging, combine_record, read_embeddings
+from keff.analysis.combine import combine_record, read_embeddings
 from keff.analysis.plans import slot_plan
 from keff.analysis.results.comparison import GlsR
 from keff.cli import _options as o
@@ -30,7 +30,7 @@ def command(
     """Judge every way of combining the paths of one record."""
     record = by_column(open_arm(path, log.opening()))
     array = read_embeddings(Path(path), record.ballot.votes)
-    combined = combine_record(record, Judging(seed=seed), array)
+    combined = combine_record(record, seed, array)
     if out is not None:
         plan, notes = slot_plan(record, combined)
         warn_all(notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
@@ -124,6 +124,7 @@ class MixAnalysis:
         self.recorded = [branch.votes.k for branch in group.branches]
         self.correct = [branch.votes.scored() for branch in group.branches]
         self.stats = between(self.correct, group.clusters)
+        self.law = margin(self.stats)
         plans = chain(
             _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
         )
@@ -148,9 +149,8 @@ class MixAnalysis:
         """Put together all that was found."""
         group = self.group
         stats = self.stats
-        c = correlation_intervals(self.correct, group.clusters)
+        c, ones = correlation_intervals(self.correct, group.clusters), np.ones(len(group.branches))
         frontier = undominated(self.table.plans)
-        ones = np.ones(len(group.branches))
         rule = WorthRule(self.table, self.ids)
         spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
         saved = float(rule.costs[self.choice.best] - rule.costs[self.choice.taken])
@@ -163,7 +163,9 @@ class MixAnalysis:
             branches=tuple(self._branch(a, c[a][a]) for a in range(len(group.branches))),
             c_between=tuple(tuple(row) for row in c),
             r_between=tuple(tuple(row) for row in stats.r.tolist()),
-            k_eff=Interval(k_eff_of_mix(margin(stats), ones), None, None, "deflection, one path each"),
+            k_eff=Interval(
+                k_eff_of_mix(self.law, np.ones(len(group.branches))), None, None, "deflection, one path each"
+            ),
             ceiling=ceiling(
                 np.sum([branch.votes.counts for branch in group.branches], axis=0).astype(np.float64),
                 self.ids,
@@ -179,15 +181,7 @@ class MixAnalysis:
             pays_from=rule.pays_from(self.choice.taken),
             pilot_cost=spent,
             pays_back=None if saved <= 0 else math.ceil(spent / saved),
-            warnings=(
-                *group.notes,
-                *self.costs.notes,
-                *self._useless(),
-                *self._dominating(stats.p),
-                *_small(stats.units),
-                *_shrunk(margin(stats).shrunk),
-                *self._predicted(),
-            ),
+            warnings=(*group.notes, *self.costs.notes, *self._notes()),
         )
 
     def _branch(self, number: int, c: Interval) -> BranchLine:
@@ -289,54 +283,36 @@ class MixAnalysis:
             f"{points:+.1f} points) and is declined, for {why}"
         )
 
-    def _useless(self) -> list[Note]:
-        """Name branches that are never right, or never answer: mostly records that are read wrongly."""
-        notes: list[Note] = []
+    def _notes(self) -> Iterator[Note]:
+        """Yield what must be said of the branches, the questions and the recommended plan."""
+        # Mostly records that are read wrongly.
         for branch in self.group.branches:
             if not (branch.votes.answered() >= 0).any():
                 text = f"{branch.name} never gives an answer that {self.group.space} reads"
-                notes.append(Note("never_answers", f"{text}: check --answer-space, or leave it out"))
+                yield Note("never_answers", f"{text}: check --answer-space, or leave it out")
             elif not branch.votes.scored().any():
                 text = f"{branch.name} is never right: check how its answers are read, or leave it out"
-                notes.append(Note("never_right", text))
-        return notes
-
-    def _predicted(self) -> list[Note]:
-        """Say where the recommended plan draws more paths of a branch than are recorded."""
-        if self.table.measured[self.choice.taken]:
-            return []
-        text = "the plan may draw more paths than are recorded: what those do is predicted, and drawing"
-        return [Note("predicted_paths", f"{text} {PREDICTED} of each branch (--k {PREDICTED}) shows it")]
-
-    def _dominating(self, p: FloatArray) -> list[Note]:
-        """Say where one branch is at least as accurate and as cheap as every other one."""
-        for a, name in enumerate(self.group.names):
-            others = np.arange(len(p)) != a
-            if (p[a] >= p[others]).all() and (self.mean_cost[a] <= self.mean_cost[others]).all():
-                message = f"{name} is at least as accurate per path and as cheap as every other branch"
-                return [Note("dominates", message)]
-        return []
+                yield Note("never_right", text)
+        p, cost, units = self.stats.p, self.mean_cost, self.stats.units
+        dominating = (p == p.max()) & (cost == cost.min())
+        if dominating.any():
+            name = self.group.names[int(np.argmax(dominating))]
+            text = f"{name} is at least as accurate per path and as cheap as every other branch"
+            yield Note("dominates", text)
+        if units < FEW:
+            text = f"{units} independent questions tell only plans apart that differ by"
+            apart = f"{100 * SPREAD / math.sqrt(units):.0f} points or more"
+            yield Note("few_questions", f"{text} {apart}: draw {FEW}, or pool exams of the same kind")
+        if self.law.shrunk < 0.995:  # 1.00, in what is said
+            text = f"correlations between branches were multiplied by {self.law.shrunk:.2f}"
+            yield Note("shrunk", f"{text}: together they were impossible")
+        if not self.table.measured[self.choice.taken]:
+            text = "the plan may draw more paths than are recorded: what those do is predicted, and drawing"
+            yield Note("predicted_paths", f"{text} {PREDICTED} of each branch (--k {PREDICTED}) shows it")
 
 
 def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
-
-
-def _small(units: int) -> list[Note]:
-    if units >= FEW:
-        return []
-    text = (
-        f"{units} independent questions tell only plans apart that differ by "
-        f"{100 * SPREAD / math.sqrt(units):.0f} points or more: draw {FEW}, or pool exams of the same kind"
-    )
-    return [Note("few_questions", text)]
-
-
-def _shrunk(factor: float) -> list[Note]:
-    if factor >= 0.995:  # 1.00, in what is said
-        return []
-    message = f"correlations between branches were multiplied by {factor:.2f}: together they were impossible"
-    return [Note("shrunk", message)]
 
 
 def _fixed_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.money import Pace, Rates, Tariff, complete, rates
+from keff.analysis.money import Pace, Rates, Tariff, priced
 from keff.analysis.replay.compare import (
     NAMES,
     Fixed,
@@ -40,7 +40,7 @@ from keff.analysis.walks import (
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
-from keff.records import Interval, Note, frozen
+from keff.records import Interval, frozen
 from keff.stats.time import ALONE, Crowding, quantiles
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
@@ -98,17 +98,14 @@ def replay(
     rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]
     now = reference_of(settings.now, votes.k)
     _check(votes, rules, now, settings)
-    timed = votes.seconds is not None
-    votes = complete(votes, settings.pace)
+    votes, prices, notes = priced(votes, settings.model, settings.tariff, settings.pace)
     # Without labels the answer of today's rule is all that others are judged by.
     drawn = [now] if votes.correct is None else _followed(now)
     votes = rated(votes, [*rules, *drawn])
-    prices = None if settings.tariff is None else rates(votes, settings.model, settings.tariff)
     recorded = RecordedPaths.of(votes, [*rules, *drawn], settings.cap or min(32, votes.k), rng, prices)
     recorded.now, recorded.crowding = now, settings.crowding
     # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
-    recorded.fly(rules)
     as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not _unfitted(rule)}
     spreads = resampled(as_they_are, recorded.fixed, recorded.rows, settings.replicates)
     rows = [recorded.judge(rule, spreads.get(rule.spec), settings.replicates, pilot) for rule in rules]
@@ -119,22 +116,13 @@ def replay(
         clusters=votes.n_clusters,
         policies=with_frontier(rows),
         baseline=now.spec,
-        warnings=_notes(prices, settings, timed=timed),
+        warnings=notes,
     )
 
 
 def _followed(now: Policy) -> list[Policy]:
     """Return the baseline where it needs the orders of drawing: fixed K has a closed form."""
     return [] if now.spec == f"fixed:{now.cap}" else [now]
-
-
-def _notes(prices: Rates | None, settings: Replaying, *, timed: bool) -> tuple[Note, ...]:
-    notes = () if prices is None else prices.notes
-    pace = settings.pace
-    if pace is None or timed:
-        return notes
-    how = f"seconds are not recorded: {pace.first:g} + tokens / {pace.rate:g} stands for them"
-    return (*notes, Note("seconds_from_tokens", how))
 
 
 def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) -> None:
@@ -235,15 +223,6 @@ class RecordedPaths:
         if policy.spec not in self.known:
             self.known[policy.spec] = self._outcome(policy)
         return self.known[policy.spec]
-
-    def fly(self, rules: Sequence[Policy]) -> None:
-        """Play the rules with paths in flight, those with equally many after each other.
-
-        They share the times of their paths.
-        """
-        flights = [(flight.cap, flight.width, rule) for rule in rules if (flight := in_flight_of(rule))]
-        for _, _, rule in sorted(flights, key=lambda each: each[:2]):
-            self.outcome(rule)
 
     def _outcome(self, policy: Policy) -> PolicyOutcome:
         outcome = self._played(policy)

@@ -245,18 +245,15 @@ class Refitter:
 
         Returns also the row weights of the rest, as often as each cluster is listed.
         """
-        ids, apart = self.rows.clusters, self.rows.groups == self.votes.n
-        # Every cluster has a question, so a pilot is found among so many different ones.
-        order = _first_of_each(clusters, self.pilot.items + 1)
-        sizes = np.ones(order.size, np.int64) if apart else np.bincount(ids)[order]
-        used = 1 + int(np.searchsorted(np.cumsum(sizes), self.pilot.items))
+        ids = self.rows.clusters
+        order = clusters[np.sort(np.unique(clusters, return_index=True)[1])]
+        used = 1 + int(np.searchsorted(np.cumsum(np.bincount(ids)[order]), self.pilot.items))
         chosen = order[: max(min(used, len(order) - 1), 1)]
-        items = np.sort(chosen) if apart else np.flatnonzero(np.isin(ids, chosen))
         columns = self.rng.permutation(self.votes.k)[: self.pilot.paths]
-        fitted = self.policy.fit(self.votes.take(items).paths(columns))
+        fitted = self.policy.fit(self.votes.take(np.flatnonzero(np.isin(ids, chosen))).paths(columns))
         times = np.bincount(clusters, minlength=self.rows.groups)
         times[chosen] = 0
-        return self.outcome(fitted), self.rows.of_questions(times if apart else times[ids])
+        return self.outcome(fitted), self.rows.of_questions(times[ids])
 
     def splits(self, fixed: Fixed) -> tuple[PolicyOutcome, Means | None]:
         """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
@@ -291,15 +288,6 @@ class Refitter:
             row[0] += self.rows.error(outcome.noise, weight) * luck.standard_normal()
             rows.append(row)
         return means_of(np.array(rows).T)[0]
-
-
-def _first_of_each(values: IntArray, most: int) -> IntArray:
-    """Return the different values in the order of their first place, up to ``most`` of them."""
-    head = values[: 4 * most]
-    order = head[np.sort(np.unique(head, return_index=True)[1])]
-    if order.size < most and head.size < values.size:
-        order = values[np.sort(np.unique(values, return_index=True)[1])]
-    return order[:most]
 
 
 def _average(values: FloatArray, weights: IntArray) -> FloatArray:

@@ -65,9 +65,14 @@ class DrawnOrders:
     def _slices(self) -> Iterator[slice]:
         edges = np.flatnonzero(np.diff(self.repeats, prepend=0, append=0))
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            step = max(1, BLOCK_CELLS // (int(self.repeats[start]) * self.cap))
-            for first in range(start, stop, step):
-                yield slice(first, min(first + step, stop))
+            yield from _blocks(start, stop, int(self.repeats[start]) * self.cap)
+
+
+def _blocks(start: int, stop: int, width: int) -> Iterator[slice]:
+    """Yield so many rows of ``width`` cells at a time that memory does not grow with the record."""
+    step = max(1, BLOCK_CELLS // width)
+    for first in range(start, stop, step):
+        yield slice(first, min(first + step, stop))
 
 
 def drawn_orders(
@@ -108,76 +113,68 @@ def drawn_orders(
 
 @dataclass(frozen=True)
 class PathTokens:
-    """Mean tokens of each question's paths, apart for each kind of answer.
+    """Tokens of each question's paths, and which paths of its pattern they stand for.
 
     Paths whose answers are held by equally many paths of a question, of which equally many are right, are of
-    one kind: exchangeable to a rule that sees votes alone. So what such a rule spends on a question is the
-    number of paths of each kind that it draws on average, times the mean of their tokens. ``code`` and
-    ``kind`` [u, K] are the answer and the kind of the paths of each pattern, ``mean`` [n, kinds] the tokens.
+    one kind: exchangeable to a rule that sees votes alone. So what such a rule spends on a question is how
+    often it draws each path, the same for all of a kind, times the path's tokens. Paths are sorted by kind:
+    ``code`` and ``kind`` [u, K] are their answers and the place at which their kind begins, of each pattern;
+    ``tokens`` [n, K] those of each question.
     """
 
     code: NDArray[np.int16]
     kind: IntArray
-    mean: FloatArray
+    tokens: FloatArray
 
     @classmethod
     def of(cls, votes: Votes, patterns: Votes) -> PathTokens:
         """Return the tokens of ``votes`` [n], whose patterns are those of ``patterns`` [u]."""
         assert votes.tokens is not None
-        code, kind = _kinds(patterns, slice(None))
-        kinds = int(kind.max(initial=0)) + 1
-        mean = np.zeros((votes.n, kinds))
-        step = max(1, BLOCK_CELLS // votes.k)
-        for start in range(0, votes.n, step):
-            rows = slice(start, start + step)
-            own = _kinds(votes, rows)[1]
-            cell = (own + _starts(len(own), kinds)).ravel()
-            sums = np.bincount(cell, votes.tokens[rows].ravel(), len(own) * kinds)
-            paths = np.bincount(cell, minlength=len(own) * kinds)
-            mean[rows] = (sums / np.maximum(paths, 1)).reshape(-1, kinds)
-        return cls(code, kind, mean)
+        tokens = [
+            np.take_along_axis(votes.tokens[rows], _by_kind(votes, rows)[2], axis=1)
+            for rows in _blocks(0, votes.n, votes.k)
+        ]
+        return cls(*_by_kind(patterns, slice(None))[:2], np.concatenate(tokens))
 
     def drawn(self, draws: Draws, rows: slice, stop: IntArray) -> FloatArray:
-        """Return how many paths of each kind are drawn on average [rows, kinds]; stops are [rows, R]."""
-        size, repeats, cap = draws.codes.shape
-        kinds = self.mean.shape[1]
-        of_code = np.zeros((size, int(self.code[rows].max(initial=0)) + 2), np.int64)
-        np.put_along_axis(of_code, self.code[rows].astype(np.int64) + 1, self.kind[rows], axis=1)
+        """Return how often each path is drawn on average [rows, K]; stops are [rows, R]."""
+        code, kind = self.code[rows].astype(np.int64) + 1, self.kind[rows]
+        (size, repeats, cap), k = draws.codes.shape, kind.shape[1]
+        of_code = np.zeros((size, int(code.max(initial=0)) + 1), np.int64)
+        np.put_along_axis(of_code, code, kind, axis=1)
         places = draws.codes.reshape(size, -1).astype(np.int64) + 1
-        kind = np.take_along_axis(of_code, places, axis=1) + _starts(size, kinds)
+        begins = np.take_along_axis(of_code, places, axis=1) + _starts(size, k)
         ran: NDArray[np.bool_] = np.arange(cap, dtype=np.int64) < stop[..., None]
-        counts = np.bincount(kind[ran.reshape(size, -1)], minlength=size * kinds)
-        return counts.reshape(size, kinds) / repeats
+        counts = np.bincount(begins[ran.reshape(size, -1)], minlength=size * k)
+        own = kind + _starts(size, k)
+        paths = np.bincount(own.ravel(), minlength=size * k)
+        return (counts / np.maximum(paths, 1) / repeats)[own]
 
     def spent(self, drawn: FloatArray, pattern: IntArray) -> FloatArray:
-        """Return the mean tokens of each question [n], of which so many paths of each kind are drawn."""
-        out = np.empty(len(self.mean))
-        step = max(1, BLOCK_CELLS // self.mean.shape[1])
-        for start in range(0, out.size, step):
-            rows = slice(start, start + step)
-            out[rows] = np.einsum("ij,ij->i", drawn[pattern[rows]], self.mean[rows])
-        return out
+        """Return the mean tokens of each question [n], of whose paths so many are drawn."""
+        parts = [
+            np.einsum("ij,ij->i", drawn[pattern[rows]], self.tokens[rows])
+            for rows in _blocks(0, *self.tokens.shape)
+        ]
+        return np.concatenate(parts)
 
 
-def _kinds(votes: Votes, rows: slice) -> tuple[NDArray[np.int16], IntArray]:
-    """Return the answer and the kind of every path of some questions [n, K], each numbered from 0."""
+def _by_kind(votes: Votes, rows: slice) -> tuple[NDArray[np.int16], IntArray, IntArray]:
+    """Return of the paths of some questions, sorted by kind [n, K]: answer, where its kind begins, column."""
     code = dense_codes(votes.answered()[rows])
     n, k = code.shape
     width = int(code.max(initial=0)) + 2
     cell = code + 1 + _starts(n, width)
-    paths: IntArray = np.bincount(cell.ravel(), minlength=n * width).astype(np.int64)
-    sign = paths * (k + 1)
+    sign: IntArray = np.bincount(cell.ravel(), minlength=n * width).astype(np.int64) * (k + 1)
     if votes.correct is not None:
         sign += np.bincount(cell.ravel(), votes.correct[rows].ravel(), n * width).astype(np.int64)
     sign[::width] = 0  # abstentions are a kind of their own, however many
     own = sign[cell]
     order = own.argsort(axis=1)
     ordered = np.take_along_axis(own, order, axis=1)
-    number = np.zeros((n, k), np.int64)
-    np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=number[:, 1:])
-    kind = np.empty((n, k), np.int64)
-    np.put_along_axis(kind, order, number, axis=1)
-    return code, kind
+    differs = np.diff(ordered, axis=1, prepend=ordered[:, :1]) != 0
+    kind = np.maximum.accumulate(np.where(differs, np.arange(k, dtype=np.int64), 0), axis=1)
+    return np.take_along_axis(code, order, axis=1), kind, order
 
 
 def _starts(rows: int, width: int) -> IntArray:
