@@ -163,9 +163,7 @@ class MixAnalysis:
             branches=tuple(self._branch(a, c[a][a]) for a in range(len(group.branches))),
             c_between=tuple(tuple(row) for row in c),
             r_between=tuple(tuple(row) for row in stats.r.tolist()),
-            k_eff=Interval(
-                k_eff_of_mix(self.law, np.ones(len(group.branches))), None, None, "deflection, one path each"
-            ),
+            k_eff=Interval(k_eff_of_mix(self.law, ones), None, None, "deflection, one path each"),
             ceiling=ceiling(
                 np.sum([branch.votes.counts for branch in group.branches], axis=0).astype(np.float64),
                 self.ids,
