@@ -118,7 +118,9 @@ class Cluster:
         """Start the workers; goes on when the first is ready. Raises what its engine raises."""
         gpus = self.gpus_each()
         self._identity, self._refusal = {}, None
-        for _ in range(self._workers or _default_workers(gpus)):
+        nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+        free = max(1, int(ray.cluster_resources()["GPU"]) // gpus) if gpus else nodes
+        for _ in range(self._workers or free):
             self._hire(gpus)
         await self._free_seat(0)
 
@@ -230,12 +232,6 @@ async def _answer_of(request: Any) -> Any:
         return await request
     except RayError as error:
         return error
-
-
-def _default_workers(gpus_each: int) -> int:
-    if gpus_each:
-        return max(1, int(ray.cluster_resources()["GPU"]) // gpus_each)
-    return sum(bool(node["Alive"]) for node in ray.nodes())
 
 
 async def _dismiss(actor: Any) -> None:

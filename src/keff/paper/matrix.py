@@ -39,7 +39,9 @@ def table3(cells: Sequence[MatrixCell]) -> Rows:
 def table8(cells: Sequence[MatrixCell]) -> Rows:
     """Majority vote of both arms by domain over valid cells."""
     rows: Rows = []
-    for domain in sorted({cell.about.domain for cell in cells}, key=_domain_order):
+    order = {domain: place for place, domain in enumerate(records.DOMAINS)}
+    domains = {cell.about.domain for cell in cells}
+    for domain in sorted(domains, key=lambda each: (order.get(each, len(order)), each)):
         valid = [cell for cell in cells if cell.about.domain == domain and cell.valid]
         if valid:
             change = np.array([cell.mv_pt - cell.mv_sc for cell in valid])
@@ -257,10 +259,6 @@ def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
         "largest": ratios.max(),
         "mean_with_pooled_c": _mean([cell.block_over_vote_pooled for cell in usable]),
     }
-
-
-def _domain_order(domain: str) -> tuple[int, str]:
-    return (records.DOMAINS.index(domain) if domain in records.DOMAINS else len(records.DOMAINS)), domain
 
 
 def _means(cells: Sequence[MatrixCell], **columns: str) -> dict[str, Json]:

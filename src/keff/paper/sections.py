@@ -155,6 +155,8 @@ def reasoning(numbers: Numbers) -> str | None:
 
 
 def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
+    paper = (claims.printed("reasoning", name) for name in ("gap_lo", "gap_hi"))
+    printed = " (paper: {} to {})".format(*paper) if numbers["checks"]["printed_numbers"] else ""
     gap, average = (points(head[f"{name}gap_lo"], head[f"{name}gap_hi"]) for name in ("", "average_"))
     rows = [
         ("accuracy of one path", "p", percent(head["p"])),
@@ -177,15 +179,8 @@ def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
         "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has it. Where "
         "nearly all paths are right, c rests on the few instances that are not, so c and K* of the pilot "
         f"are loose, and so is the vote. MV@K* minus MV of all paths is {gap} from the first "
-        f"paths{_printed_gap(numbers)}, and {average} over all subsets.\n\n"
-        + beside_print(numbers, "reasoning", rows),
+        f"paths{printed}, and {average} over all subsets.\n\n" + beside_print(numbers, "reasoning", rows),
     )
-
-
-def _printed_gap(numbers: Numbers) -> str:
-    if not numbers["checks"]["printed_numbers"]:
-        return ""
-    return " (paper: {} to {})".format(*(claims.printed("reasoning", name) for name in ("gap_lo", "gap_hi")))
 
 
 def _gaps(rows: Sequence[Numbers], name: str) -> list[float]:

@@ -204,21 +204,17 @@ def _break_out() -> list[str]:
 
 
 def _run(source: str, stdin: bytes, limits: Limits, *, unsafe: bool) -> ProcessOutcome:
-    if unsafe:
-        boot = ["-c", _BOOT, "0", limits.rlimits(), source]
-        outcome = execute([python(), *FLAGS, *boot], stdin, limits)
-    else:
-        outcome = _jailed(source, stdin, limits)
+    boot = ["-c", _BOOT, str(0 if unsafe else dropped_uid()), limits.rlimits(), source]
+    outcome = execute([python(), *FLAGS, *boot], stdin, limits) if unsafe else _jailed(boot, stdin, limits)
     if not outcome.started:
         raise SandboxError(f"the sandbox did not start ({_last_line(outcome)}): {_INSTALL}")
     return outcome
 
 
-def _jailed(source: str, stdin: bytes, limits: Limits) -> ProcessOutcome:
+def _jailed(boot: Sequence[str], stdin: bytes, limits: Limits) -> ProcessOutcome:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxError(f"scoring code needs bubblewrap: {_INSTALL}")
-    boot = ["-c", _BOOT, str(dropped_uid()), limits.rlimits(), source]
     rules = seccomp()
     reader, writer = os.pipe()
     try:

@@ -306,7 +306,8 @@ def strip_thinking(text: str) -> str:
     a stray closing tag (the opening one stood in the prompt), and all harmony channels but the final one.
     """
     if "<|channel|>" in text:
-        return _final_channel(text)
+        last = last_match(_FINAL, text)
+        return _SPECIAL.split(text[last.end() :], maxsplit=1)[0] if last else ""
     # Servers that strip the marks of harmony leave the names of its channels, glued to the text.
     if text.startswith("analysis") and (text[8:9].isupper() or "assistantfinal" in text):
         return text.partition("assistantfinal")[2]
@@ -325,11 +326,6 @@ def strip_thinking(text: str) -> str:
     if not thinking:
         kept.append(text[start:])
     return "".join(kept)
-
-
-def _final_channel(text: str) -> str:
-    last = last_match(_FINAL, text)
-    return _SPECIAL.split(text[last.end() :], maxsplit=1)[0] if last else ""
 
 
 @lru_cache(maxsize=4096)

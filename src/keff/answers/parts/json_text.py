@@ -71,8 +71,9 @@ def decoded(text: str, start: int) -> tuple[object, int]:
         raise NotRead("incomplete JSON" if cut else "not valid JSON") from None
     except RecursionError:
         raise NotRead(_TOO_DEEP) from None
-    # Python's own limit depends on who calls: this one does not.
-    if _depth(text[start:end]) > DEEPEST:
+    # Python's own limit depends on who calls: this one does not. Few brackets cannot nest deep.
+    part = text[start:end]
+    if part.count("[") + part.count("{") > DEEPEST and nesting(part, BRACKET) > DEEPEST:
         raise NotRead(_TOO_DEEP)
     return value, end
 
@@ -142,12 +143,6 @@ def _without_fence(text: str) -> str:
     return text
 
 
-def _depth(text: str) -> int:
-    """Return how deep brackets nest; an upper bound where they are few."""
-    most = text.count("[") + text.count("{")
-    return most if most <= DEEPEST else nesting(text, BRACKET)
-
-
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
@@ -178,12 +173,10 @@ def _number(text: str) -> Number:
 
 def _string(text: str) -> str:
     escaped = json.encoder.encode_basestring(text)
+    if escaped.isascii() or escaped.isprintable():
+        return escaped
     # A lone surrogate cannot be stored as UTF-8.
-    return escaped if escaped.isascii() or escaped.isprintable() else _without_surrogates(escaped)
-
-
-def _without_surrogates(text: str) -> str:
-    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
+    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in escaped)
 
 
 _DECODER = json.JSONDecoder(
@@ -223,17 +216,13 @@ def look_up(value: object, path: str) -> object:
 def _walk(value: object, left: tuple[str | int, ...]) -> object:
     if not left:
         return value
-    step, *rest = left
+    step, rest = left[0], left[1:]
     if step == "*":
-        if not is_array(value):
-            return MISSING
-        parts = [_walk(each, tuple(rest)) for each in value]
+        parts = [_walk(each, rest) for each in value] if is_array(value) else [MISSING]
         return MISSING if any(part is MISSING for part in parts) else parts
     if isinstance(step, int):
-        return _walk(value[step], tuple(rest)) if is_array(value) and step < len(value) else MISSING
-    if is_object(value) and step in value:
-        return _walk(value[step], tuple(rest))
-    return MISSING
+        return _walk(value[step], rest) if is_array(value) and step < len(value) else MISSING
+    return _walk(value[step], rest) if is_object(value) and step in value else MISSING
 
 
 def without(value: object, names: frozenset[str]) -> object:
@@ -343,7 +332,8 @@ def _spans(text: str, start: int) -> Iterator[JsonSpan]:
         except NotRead as error:
             end = closing(text, begin, BRACKET)
             # After an incomplete document, a fence begins anew.
-            at = end or _fence_after(text, begin)
+            fence = text.find("```json", begin)
+            at = end or (len(text) if fence < 0 else fence)
             budget -= at - begin
             yield JsonSpan(begin, at, str(error) if end else "incomplete JSON")
         else:
@@ -354,8 +344,3 @@ def _spans(text: str, start: int) -> Iterator[JsonSpan]:
         raise NotRead(f"more than {MOST_OPENINGS:,} brackets")
     if budget < 0:
         raise NotRead("too many open brackets")
-
-
-def _fence_after(text: str, at: int) -> int:
-    fence = text.find("```json", at)
-    return len(text) if fence < 0 else fence

@@ -154,7 +154,10 @@ def parse(spec: str) -> tuple[str, dict[str, object]]:
     if not colon:
         return name, {}
     if rest.lstrip().startswith("{"):
-        return name, _json_options(spec, rest)
+        try:
+            return name, cast("dict[str, object]", json.loads(rest))
+        except (ValueError, RecursionError) as error:
+            raise TaskError(f"answer space {name}: its options are not JSON: {error}") from None
     options: dict[str, object] = {}
     last = ""
     before, inner, nested = _split_inner(rest)
@@ -174,13 +177,6 @@ def _split_inner(rest: str) -> tuple[str, str, str]:
     """Split at the option ``inner=``, whose value is all that follows."""
     match = re.search(r"(?:^|,)\s*inner\s*=", rest)
     return (rest, "", "") if match is None else (rest[: match.start()], match[0], rest[match.end() :])
-
-
-def _json_options(spec: str, rest: str) -> dict[str, object]:
-    try:
-        return cast("dict[str, object]", json.loads(rest))
-    except (ValueError, RecursionError) as error:
-        raise TaskError(f"answer space {spec.partition(':')[0]}: its options are not JSON: {error}") from None
 
 
 def from_command_line(spec: str) -> str:

@@ -178,17 +178,10 @@ def _boxed(text: str, at: int, after: int) -> Statement | None:
     if opening != "{":
         word = re.compile(r"\s+([^\s$]{1,40})").match(text, after)
         return Statement(at, word[1], "boxed", True, word.end() == len(text)) if word else None
-    content, closed = balanced(text, after)
-    if not closed:
-        content = content.partition("\n")[0].rstrip("$ .")
-    return Statement(at, content, "boxed", True, not closed)
-
-
-def balanced(text: str, at: int) -> tuple[str, bool]:
-    """Return what stands between the brace at ``at`` and its partner; and whether there is a partner."""
-    window = text[at : at + WINDOW]
+    window = text[after : after + WINDOW]
     end = closing(window, 0, _BRACES)
-    return (window[1 : end - 1], True) if end else (window[1:], False)
+    content = window[1 : end - 1] if end else window[1:].partition("\n")[0].rstrip("$ .")
+    return Statement(at, content, "boxed", True, not end)
 
 
 def _answer(text: str, at: int, after: int) -> Statement | None:
