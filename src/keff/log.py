@@ -179,9 +179,25 @@ def find_log(path: Path, name: str | None = None, options: Mapping[str, object] 
         if reason is None:
             return log
         tried[known] = reason
-    if is_utf16(path):
-        raise LogError(f"{path}: {UTF_16}")
     raise LogError(_why(path, tried))
+
+
+# How a compressed file begins, and what unpacks it beside itself.
+PACKED = {
+    b"\x1f\x8b": "gunzip -k",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+    b"BZh": "bunzip2 -k",
+    b"\xfd7zXZ": "unxz -k",
+}
+
+
+def _unpacking(path: Path) -> str | None:
+    """Return the command that unpacks a compressed file, None for any other."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        head = file.read(5)
+    return next((command for mark, command in PACKED.items() if head.startswith(mark)), None)
 
 
 def _why(path: Path, tried: Mapping[str, str]) -> str:
@@ -190,6 +206,10 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     Nearest is a table whose columns only lack their names, then the reader that the ending of the file names,
     then what most of them say.
     """
+    if is_utf16(path):
+        return f"{path}: {UTF_16}"
+    if command := _unpacking(path):
+        return f"{path} is compressed: {command} {path}, and read what that leaves"
     reasons = list(tried.values())
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"

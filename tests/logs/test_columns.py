@@ -123,7 +123,9 @@ def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) ->
 @pytest.mark.parametrize(
     ("names", "example"),
     [
-        (("question", "answers", "gold"), "id=question,answer=answers"),
+        (("question", "answrs", "gold"), "id=question,answer=answrs"),
+        (("uuid", "sampled", "gold"), "id=uuid,answer=sampled"),
+        (("id", "draw_1", "draw_2"), "answer=draw"),
         (("loesung", "frage", "antwort"), "id=loesung,answer=frage"),  # no name is like one: in their order
         (("guess", "q", "truth"), "id=q,answer=guess"),
         (("x",), "id=x,answer=COLUMN"),

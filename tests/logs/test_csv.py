@@ -56,9 +56,14 @@ def test_a_quoted_field_that_never_ends_is_torn(tmp_path: Path) -> None:
     assert [note.code for note in notes] == ["torn_line"]
 
 
-def test_the_rows_of_one_id_must_stand_together(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"log\.csv:4: the id 'q1' came before"):
-        read(tmp_path, "id,answer\nq1,4\nq2,4\nq1,5\n")
+def test_rows_of_repeated_runs_are_gathered_by_their_id(tmp_path: Path) -> None:
+    found, _ = read(tmp_path, "id,answer\nq1,4\nq2,4\nq1,5\nq2,6\n")
+    assert [(one.id, one.answers) for one in found] == [("q1", ("4", "5")), ("q2", ("4", "6"))]
+
+
+def test_a_row_far_from_those_of_its_id_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"log\.csv:5: the id 'q1' came before: sort the rows by id"):
+        read(tmp_path, "id,answer\nq1,4\nq1,4\nq2,4\nq1,5\n")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
     head = line.strip()
     if not head:
         return "the file is empty"
-    if "\0" in head or "\ufffd" in head:
+    if any(mark == "\ufffd" or (mark < " " and mark != "\t") for mark in head):
         return "not UTF-8 text"
     if head[0] in "{[":
         return "the first line is JSON, not the header of a table"

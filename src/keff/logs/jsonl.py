@@ -1,4 +1,4 @@
-"""JSON Lines with names of your own: one row per path, or per question with lists (--columns)."""
+"""JSON lines or array with names of your own: one row per path, or question with lists (--columns)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.columns import Layout, lay_out
-from keff.logs.parts.lines import first_row, json_lines
+from keff.logs.parts.lines import first_object, objects
 from keff.logs.parts.tabled import Row, TableLog
 
 # First lines of formats that have readers of their own.
 OTHERS = (
     ("evaluation_id", "sample_id", "evaluation"),
     ("index", "sample_score"),
-    ("all_answers",),
     ("doc_id", "resps"),
     ("task", "method", "instance_id", "K"),
     ("custom_id", "response"),
@@ -25,16 +24,16 @@ OTHERS = (
 
 
 class JsonTable(TableLog):
-    """Reader of JSON objects, one per line, whose fields are the columns of a table.
+    """Reader of JSON objects, one per line or in one array, whose fields are the columns of a table.
 
-    The first line says which fields there are.
+    The first says which fields there are.
     """
 
     name = "jsonl"
 
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
-        row = first_row(path)
+        row = first_object(path)
         if isinstance(row, str):
             return row
         if self.columns is None and any(set(names) <= row.keys() for names in OTHERS):
@@ -44,7 +43,7 @@ class JsonTable(TableLog):
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Read the rows, each with its place."""
         del texts
-        for where, row in json_lines(path, tell):
+        for where, row in objects(path, tell):
             lacking = sorted(layout.needed - row.keys())
             if lacking:
                 raise LogError(f"{where}: lacks {', '.join(lacking)} (it has {', '.join(row)})")

@@ -36,7 +36,7 @@ class KeffJsonl(PartsLog):
         row = first_row(path)
         if isinstance(row, str):
             return row
-        if "instance_id" in row and "id" not in row:
+        if "id" not in row:
             return 'the first line has no "id"'
         return None if {"all_answers", "all_scores"} & set(row) else 'the first line has no "all_answers"'
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from keff.errors import UsageError
 from keff.log import NAMED, LogInfo, Question
@@ -22,10 +23,10 @@ def frame_questions(
     """Return the questions of a frame, the model that it names, and what was taken by obvious names.
 
     ``columns`` maps words to its column names; other words are found as in a log's table, and mean the same.
-    Rows of one question need not stand together, and its paths keep their order; a frame with numbered
-    columns (answer_1, answer_2, ...) has one row per question. Of correctness alone a missing value is a path
-    that was not drawn. Raises UsageError for a column that is not there and for several models, LogError for
-    values that do not fit.
+    Rows of one question need not stand together, and its paths keep their order; a frame with lists or with
+    numbered columns (answer_1, answer_2, ...) has one row per question. Of correctness alone a missing value
+    is a path that was not drawn. Raises UsageError for a column that is not there and for several models,
+    LogError for values that do not fit.
     """
     frame = _frame(native)
     names = [str(name) for name in frame.columns]
@@ -61,7 +62,9 @@ def _frame(native: object) -> nw.DataFrame[Any]:
 
 def _known(column: nw.Series[Any]) -> list[object]:
     values, missing = column.to_list(), column.is_null().to_list()
-    return [None if void else value for value, void in zip(values, missing, strict=True)]
+    # pandas reads lists of a Parquet file as arrays.
+    plain = (value.tolist() if isinstance(value, np.ndarray) else value for value in values)
+    return [None if void else value for value, void in zip(plain, missing, strict=True)]
 
 
 def _only_model(values: Sequence[object]) -> str | None:

@@ -150,6 +150,7 @@ class Candidates:
         """Return the decision in figures and sentences."""
         known, choice, timing = self.known, self.choice, self.timing
         figures, is_open = Figures(known, choice.rule), choice.verdict == "open"
+        kept = figures.kept(aim)
         needed = words.questions_needed(known)
         rows: tuple[TimedRule, ...] = ()
         if timing is not None:
@@ -160,9 +161,9 @@ class Candidates:
         decision = Decision(
             verdict=choice.verdict,
             policy=written(known.specs[choice.rule]),
-            because=words.because(known, choice, aim, votes),
+            because=words.because(known, choice, aim, votes, kept),
             reference=written(known.specs[figures.last]),
-            kept=figures.kept(aim),
+            kept=kept,
             change=figures.change(timing),
             run_change=figures.one_run(),
             accuracy=figures.accuracy(),

@@ -8,6 +8,7 @@ from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.results.decision import Kept
 from keff.analysis.results.words import points
 from keff.records import Interval
 from keff.stats.votes import Votes
@@ -45,9 +46,12 @@ def _points(gain: Interval) -> str:
     return f"{points(gain)} points"
 
 
-def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> str:
-    """Return why this is the verdict, in one sentence."""
+def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: Kept | None) -> str:
+    """Return why this is the verdict, in one sentence; ``kept`` is the share of accuracy that is kept."""
     gain = stated_gain(known, choice)
+    if choice.verdict == "ask once" and known.level is None:
+        same = 1 - float(known.population.flips[:, known.single].mean())
+        return f"one path gives today's answer on {same:.1%} of questions"
     if choice.verdict == "vote":
         return f"voting is expected to add {_points(gain)} to one path"
     if choice.verdict == "ask once":
@@ -57,9 +61,10 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes) -> st
             return f"voting adds nothing: {_points(gain)} against one path"
         if not aim.asks_share:
             return f"the aim pays for one path; voting would add {_points(gain)}"
-        share = 1 - float(known.loss[known.single]) / max(known.level or 0.0, 1e-9)
-        return f"one path keeps {share:.1%}; voting would add {100 * choice.gain:.1f} points"
-    if votes.correct is None:
+        adds = f"voting would add {100 * choice.gain:.1f} points"
+        # Of a reference that is never right there is no share to keep.
+        return adds if kept is None else f"one path keeps {kept.value:.1%}; {adds}"
+    if known.level is None:
         return "without gold answers nothing says whether voting helps; the rule keeps the answer of today"
     return (
         f"{count(votes.n, 'question')} x {count(votes.k, 'path')} leave open whether voting beats one path: "

@@ -53,6 +53,17 @@ LISTS: Mapping[str, str] = {
     "model": "branches",
 }
 
+# What names of columns may be in the plural, as those of lists are: answers, predictions, generations.
+_OF_LISTS = {
+    **{name: word for word, name in LISTS.items()},
+    **{
+        f"{name}s": name
+        for word in ("answer", "correct", "score", "gold_answer", "text")
+        for name in OBVIOUS[word]
+    },
+    "samples": "text",
+}
+
 # Words of which a table needs one, unless it has graded scores.
 VERDICTS = frozenset({"answer", "text", "correct"})
 
@@ -139,19 +150,31 @@ def lay_out(
     taken = _obvious(names, runs, given, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
+    if not {"answer", "text"} & given.keys() and _may_be_gold(single):
+        answer, text = single["answer"], single["text"]
+        meant = f"gold_answer={answer},text={text}, or answer={answer}"
+        return f"{answer} may be the gold answer beside {text}: say {say}{meant}"
+    notes = [Note("columns", f"read by the names of the columns: {', '.join(taken)}")] if taken else []
     if "score" not in given and VERDICTS & {*single, *numbered}:
         # A column of that name may be anything; it counts where nothing else says how good a path is.
-        single.pop("score", None)
+        score = single.pop("score", None)
         numbered.pop("score", None)
+        if score and not {"correct", "gold_answer"} & {*single, *numbered}:
+            notes.append(
+                Note("score_unread", f"{score} is not read: {say}correct={score} where it is 0 and 1")
+            )
     lacking = _lacking({*single, *numbered})
     if lacking:
-        # A question's text tells questions apart as well as an id.
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
-        free = [name for name in names if name and name not in used - {single.get("question")}]
-        example = ",".join(f"{word}={_nearest(word, free)}" for word in lacking)
+        example = _example(lacking, names, runs, used - {single.get("question", "")})
         return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
-    notes = (Note("columns", f"read by the names of the columns: {', '.join(taken)}"),) if taken else ()
-    return Layout(single, numbered, notes)
+    return Layout(single, numbered, tuple(notes))
+
+
+def _may_be_gold(single: Mapping[str, str]) -> bool:
+    """Return whether "answer" may be the gold answer: beside completions, and no other is there."""
+    own = single.get("answer", "") in ("answer", "answers")
+    return own and single.get("text", "text") != "text" and "gold_answer" not in single
 
 
 def _obvious(
@@ -164,14 +187,17 @@ def _obvious(
     """Add the columns with obvious names; returns which were taken, or a word with its rival columns."""
     by_form: dict[str, list[str]] = {}
     for name in names:
-        by_form.setdefault(_form(name), []).append(name)
+        form = _form(name)
+        by_form.setdefault(_OF_LISTS.get(form, form), []).append(name)
     used = set(given.values())
     taken: list[str] = []
     for word, known in OBVIOUS.items():
         if word in given:
             continue
         here = [name for form in known for name in by_form.get(form, []) if name not in used]
-        wide = [form for form in known if form in runs and form not in used]
+        wide = [
+            stem for form in known for stem in runs if _OF_LISTS.get(stem, stem) == form and stem not in used
+        ]
         if _unclear(word, here, given):
             return word, here
         if here:
@@ -209,9 +235,24 @@ def _lacking(has: set[str]) -> list[str]:
     return [*([] if "id" in has else ["id"]), *([] if answered else ["answer"])]
 
 
+def _example(
+    lacking: Sequence[str], names: Sequence[str], runs: Mapping[str, tuple[str, ...]], used: set[str]
+) -> str:
+    """Return the columns that the lacking words most likely mean, as --columns takes them.
+
+    A question's text tells questions apart as well as an id; columns of one path each go by their stem.
+    """
+    stems = {name: stem for stem, run in runs.items() if len(run) > 1 for name in run}
+    free = list(dict.fromkeys(stems.get(name, name) for name in names if name and name not in used))
+    return ",".join(f"{word}={_nearest(word, free)}" for word in lacking)
+
+
 def _nearest(word: str, free: list[str]) -> str:
     """Take the first column whose name is like one that means a word; where none is, the first."""
-    known = (*OBVIOUS[word], *([*OBVIOUS["question"], "q"] if word == "id" else [LISTS[word], "guess"]))
+    known = (
+        *OBVIOUS[word],
+        *([*OBVIOUS["question"], "q", "uuid", "idx"] if word == "id" else [LISTS[word], "guess"]),
+    )
     long = [form for form in known if len(form) > 4]  # of fewer letters many words are alike
     for name in free:
         if (form := _form(name)) in known or get_close_matches(form, long, 1, LIKE):

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -21,11 +21,11 @@ from keff.logs.parts.values import (
     converted,
     count,
     gold_of,
+    grade,
     is_missing,
     is_nan,
     is_structured,
     name_of,
-    number,
     optional_text,
     rating,
     real,
@@ -45,7 +45,7 @@ KNOWN = {"id", "question", "gold_answer", "cluster", "task", "answer_space", "mo
 PER_PATH: Mapping[str, tuple[str, Callable[[object], Any]]] = {
     "keys": ("all_keys", optional_text),
     "correct": ("all_correct", truth),
-    "scores": ("all_scores", number),
+    "scores": ("all_scores", grade),
     "tokens": ("all_tokens", count),
     "prompt_tokens": ("all_prompt_tokens", count),
     "cached_tokens": ("all_cached_tokens", count),
@@ -266,6 +266,9 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
 def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
     """Return a row of one question under the names of the JSONL."""
     lists = {LIST_OF[word]: [row.get(name) for name in names] for word, names in layout.numbered.items()}
+    # A path that was neither answered nor scored was not drawn.
+    while len(lists.get("all_correct", ())) > 1 and all(is_missing(values[-1]) for values in lists.values()):
+        lists = {name: values[:-1] for name, values in lists.items()}
     lists |= {LIST_OF[word]: row.get(layout.single[word]) for word in listed}
     single = {
         word: row.get(column)
@@ -279,12 +282,13 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
 def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
     """Turn rows of one path each into Questions.
 
-    The rows of one id must stand together, or columns must say which model, slot or path each is: then the
-    table is gathered in memory.
+    Where the rows of one id do not stand together, as in repeated runs, the table is gathered in memory.
     """
     column = layout.single["id"]
-    apart = {word: layout.single[word] for word in ("model", "slot", "path") if word in layout.single}
-    if apart and not _together(rows, column):
+    # Of a table of repeats whose rows stand together the first two are of one question: no need to look on.
+    named = {"model", "slot", "path"} & layout.single.keys()
+    first = {str(row.get(column)) for _, row in islice(rows(), 2)}
+    if (named or len(first) > 1) and not _together(rows, column):
         groups: dict[str, list[tuple[str, Row]]] = {}
         for where, row in rows():
             groups.setdefault(name_at(where, "id", row.get(column)), []).append((where, row))
@@ -295,8 +299,8 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
         members = list(group)
         if name in seen:
             raise LogError(
-                f"{members[0][0]}: the id {name!r} came before: the rows of one id must stand "
-                "together, or a column must number its paths (--columns path=...)"
+                f"{members[0][0]}: the id {name!r} came before: sort the rows by id, or name the column "
+                "that numbers the paths of a question (--columns path=...)"
             )
         seen.add(name)
         yield _path_rows(members, layout, texts=texts)

@@ -153,7 +153,8 @@ def converted(
             result.append(convert(value))
         except (TypeError, ValueError, OverflowError) as error:
             needs = NEEDS.get(convert, str(error))
-            raise LogError(f"{where}: {name} must hold {needs} only, not {short(value)}") from None
+            remedy = REMEDIES.get(convert, "") if not is_missing(value) else ""
+            raise LogError(f"{where}: {name} must hold {needs} only, not {short(value)}{remedy}") from None
     return tuple(result)
 
 
@@ -181,6 +182,11 @@ def number(value: object) -> float:
     if math.isinf(result):
         raise ValueError
     return result
+
+
+def grade(value: object) -> float:
+    """Return a graded score, which may be written as a truth in words; NaN for one that is not known."""
+    return number(as_truth(value))
 
 
 def rating(value: object) -> float:
@@ -241,11 +247,17 @@ AT_ONCE: Mapping[Callable[..., object], Callable[[Sequence[object]], tuple[objec
 NEEDS: Mapping[Callable[[object], object], str] = {
     truth: "0 and 1",
     number: "finite numbers",
+    grade: "finite numbers",
     rating: "numbers",
     count: "counts",
     seconds: "durations",
     slot: "integers",
     name_of: "names",
+}
+
+# What to do with values that mean something else.
+REMEDIES: Mapping[Callable[[object], object], str] = {
+    truth: ": graded scores are all_scores, in a table --columns score=NAME",
 }
 
 
