@@ -9,13 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import typer
-from rich.table import Table
 
 from keff import plugins
-from keff.cli._console import console
+from keff.cli._console import note
 from keff.cli._sampling import Together, Wishes, draw
 from keff.errors import RunError, UsageError
-from keff.records import frozen
+from keff.records import frozen, text_table
 from keff.sampling import RUN_FILE
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
@@ -151,20 +150,18 @@ def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
     probe = draw(replace(job, chosen=items[:PROBE_ITEMS]))
     if probe.done == 0:
         return
-    table = _table(probe, len(items) * job.order.k, time.monotonic() - begun, spending.price)
-    console(stderr=True).print(table)
+    note(_forecast(probe, len(items) * job.order.k, time.monotonic() - begun, spending.price))
     if not typer.confirm("Continue?", err=True):
         raise typer.Exit(1)
 
 
-def _table(probe: Progress, paths: int, seconds: float, price: Price | None) -> Table:
+def _forecast(probe: Progress, paths: int, seconds: float, price: Price | None) -> str:
+    """Return what is still to draw, and what it takes."""
     scale = max(paths - probe.done, 0) / probe.done
     used = usage(probe)
     rest = Usage(int(used.prompt * scale), int(used.cached * scale), int(used.output * scale))
-    table = Table(title=f"What is still to draw, from the first {probe.done} paths", title_justify="left")
-    for header in ("paths", "prompt tokens", "output tokens", "dollars", "minutes"):
-        table.add_column(header, justify="right")
+    head = ("paths", "prompt tokens", "output tokens", "dollars", "minutes")
     dollars = "unknown (--prices FILE)" if price is None else f"{rest.dollars(price):.2f}"
     minutes = f"{seconds * scale / 60:.1f}"
-    table.add_row(f"{paths - probe.done:,}", f"{rest.prompt:,}", f"{rest.output:,}", dollars, minutes)
-    return table
+    line = (f"{paths - probe.done:,}", f"{rest.prompt:,}", f"{rest.output:,}", dollars, minutes)
+    return text_table(head, [line], title=f"What is still to draw, from the first {probe.done} paths")

@@ -11,10 +11,9 @@ from typing import Any
 
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
-from rich.table import Table
 
 from keff import plugins, sandbox
-from keff.cli._console import console, say
+from keff.cli._console import say, tabled
 from keff.cli._preflight import is_paid
 from keff.cli._sampling import load_task
 from keff.engine import Engine
@@ -200,14 +199,14 @@ def status(study: Study, grid: Sequence[Cell]) -> list[Row]:
 def show_status(rows: Sequence[Row]) -> None:
     """Print one line per model and task, with the cells of each stage."""
     stages = ("complete", "record", "begun", "missing", "unreadable")
-    table = _table("model", "task", *stages, "paths", "tokens")
+    lines: list[tuple[str, ...]] = []
     for (model, task), group in groupby(rows, key=lambda row: (row["model"], row["task"])):
         cells = list(group)
         counts = [sum(cell["stage"] == stage for cell in cells) for stage in stages]
         paths = f"{sum(cell['paths'] for cell in cells):,}/{sum(cell['wanted'] for cell in cells):,}"
         tokens = f"{sum(cell['tokens'] for cell in cells):,}"
-        table.add_row(model, task, *map(str, counts), paths, tokens)
-    console().print(table)
+        lines.append((model, task, *map(str, counts), paths, tokens))
+    tabled(("model", "task", *stages, "paths", "tokens"), lines)
 
 
 def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> list[Row]:
@@ -308,23 +307,16 @@ def _is_paid(model: ModelEntry) -> bool:
 
 def show_forecast(rows: Sequence[Row]) -> None:
     """Print what each model still takes, and the sum."""
-    table = _table("model", "cells", "to draw", "paths", "tokens", "tokens are", "dollars", "hours")
+    lines: list[tuple[str, ...]] = []
     for row in rows:
         dollars = "unknown (--prices)" if row["dollars"] is None else f"{row['dollars']:,.2f}"
         hours = "not measured yet" if row["hours"] is None else f"{row['hours']:,.2f}"
         counts = (str(row[name]) for name in ("cells", "to_draw"))
         sums = (f"{row[name]:,}" for name in ("paths", "tokens"))
-        table.add_row(row["model"], *counts, *sums, row["tokens_are"], dollars, hours)
-    console().print(table)
+        lines.append((row["model"], *counts, *sums, dollars, hours, row["tokens_are"]))
+    tabled(("model", "cells", "to draw", "paths", "tokens", "dollars", "hours", "tokens are"), lines)
     if any(row["hours"] is None and row["paths"] for row in rows):
         say("Hours need a measured rate: draw one cell first (--only model=...,task=...).")
-
-
-def _table(*headers: str) -> Table:
-    table = Table()
-    for header in headers:
-        table.add_column(header, justify="left" if header in ("model", "task", "tokens are") else "right")
-    return table
 
 
 FILE = "rates.json"

@@ -1,7 +1,7 @@
 """Vega-Lite specifications as vector PDF and SVG: the same bytes on every run.
 
-As a program (``python -m keff.report.vega``) it reads ``{"stem": specification}`` in JSON and writes all, or
-prints ``{"stem": SVG}`` (``print``).
+As a program (``python -m keff.report.vega``) it reads ``{"name": specification}`` in JSON and prints
+``{"name": SVG}``.
 """
 # pyright: reportMissingTypeStubs=false
 
@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,53 +21,43 @@ import vl_convert
 from keff.files import whole
 from keff.records import plain
 
-KINDS = ("pdf", "svg")
-PRINT = "print"
-
 Specs = Mapping[str, Mapping[str, Any]]
 Draw = Callable[[Specs], Mapping[str, str]]
 SaveAll = Callable[[Mapping[Path, Mapping[str, Any]]], list[Path]]
 
 
 @contextmanager
-def _beside(*how: str) -> Generator[Callable[[Specs], str]]:
-    """Start the process that draws, and give what hands it specifications, once, and returns what it prints.
+def draw_beside() -> Generator[Draw]:
+    """Start a process that draws, and give what returns specifications by name as SVG, once.
 
     The converter's engine takes a second to start, in which others compute; it keeps some 80 MB, which would
     come on top of what the caller holds.
     """
-    line, kind = [sys.executable, "-m", __name__, *how], subprocess.PIPE
+    line, kind = [sys.executable, "-m", __name__], subprocess.PIPE
     # In a session of its own: who interrupts the caller sees one end, for without figures it ends in silence.
     with subprocess.Popen(
         line, stdin=kind, stdout=kind, text=True, encoding="utf-8", start_new_session=True
     ) as process:
 
-        def ask(specs: Specs) -> str:
+        def ask(specs: Specs) -> Mapping[str, str]:
             printed, _ = process.communicate(_json(specs))
             if process.returncode:
                 raise subprocess.CalledProcessError(process.returncode, line)
-            return printed
+            return json.loads(printed)
 
         yield ask
 
 
 @contextmanager
 def converter() -> Generator[SaveAll]:
-    """Start the process that draws, and give what writes figures by their stems there, once."""
-    with _beside() as ask:
+    """Start a process that draws, and give what writes figures by their stems, once."""
+    with draw_beside() as ask:
 
         def save_all(specs: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
-            ask({str(stem): spec for stem, spec in specs.items()})
-            return [file for stem in specs for file in files_of(stem)]
+            drawn = ask({str(stem): spec for stem, spec in specs.items()})
+            return [file for stem, svg in drawn.items() for file in _written(svg, Path(stem))]
 
         yield save_all
-
-
-@contextmanager
-def draw_beside() -> Generator[Draw]:
-    """Start the process that draws, and give what returns specifications by name as SVG, once."""
-    with _beside(PRINT) as ask:
-        yield lambda specs: json.loads(ask(specs))
 
 
 def draw(specs: Specs) -> dict[str, str]:
@@ -75,21 +65,19 @@ def draw(specs: Specs) -> dict[str, str]:
     return {name: svg_of(spec) for name, spec in specs.items()}
 
 
-def files_of(stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
-    """Return the files of a figure."""
-    return [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
+def save(spec: Mapping[str, Any], stem: Path) -> list[Path]:
+    """Write ``stem.pdf`` and ``stem.svg``; returns the files."""
+    return _written(svg_of(spec), stem)
 
 
-def save(spec: Mapping[str, Any], stem: Path, kinds: Sequence[str] = KINDS) -> list[Path]:
-    """Write ``stem.pdf`` and ``stem.svg``, or one of them; returns the files."""
+def _written(svg: str, stem: Path) -> list[Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
-    svg = svg_of(spec)
-    written = {"pdf": lambda: _in_order(vl_convert.svg_to_pdf(svg)), "svg": lambda: svg.encode("utf-8")}
-    files = files_of(stem, kinds)
-    for file, kind in zip(files, kinds, strict=True):
+    kinds = {"pdf": _in_order(vl_convert.svg_to_pdf(svg)), "svg": svg.encode("utf-8")}
+    files = {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in kinds.items()}
+    for file, content in files.items():
         with whole(file) as draft:
-            draft.write_bytes(written[kind]())
-    return files
+            draft.write_bytes(content)
+    return list(files)
 
 
 def svg_of(spec: Mapping[str, Any]) -> str:
@@ -125,9 +113,4 @@ def _in_order(pdf: bytes) -> bytes:
 if __name__ == "__main__":
     # The engine starts with the first figure that it is asked for.
     vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
-    asked = json.loads(sys.stdin.read() or "{}")
-    if PRINT in sys.argv:
-        sys.stdout.write(json.dumps(draw(asked)))
-    else:
-        for name, drawn in asked.items():
-            save(drawn, Path(name))
+    sys.stdout.write(json.dumps(draw(json.loads(sys.stdin.read() or "{}"))))

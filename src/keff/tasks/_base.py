@@ -227,6 +227,7 @@ class Benchmark(SpacedTask):
     data_set: DataSet
     family: ClassVar[str]
     version = "1"
+    max_tokens = 2048
 
     def __init__(
         self, data: str | None = None, split: str | None = None, template: str | None = None

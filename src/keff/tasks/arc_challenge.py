@@ -13,7 +13,6 @@ class ArcChallenge(Benchmark):
     name = "arc_challenge"
     space = "choice"
     family = "science"
-    max_tokens = 2048
     data_set = DataSet(
         "allenai/ai2_arc",
         "ARC-Challenge",

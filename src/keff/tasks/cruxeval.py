@@ -13,7 +13,6 @@ class CruxEval(Benchmark):
     name = "cruxeval"
     space = "literal"
     family = "output"
-    max_tokens = 2048
     data_set = DataSet(
         "cruxeval-org/cruxeval", "default", "test", ("test",), ("code", "input", "output", "id"), "MIT"
     )

@@ -17,7 +17,6 @@ class Drop(Benchmark):
     name = "drop"
     space = "text"
     family = "discrete"
-    max_tokens = 2048
     data_set = DataSet(
         "ucinlp/drop",
         "default",

@@ -19,7 +19,6 @@ class HellaSwag(Benchmark):
     space = "choice"
     family = "continuation"
     repeats = True
-    max_tokens = 2048
     data_set = DataSet(
         "Rowan/hellaswag",
         "default",

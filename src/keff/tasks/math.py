@@ -13,7 +13,6 @@ class Math(Benchmark):
     name = "math"
     space = "math"
     family = "math"
-    max_tokens = 2048
     data_set = DataSet(
         "HuggingFaceH4/MATH-500",
         "default",

@@ -203,6 +203,7 @@ class Mbpp(Benchmark):
     name = "mbpp"
     space = "code"
     family = "code"
+    max_tokens = 512
     limits = sandbox.Limits()
     data_set = DataSet(
         "google-research-datasets/mbpp",

@@ -14,7 +14,6 @@ class Mmlu(Benchmark):
     space = "choice"
     family = "science"
     repeats = True
-    max_tokens = 2048
     data_set = DataSet(
         "cais/mmlu",
         "all",

@@ -24,7 +24,6 @@ class TriviaQa(Benchmark):
     space_options = (("match", "exact"),)
     family = "qa"
     repeats = True
-    max_tokens = 2048
     data_set = DataSet(
         "mandarjoshi/trivia_qa",
         "rc.nocontext",

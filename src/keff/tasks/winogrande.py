@@ -25,7 +25,6 @@ class WinoGrande(Benchmark):
     space = "choice"
     family = "blank"
     repeats = True
-    max_tokens = 2048
     data_set = DataSet(
         "allenai/winogrande",
         "winogrande_xl",
