@@ -86,15 +86,13 @@ class DateSpace(ByForm):
             for form, pattern in _FORMS.items():
                 match = pattern.match(text, start)
                 if match is not None:
-                    clock = _clock(text, match.end())
-                    if text[clock[1] :].strip(" .)\"'") and re.search(r"\d", text[clock[1] :]):
+                    clock = _CLOCK.match(text, match.end())
+                    if re.search(r"\d", text[(clock or match).end() :]):
                         raise NotRead("more than one date or number")
-                    return self._written(form, match, clock[0])
+                    return self._written(form, match, clock)
         raise NotRead("no date")
 
-    def _written(
-        self, form: str, match: re.Match[str], clock: tuple[int, int, int, str | None] | None
-    ) -> str:
+    def _written(self, form: str, match: re.Match[str], clock: re.Match[str] | None) -> str:
         year = int(match["year"])
         if form == "year":
             return f"{year:04d}"
@@ -122,22 +120,14 @@ class DateSpace(ByForm):
         raise NotRead("day or month first? say order=dmy or order=mdy")
 
 
-def _clock(text: str, at: int) -> tuple[tuple[int, int, int, str | None] | None, int]:
-    """Return the time of day that follows a date, with its zone, and where it ends."""
-    match = _CLOCK.match(text, at)
-    if match is None:
-        return None, at
-    hour = int(match[1])
-    if match[4]:
-        hour = hour % 12 + (12 if match[4].lower().startswith("p") else 0)
-    return (hour, int(match[2]), int(match[3] or 0), match[5]), match.end()
-
-
-def _with_clock(day: date, clock: tuple[int, int, int, str | None] | None) -> str:
+def _with_clock(day: date, clock: re.Match[str] | None) -> str:
+    """Return a date with the time of day that follows it, in UTC where that has a zone."""
     if clock is None:
         return day.isoformat()
-    hour, minute, second, zone = clock
-    moment = datetime(day.year, day.month, day.day, hour, minute, second)
+    hour, half, zone = int(clock[1]), clock[4], clock[5]
+    if half:
+        hour = hour % 12 + (12 if half.lower().startswith("p") else 0)
+    moment = datetime(day.year, day.month, day.day, hour, int(clock[2]), int(clock[3] or 0))
     if zone:
         offset = "+00:00" if zone.upper() in ("Z", "UTC") else zone
         moment = datetime.fromisoformat(f"{moment.isoformat()}{offset}").astimezone(UTC)
@@ -148,6 +138,11 @@ def _with_clock(day: date, clock: tuple[int, int, int, str | None] | None) -> st
 def _of_statement(statement: Statement) -> str | None:
     payload = plain(statement.payload)
     return _leading(payload[:MOST_CHARACTERS]) or _last(payload)
+
+
+def _end(match: re.Match[str]) -> int:
+    """Return where a date ends, with the time of day that follows it."""
+    return (_CLOCK.match(match.string, match.end()) or match).end()
 
 
 def _lead(text: str) -> int:
@@ -161,7 +156,7 @@ def _leading(payload: str) -> str | None:
     start = _lead(payload)
     for pattern in _FORMS.values():
         if match := pattern.match(payload, start):
-            end = _clock(payload, match.end())[1]
+            end = _end(match)
             # Another date behind it: which is meant nobody knows, and the key says so.
             return payload if _last(payload[end:]) else payload[match.start() : end]
     return None
@@ -179,7 +174,7 @@ def _last(text: str) -> str | None:
     best: tuple[int, int] | None = None
     for form, pattern in _FORMS.items():
         for match in pattern.finditer(text) if form not in ("year", "iso month") else ():
-            end = _clock(text, match.end())[1]
+            end = _end(match)
             if best is None or end > best[1]:
                 best = match.start(), end
     return None if best is None else text[best[0] : best[1]]

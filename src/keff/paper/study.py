@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from keff import plugins
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo, Question, find_log
 from keff.paper import records, saturation
@@ -234,6 +233,4 @@ def _label(model: ModelEntry) -> str:
 
 def _labels(task: TaskEntry) -> PaperBenchmark:
     known = records.BENCHMARKS.get(task.name)
-    if known is not None and plugins.has("task", task.name):
-        return known
-    return PaperBenchmark(task.domain, task.label or task.name, task.space)
+    return known or PaperBenchmark(task.domain, task.label or task.name, task.space)

@@ -15,7 +15,7 @@ from typing import Final, NoReturn, cast
 
 from keff.answers.parts.base import MARK, NotRead, closing, fences, nesting
 from keff.errors import TaskError
-from keff.narrow import fields, is_array, is_object
+from keff.narrow import is_array, is_object
 from keff.records import frozen
 
 # Deeper nesting is refused before the parser's own stack is at risk.
@@ -95,15 +95,6 @@ def canonical_json(text: str) -> str | None:
         return canonical(value_of(_without_fence(text)))
     except NotRead:
         return None
-
-
-def members_of(text: str) -> dict[str, str]:
-    """Return the members of a JSON object, strings as they are and others as JSON; none of other text."""
-    try:
-        members = fields(value_of(text))
-    except NotRead:
-        return {}
-    return {name: each if isinstance(each, str) else canonical(each) for name, each in members.items()}
 
 
 def is_document(text: str) -> bool:

@@ -22,6 +22,7 @@ from keff.answers.parts import json_text
 from keff.answers.parts.base import Explains, Extracted, Space, complete, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, NotRead
 from keff.errors import PluginError, TaskError, UsageError, unknown
+from keff.narrow import fields
 
 _OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
 _TABLE = "table"
@@ -84,8 +85,9 @@ class OfDocuments:
         return self.plain.extract(text, truncated=truncated)
 
     def _said(self, document: str) -> str | None:
-        members = json_text.members_of(document)
-        said = (members[name] for name in ANSWER_MEMBERS if name in members)
+        members = fields(json_text.value_of(document))
+        found = (members[name] for name in ANSWER_MEMBERS if name in members)
+        said = (each if isinstance(each, str) else json_text.canonical(each) for each in found)
         return next((each for each in said if self.plain.key(each) is not None), None)
 
     def key(self, answer: str) -> str | None:
