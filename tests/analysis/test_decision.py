@@ -74,7 +74,7 @@ def check(decided: Decided, aim: Aim) -> None:
         sooner = decision.slower is not None and decision.slower < 1
         assert sooner or decision.expected_paths.value <= known.paths[-1] + 1e-9
     if decision.verdict == "vote":
-        assert choice.vote_loses <= NEGLIGIBLE
+        assert np.maximum(-known.gain(choice.rule), 0).mean() <= NEGLIGIBLE
     assert change.paths is not None
     assert change.paths.value == pytest.approx(decision.expected_paths.value - known.paths[-1])
     assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "open")

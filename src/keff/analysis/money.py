@@ -11,12 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from keff.analysis.results.decision import Bill, Change, Step
+from keff.analysis.results.decision import Bill, Change, Seconds, Step
 from keff.errors import UsageError
 from keff.records import Interval, Note, frozen
 from keff.sampling.cost import MILLION, VERIFIER, Price, price_of
 from keff.stats.intervals import interval_mean
-from keff.stats.votes import RATING_SECONDS, FloatArray, Votes
+from keff.stats.time import quantiles
+from keff.stats.votes import RATING_SECONDS, FloatArray, IntArray, Votes
 from keff.stats.voting.plurality import plurality_at_k
 
 # A path that is said to have taken longer than a day is an error in the record.
@@ -125,13 +126,13 @@ class Rates:
 
     def recorded(self, votes: Votes) -> float:
         """Return what drawing the record cost: all its paths, and prompts as they were billed."""
-        tokens = None if votes.tokens is None else votes.tokens.sum(axis=1)
-        busy = None if votes.seconds is None else votes.seconds.sum(axis=1)
-        none, all_paths = np.zeros(votes.n), np.full(votes.n, float(votes.k))
-        dollars = float(self.dollars(all_paths, none, tokens, busy, all_paths).sum())
+        dollars = float(path_dollars(replace(votes, prompt_tokens=None), self.price).sum())
+        if self.rating is not None:
+            dollars += votes.k * float(self.rating.sum())
         if votes.prompt_tokens is None:
             return dollars
-        sent, known = float(votes.prompt_tokens.sum()), _cached_sum(votes)
+        sent = float(votes.prompt_tokens.sum())
+        known = 0.0 if votes.cached_tokens is None else float(np.nansum(votes.cached_tokens))
         return dollars + ((sent - known) * self.price.prompt + known * _cached_price(self.price)) / MILLION
 
 
@@ -202,10 +203,6 @@ def _rating(votes: Votes, tariff: Tariff) -> FloatArray | None:
 
 def _cached_price(price: Price) -> float:
     return price.prompt if price.cached is None else price.cached
-
-
-def _cached_sum(votes: Votes) -> float:
-    return 0.0 if votes.cached_tokens is None else float(np.nansum(votes.cached_tokens))
 
 
 def _cached_again(votes: Votes) -> float:
@@ -317,6 +314,16 @@ def mean_of(values: FloatArray, votes: Votes, method: str) -> Interval:
     """Return the mean of one value per question [n], with its cluster-robust interval."""
     mean = interval_mean(values, votes.cluster_ids)
     return Interval(mean.value, mean.lo, mean.hi, f"{method}, {mean.method}")
+
+
+def waits_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
+    """Return the median and the 95th percentile of times to answer [n, R]; None where they are unknown.
+
+    What users of a service feel: the usual wait, and the long one that they remember.
+    """
+    if times is None or not np.all(np.isfinite(times)):
+        return None
+    return Seconds(*quantiles(times, (0.5, 0.95), clusters))
 
 
 def pays_back(spent: float | None, change: Change | None) -> float | None:

@@ -19,7 +19,7 @@ from keff.narrow import fields
 from keff.plan import BranchPlan, Plan, Profile
 from keff.policies.mix import Mix, Share
 from keff.reading.open import Record
-from keff.records import Note, frozen
+from keff.records import Note
 from keff.sampling.manifest import Config
 from keff.stats.drift import pattern_codes, pattern_table
 from keff.stats.models.mixture import vote_counts
@@ -75,16 +75,10 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     )
 
 
-@frozen
-class Chosen:
-    """The weights of a record's columns [K] (0: pruned), and why."""
+def chosen_weights(combination: Combination) -> tuple[tuple[float, ...], str]:
+    """Return the weights of a record's columns [K] (0: pruned) to deploy, and why.
 
-    weights: tuple[float, ...]
-    because: str
-
-
-def chosen_weights(combination: Combination) -> Chosen:
-    """Return the vote to deploy: the weights or the pruning that gain most, where that exceeds its error.
+    The weights or the pruning that gain most, where that exceeds its error.
 
     Judged by plurality, cross-fitted; equal weights of all slots where nothing gains more than one standard
     error.
@@ -100,10 +94,10 @@ def chosen_weights(combination: Combination) -> Chosen:
     if fewer is not None and (best is None or fewer.gain >= best.gain):
         kept = set(fewer.candidate)
         weights = tuple(float(place in kept) for place in range(combination.k))
-        return Chosen(weights, f"{len(kept)} of {combination.k} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}")
+        return weights, f"{len(kept)} of {combination.k} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}"
     if best is not None and best.weights is not None:
-        return Chosen(best.weights, f"weights by {best.scheme}: {best.gain:+.1%} ± {best.se:.1%}")
-    return Chosen((1.0,) * combination.k, "equal weights: nothing gains more than its standard error")
+        return best.weights, f"weights by {best.scheme}: {best.gain:+.1%} ± {best.se:.1%}"
+    return (1.0,) * combination.k, "equal weights: nothing gains more than its standard error"
 
 
 def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Note, ...]]:
@@ -116,12 +110,10 @@ def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Not
         raise UsageError(
             f"{record.path} has one prompt for all paths: a plan of slots needs several templates"
         )
-    chosen = chosen_weights(combination)
-    shares = _shares(slots.tolist(), chosen.weights)
+    weights, because = chosen_weights(combination)
+    shares = _shares(slots.tolist(), weights)
     if len(shares) < 2:
-        raise UsageError(
-            f"one slot is enough ({chosen.because}): use its template, and keff analyze for a plan"
-        )
+        raise UsageError(f"one slot is enough ({because}): use its template, and keff analyze for a plan")
     texts, notes = _templates(record)
     names = {share.branch: int(share.branch.removeprefix("slot-")) for share in shares}
     branches = tuple(BranchPlan(name=name, template=texts.get(slot)) for name, slot in names.items())
@@ -129,7 +121,7 @@ def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Not
         policy=Mix(shares).spec,
         **_measured(record),
         branches=branches,
-        estimates={"because": chosen.because},
+        estimates={"because": because},
     )
     return plan, notes
 

@@ -11,7 +11,7 @@ from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.words import HURTS
-from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, pays_back, priced
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, pays_back, priced, waits_of
 from keff.analysis.results.decision import (
     Change,
     CurvePoint,
@@ -24,7 +24,6 @@ from keff.analysis.results.decision import (
 from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note, frozen
-from keff.stats.time import quantiles
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import Recommendation as PilotVerdict
 from keff.stats.voting.plurality import plurality_items
@@ -74,14 +73,14 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
     if rates is None and votes.seconds is None:
         return ()
     known = votes.correct is not None and votes.answers is not None
-    some = None if votes.seconds is None else timed(votes)
-    longest = None if some is None or some.seconds is None else _longest(some.seconds)
+    some = timed(votes)
+    longest = None if some.seconds is None else _longest(some.seconds)
     return tuple(
         CurvePoint(
             paths=k,
             accuracy=mean_of(plurality_items(votes, k), votes, "plurality of the record") if known else None,
             dollars=None if rates is None else _dollars(votes, rates, k),
-            seconds=None if longest is None or some is None else _times(longest[..., k - 1], some),
+            seconds=waits_of(None if longest is None else longest[..., k - 1], some.cluster_ids),
         )
         for k in doublings(votes.k)
     )
@@ -101,11 +100,6 @@ def _longest(seconds: FloatArray) -> FloatArray:
     count = max(FEWEST_ORDERS, min(ORDERS, TIMED_CELLS // (n * k)))
     orders = rng.permuted(np.broadcast_to(seconds[:, None], (n, count, k)), axis=2)
     return np.maximum.accumulate(orders, axis=2, out=orders)
-
-
-def _times(times: FloatArray, votes: Votes) -> Seconds:
-    # What users of a service feel: the usual wait, and the long one that they remember.
-    return Seconds(*quantiles(times, (0.5, 0.95), votes.cluster_ids))
 
 
 def redrawn(votes: Votes, k: int) -> Votes:

@@ -131,7 +131,7 @@ class Candidates:
     ) -> Candidates:
         """Replay the candidates that the recorded paths allow, and choose."""
         rng, timing, clocked = np.random.default_rng(seed), None, _timed(votes)
-        seen = replayed(votes, rules, reference, rates, rng, by_question=clocked)
+        seen = replayed(votes, rules, reference, rates, rng)
         if clocked:
             others, timing = timed(votes, rules, flights, reference, rates, rng)
             seen = seen.beside(others)

@@ -40,8 +40,8 @@ class Choice:
     """The place of the rule to deploy, and what is expected of voting.
 
     ``gain`` is the posterior mean accuracy of the vote minus that of one path, by the rule to deploy, or by
-    the reference where that is one path. ``once_loses`` and ``vote_loses`` are the expected losses of asking
-    once and of voting when the other is better; ``hurts`` the probability that voting lowers accuracy.
+    the reference where that is one path. ``once_loses`` is the expected loss of asking
+    once when voting is better; ``hurts`` the probability that voting lowers accuracy.
     ``cheapest`` is the place of the rule that any time would allow, where it is another one, and ``kept``
     which bounds on time the rule keeps.
     """
@@ -50,7 +50,6 @@ class Choice:
     verdict: VotingVerdict
     gain: float
     once_loses: float
-    vote_loses: float
     hurts: float
     cheapest: int | None = None
     kept: BoundKept = "both"
@@ -92,7 +91,7 @@ def _choice(
         settled = settled or float(np.maximum(beyond, 0).mean()) <= NEGLIGIBLE
         verdict = "ask once" if settled else "open"
     hurts = float(np.mean(gain < 0))
-    return Choice(rule, verdict, float(gain.mean()), once, vote, hurts, cheapest, kept)
+    return Choice(rule, verdict, float(gain.mean()), once, hurts, cheapest, kept)
 
 
 def stated_gain(known: JointPosterior, choice: Choice) -> Interval:

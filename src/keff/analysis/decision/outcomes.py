@@ -77,13 +77,6 @@ class RuleOutcomes:
         """The number of questions."""
         return len(self.paths) if self.counts is None else int(self.counts.sum())
 
-    def expanded(self, back: IntArray, clusters: IntArray) -> RuleOutcomes:
-        """Return the same with a row for each question, whose pattern is ``back`` [n]."""
-        if self.counts is None:
-            return self
-        rows = {name: values[back] for name in COLUMNS if (values := getattr(self, name)) is not None}
-        return replace(self, **rows, clusters=clusters, counts=None)
-
     def beside(self, others: RuleOutcomes) -> RuleOutcomes:
         """Return these rules and those of ``others`` on the same questions, this reference the last."""
 
@@ -113,8 +106,6 @@ def replayed(
     reference: Policy,
     rates: Rates | None,
     rng: np.random.Generator,
-    *,
-    by_question: bool = False,
 ) -> RuleOutcomes:
     """Replay the rules and the reference on the same random orders of the recorded paths.
 
@@ -137,8 +128,7 @@ def replayed(
     draws = permuted(some, cap, int(np.clip(in_all / some.n, FEWEST_ORDERS, MOST_ORDERS)), rng)
     exact = None if votes.correct is None else plurality_at_k_patterns(votes)[rows]
     found = played(votes, draws, rules, rates, exact, rows if many else None)
-    found = replace(found, calibration_error=_calibration_error(given, rules, cap, draws.codes.shape[1]))
-    return found.expanded(same.back, votes.cluster_ids) if by_question else found
+    return replace(found, calibration_error=_calibration_error(given, rules, cap, draws.codes.shape[1]))
 
 
 def timed(
@@ -201,7 +191,7 @@ def played(
             orders_error = _orders_error(seen["loss"], patterns, same.counts)
         seen = {name: _by_pattern(values, patterns) for name, values in seen.items()}
         seen["rise"] = _rise(one_of_each(votes))
-        if votes.n_clusters == votes.n and votes.tokens is None and rates is None:
+        if votes.n_clusters == votes.n and rates is None and votes.tokens is None and votes.seconds is None:
             counts, clusters = same.counts, np.arange(same.counts.size, dtype=np.int64)
         else:
             seen = {name: values[same.back] for name, values in seen.items()}

@@ -15,7 +15,7 @@ from keff.analysis.decision.posterior import (
     RuleDraws,
     posterior_of,
 )
-from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
+from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Rates
 from keff.policy import Policy, parse_policy
 from keff.stats.models.mixture import GENERIC_WEIGHTS, fit_weights, partition_log_law, simulate, vote_counts
@@ -38,7 +38,6 @@ def predicted(
     reference: Policy,
     rates: Rates | None,
     seed: int,
-    price: FlipPrice = GENERIC,
 ) -> JointPosterior:
     """Return the joint posterior of rules beyond the recorded K.
 
@@ -57,11 +56,10 @@ def predicted(
         replayed(votes, (parse_policy("fixed:1"),), short, None, rng),
         np.array([1.0, 0.0]),
         votes.k,
-        price,
-        seed,
+        seed=seed,
     )
     seen = _simulated(votes, everything, rates, rng)
-    known = posterior_of(seen, generic_ratios(everything), longest, price, seed, level=pilot.level)
+    known = posterior_of(seen, generic_ratios(everything), longest, seed=seed, level=pilot.level)
     last = len(everything) - 2
     if votes.correct is None:
         return _against(known, known.population.loss, known.new.loss, last, None, pilot)

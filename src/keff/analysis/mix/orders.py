@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.policies.cascade import FRESH, Stage
+from keff.policies.cascade import Stage
 from keff.reading.join import Aligned
 from keff.stats.time import in_rounds
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -156,10 +156,6 @@ class CountedPaths:
     def none(cls, rows: int) -> CountedPaths:
         """Return those of rows that have no path."""
         return cls(np.empty((rows, 0), np.int16), np.empty((rows, 0), np.float32), np.empty(0, np.float32))
-
-    def demoted(self) -> CountedPaths:
-        """Return them as a fresh stage begins on them."""
-        return replace(self, weights=self.weights / np.float32(FRESH))
 
     def rows(self, some: NDArray[np.bool_]) -> CountedPaths:
         """Return those of some rows."""

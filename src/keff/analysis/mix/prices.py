@@ -42,15 +42,13 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
         every = (np.full(branch.votes.scored().shape, float(per_path)) for branch in group.branches)
         return Costs(tuple(every), "dollars")
     if prices is None:
-        if all(branch.votes.tokens is not None for branch in group.branches):
-            return Costs(tuple(_tokens(branch) for branch in group.branches), "tokens")
-        without = [branch.name for branch in group.branches if branch.votes.tokens is None]
-        note = Note(
-            "cost_in_paths", f"cost is counted in paths: no tokens are recorded of {', '.join(without)}"
-        )
-        return Costs(
-            tuple(np.ones_like(b.votes.scored(), np.float64) for b in group.branches), "paths", (note,)
-        )
+        tokens = {branch.name: complete(branch.votes).tokens for branch in group.branches}
+        without = [name for name, counted in tokens.items() if counted is None]
+        if not without:
+            return Costs(tuple(each for each in tokens.values() if each is not None), "tokens")
+        text = f"cost is counted in paths: no tokens are recorded of {', '.join(without)}"
+        ones = tuple(np.ones(branch.votes.scored().shape) for branch in group.branches)
+        return Costs(ones, "paths", (Note("cost_in_paths", text),))
     known = named_prices([(branch.name, branch.model) for branch in group.branches], prices)
     paths = tuple(_dollars(branch, known[branch.name]) for branch in group.branches)
     if not any(cost.any() for cost in paths):
@@ -87,12 +85,3 @@ def _dollars(branch: AlignedBranch, price: Price) -> FloatArray:
     votes = complete(branch.votes)
     check_counts(votes, branch.name, price, "the price table")
     return path_dollars(votes, price)
-
-
-def _tokens(branch: AlignedBranch) -> FloatArray:
-    """Return the tokens of each path; where a path counts none, the branch's mean stands in."""
-    assert branch.votes.tokens is not None
-    tokens = branch.votes.tokens
-    known = np.isfinite(tokens)
-    mean = float(tokens[known].mean()) if known.any() else 0.0
-    return np.where(known, tokens, mean)

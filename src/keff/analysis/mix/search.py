@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.mix.orders import BranchOrders, CountedPaths, Orders, Reals, RunningVotes
-from keff.policies.cascade import Cascade, Keep, Stage, make_stage
+from keff.policies.cascade import FRESH, Cascade, Keep, Stage, make_stage
 from keff.policies.mix import TIE, Mix, Share
 from keff.policy import parse_policy
 from keff.stats.branches.covariance import Between
@@ -117,7 +117,7 @@ class Standing:
 
     def fresh(self) -> Standing:
         """Return it as a stage begins that starts afresh."""
-        return replace(self, paths=self.paths.demoted())
+        return replace(self, paths=replace(self.paths, weights=self.paths.weights / np.float32(FRESH)))
 
     def votes(self, order: BranchOrders, cap: int) -> RunningVotes:
         """Return the running vote of the open rows along ``cap`` paths of a branch."""

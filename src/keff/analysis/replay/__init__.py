@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.money import Pace, Rates, Tariff, priced
+from keff.analysis.money import Pace, Rates, Tariff, priced, waits_of
 from keff.analysis.replay.compare import (
     NAMES,
     Fixed,
@@ -23,7 +23,7 @@ from keff.analysis.replay.compare import (
     with_frontier,
 )
 from keff.analysis.replay.drawn import DrawnOrders, PathTokens, drawn_orders
-from keff.analysis.results.decision import Change, Seconds
+from keff.analysis.results.decision import Change
 from keff.analysis.results.replay import PilotCosts, Replay, ReplayRow
 from keff.analysis.walks import (
     PolicyOutcome,
@@ -41,18 +41,11 @@ from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, frozen
-from keff.stats.time import ALONE, Crowding, quantiles
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.time import ALONE, Crowding
+from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import Draws
 from keff.stats.voting.plurality import plurality_at_k_patterns, plurality_items
-
-
-def seconds_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
-    """Return the median and the 95th percentile of times to answer [n, R]; None where they are unknown."""
-    if times is None or not np.all(np.isfinite(times)):
-        return None
-    return Seconds(*quantiles(times, (0.5, 0.95), clusters))
 
 
 @frozen
@@ -348,7 +341,7 @@ class RecordedPaths:
             accuracy = interval(point.accuracy, spread and spread.accuracy)
             kept = interval(point.kept(cap), spread and spread.kept(cap))
             delta = interval(point.delta(), spread and spread.delta())
-        waited = seconds_of(outcome.wait, rows.clusters)
+        waited = waits_of(outcome.wait, rows.clusters)
         return ReplayRow(
             policy=spec,
             accuracy=accuracy,
@@ -364,7 +357,7 @@ class RecordedPaths:
             # Paths in flight start as soon as they may: both are one array.
             seconds_at_once=waited
             if outcome.at_once is outcome.wait
-            else seconds_of(outcome.at_once, rows.clusters),
+            else waits_of(outcome.at_once, rows.clusters),
             change=self._change(outcome, fitted=fitted),
             same_answer=None if outcome.as_now is None else rows.told(outcome.as_now, fitted=fitted),
         )

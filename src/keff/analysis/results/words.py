@@ -58,7 +58,8 @@ def _around(policy: Policy, *, finer: bool) -> str:
     """Return in words a rule that draws several paths at once, or reads a confidence; "" for any other."""
     if isinstance(policy, InWaves):
         rule = _told(policy.rule.spec, finer=finer)
-        return f"At least {_sizes(policy)} paths at a time, and after each wave: {rule}"
+        sizes = ", then ".join(map(str, policy.sizes))
+        return f"At least {sizes} paths at a time, and after each wave: {rule}"
     if (flight := in_flight_of(policy)) is not None:
         rule = _told(flight.rule.spec, finer=finer).rstrip(".")
         return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
@@ -131,10 +132,6 @@ def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
         return f"Stop at a lead that depends on the paths that are left; at most {cap} paths."
     later = "; other votes may be enough later on" if finer and untold.any() else ""
     return f"Stop when the vote stands at {_any_of(places)}{later}; at most {cap} paths."
-
-
-def _sizes(policy: InWaves) -> str:
-    return ", then ".join(map(str, policy.sizes))
 
 
 def _any_of(places: list[str]) -> str:
