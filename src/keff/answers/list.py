@@ -35,11 +35,17 @@ Combine = Callable[[list[str]], list[str]]
 
 
 @frozen
-class ItemsSpace(ByForm):
-    """What the spaces of lists and of sets share: each item is compared by the space ``inner``."""
+class ListSpace(ByForm):
+    """Lists are one answer when they have the same items in the same order; ``order`` "free": in any order.
+
+    The key is the JSON array of the items' keys by ``inner``. An answer with an item that ``inner`` cannot
+    read abstains. A list is a JSON array, bullets, lines, or parts between semicolons, commas and "and".
+    """
 
     inner: Space
     combine: Combine
+    name = "list"
+    contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
@@ -151,18 +157,6 @@ def _parts(text: str) -> list[str]:
     *before, final = parts
     final = _LEAD_AND.sub("", final, count=1) if before and _LEAD_AND.match(final) else final
     return [*before, *_AND.split(final)]
-
-
-@frozen
-class ListSpace(ItemsSpace):
-    """Lists are one answer when they have the same items in the same order; ``order`` "free": in any order.
-
-    The key is the JSON array of the items' keys by ``inner``. An answer with an item that ``inner`` cannot
-    read abstains. A list is a JSON array, bullets, lines, or parts between semicolons, commas and "and".
-    """
-
-    name = "list"
-    contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
 
 def space(inner: str | Space = "text", order: str = "kept") -> ListSpace:

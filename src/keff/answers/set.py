@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from keff.answers.list import ItemsSpace
+from keff.answers.list import ListSpace
 from keff.answers.parts.base import Space
 from keff.answers.parts.spec import cached
 from keff.records import frozen
 
 
 @frozen
-class SetSpace(ItemsSpace):
+class SetSpace(ListSpace):
     """Sets are one answer when they have the same items by ``inner``, whatever their order and number.
 
     The key is the sorted JSON array of the items' keys. Lists are found and split as in the space ``list``.
     """
 
     name = "set"
-    contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
 
 def space(inner: str | Space = "text") -> SetSpace:

@@ -298,13 +298,12 @@ def cut_is_wrong(row: Question) -> Question:
     They must be both: an answer that votes while it counts as wrong makes a plurality worse than the majority
     of the same paths.
     """
-    if row.truncated is None or not any(row.truncated):
+    cuts = row.truncated or ()
+    if not any(cuts):
         return row
 
     def uncut(values: Sequence[Any] | None, blank: Any) -> Any:
-        if values is None or row.truncated is None:
-            return values
-        return tuple(blank if cut else value for value, cut in zip(values, row.truncated, strict=True))
+        return values and tuple(blank if cut else value for value, cut in zip(values, cuts, strict=True))
 
     return replace(
         row, answers=uncut(row.answers, None), keys=uncut(row.keys, None), correct=uncut(row.correct, 0)

@@ -245,6 +245,7 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     averages, plurality = majority_at_k_items(votes), plurality_at_k(votes)
     gap = interval_mean(averages[:, at] - averages[:, -1], votes.clusters)
     pilot = interval_c(prefix(votes, PILOT_K), level=0.8)
+    repeated = np.count_nonzero(np.bincount(votes.cluster_ids) > 1)
     row: dict[str, Json] = {
         "c_pilot": c,
         "k_star": star,
@@ -257,7 +258,8 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
         "repaid_after": choose.break_even(star, votes.k, PILOT_PATHS),
         "cost_at_1000": choose.amortised_cost(star, QUERIES, votes.k, PILOT_PATHS),
         "c_corrected": anova_c(prefix(votes, PILOT_K)),
-        "c_cross_run": _cross_run(votes),
+        # With few questions that repeat it would rest on these alone.
+        "c_cross_run": cross_run_c(votes) if repeated >= FEWEST_REPEATED else None,
         # Capped as little as K* is, which it can then not fall below.
         "k_star_conservative": max(star, choose.k_star_conservative(pilot, epsilon, UNCAPPED)),
         "average_star": averages[:, at].mean(),
@@ -273,12 +275,6 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     if star >= votes.k:
         row |= dict.fromkeys(RETAINED)
     return row
-
-
-def _cross_run(votes: Votes) -> float | None:
-    """Return c across runs; None with few questions that repeat, on which it would rest alone."""
-    repeats = np.bincount(votes.cluster_ids, minlength=votes.n_clusters)
-    return cross_run_c(votes) if int((repeats > 1).sum()) >= FEWEST_REPEATED else None
 
 
 def table9(sample: ArmSample) -> Rows:

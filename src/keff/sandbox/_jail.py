@@ -150,8 +150,14 @@ def command(bwrap: str, seccomp_fd: int) -> list[str]:
     folders = ["--dir", "/tmp", "--chdir", "/tmp", "--dev", "/dev"]
     sealed = [*folders, "--remount-ro", "/dev", "--remount-ro", "/"]
     filtered = ["--seccomp", str(seccomp_fd)]
-    return [bwrap, *_namespaces(), *session, *_binds(), *sealed, *filtered, python(), *FLAGS]
+    if dropped_uid():
+        user = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        user = ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
+    return [bwrap, *NAMESPACES, *user, *session, *_binds(), *sealed, *filtered, python(), *FLAGS]
 
+
+NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 
 # As ``-I -S``, but PYTHONHASHSEED counts: the order of a set must be the same in every run.
 FLAGS = ("-s", "-S", "-P", "-B")
@@ -160,13 +166,6 @@ FLAGS = ("-s", "-S", "-P", "-B")
 def dropped_uid() -> int:
     """Return the user that the jailed process must become, 0 for no change."""
     return NOBODY if os.geteuid() == 0 else 0
-
-
-def _namespaces() -> list[str]:
-    spaces = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    if dropped_uid():
-        return [*spaces, *["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]]
-    return [*spaces, "--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
 
 
 def _binds() -> Iterator[str]:

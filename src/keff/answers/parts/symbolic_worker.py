@@ -1,6 +1,6 @@
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportOperatorIssue=false
-"""The worker process of _symbolic: reads a JSON string a line, writes its form and processor seconds a line.
+"""The worker process of the space ``math``: of a JSON string a line, its form and its processor seconds.
 
 What would be large is bounded before it is computed: digits of powers and factorials, terms of expanded
 powers.
