@@ -160,7 +160,7 @@ def test_named_confidences_of_a_log_come_into_plan_and_page(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [([1, 2], "a number for each path"), (["x"] * 8, "not a number"), ("high", "must be a list")],
+    [([1, 2], "a number for each path"), (["x"] * 8, "must hold numbers only"), ("high", "must be a list")],
 )
 def test_bad_confidences_of_a_log_are_one_line(tmp_path: Path, given: object, says: str) -> None:
     said = keff("analyze", log(tmp_path, scored(6, n=12), **{"confidence.judge": given}))

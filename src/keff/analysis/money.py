@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from keff.analysis.results.decision import Bill, Change, Seconds, Step
-from keff.errors import UsageError
+from keff.errors import PolicyError, UsageError
 from keff.records import Interval, Note, frozen
 from keff.sampling.cost import MILLION, VERIFIER, Price, price_of
 from keff.stats.intervals import interval_mean
@@ -22,6 +22,35 @@ from keff.stats.voting.plurality import plurality_at_k
 
 # A path that is said to have taken longer than a day is an error in the record.
 DAY = 86_400.0
+
+
+@frozen
+class StatedAim:
+    """A share of accuracy to keep, a budget, or the worth of a right answer against the cost of a path.
+
+    Raises PolicyError for several aims, and outside the ranges.
+    """
+
+    retain: float | None = None
+    budget: float | None = None
+    value_per_correct: float | None = None
+    cost_per_path: float | None = None
+
+    def __post_init__(self) -> None:
+        if sum(aim is not None for aim in (self.retain, self.budget, self.value_per_correct)) > 1:
+            raise PolicyError("state one aim: retain, budget, or value_per_correct")
+        if self.retain is not None and not 0 < self.retain <= 1:
+            raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
+        for name, value in (("budget", self.budget), ("value_per_correct", self.value_per_correct)):
+            if value is not None and not 0 < value < np.inf:
+                raise PolicyError(f"{name} must be above 0, not {value:g}")
+        if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
+            raise PolicyError("cost_per_path must not be negative")
+
+    @property
+    def stated(self) -> bool:
+        """Whether any aim is."""
+        return (self.retain, self.budget, self.value_per_correct) != (None, None, None)
 
 
 @frozen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from keff.analysis.money import StatedAim
 from keff.errors import PolicyError
 from keff.records import frozen
 
@@ -12,7 +13,7 @@ RETAIN = 0.99
 
 
 @frozen
-class Aim:
+class Aim(StatedAim):
     """What the user wants of a policy; at most one aim.
 
     ``retain``: at least this share of the accuracy of plurality at the cap, on average over workloads, for
@@ -23,30 +24,18 @@ class Aim:
     PolicyError outside the ranges.
     """
 
-    retain: float | None = None
-    budget: float | None = None
-    value_per_correct: float | None = None
-    cost_per_path: float | None = None
     confidence: float | None = None
     slower: float | None = 1.0
 
     def __post_init__(self) -> None:
-        aims = (self.retain, self.budget, self.value_per_correct)
-        if sum(aim is not None for aim in aims) > 1:
-            raise PolicyError("state one aim: retain, budget, or value_per_correct with cost_per_path")
+        if self.budget is not None and self.budget < 1:
+            raise PolicyError(f"budget must be at least 1 path per question, not {self.budget:g}")
+        StatedAim.__post_init__(self)
         if (self.value_per_correct is None) != (self.cost_per_path is None):
             raise PolicyError("value_per_correct and cost_per_path go together")
-        if self.retain is not None and not 0 < self.retain <= 1:
-            raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
         self._check_confidence()
         if self.slower is not None and not 0 < self.slower < np.inf:
             raise PolicyError(f"slower must be above 0, or any: not {self.slower:g}")
-        if self.budget is not None and not 1 <= self.budget < np.inf:
-            raise PolicyError(f"budget must be at least 1 path per question, not {self.budget:g}")
-        if self.value_per_correct is not None and not 0 < self.value_per_correct < np.inf:
-            raise PolicyError("value_per_correct must be above 0")
-        if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
-            raise PolicyError("cost_per_path must not be negative")
 
     def _check_confidence(self) -> None:
         if self.confidence is None:
@@ -55,12 +44,6 @@ class Aim:
             raise PolicyError(f"sure must be above 0 and below 1, not {self.confidence:g}")
         if not self.asks_share:
             raise PolicyError("sure goes with retain: how likely it is that the share is kept")
-
-    @property
-    def stated(self) -> bool:
-        """Whether the user stated any aim."""
-        aims = (self.retain, self.budget, self.value_per_correct)
-        return any(aim is not None for aim in aims)
 
     @property
     def asks_share(self) -> bool:

@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import EQUAL, CandidatePlan
 from keff.analysis.mix.shrink import UNSEEN, cheapest_expected, cluster_sums, errors, plans_at_once
+from keff.analysis.money import StatedAim
 from keff.errors import PolicyError
 from keff.records import Interval, frozen
 from keff.stats.votes import FloatArray, IntArray
@@ -153,30 +154,13 @@ class WorthRule:
 
 
 @frozen
-class MixAim:
+class MixAim(StatedAim):
     """What the user wants; at most one aim. Without one: no accuracy lost that the pilot can see.
 
     ``retain``: the cheapest plan that keeps this share of the best single branch's accuracy. ``budget``: the
     most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy - cost, where
     ``cost_per_path`` prices a path when nothing else does. Raises PolicyError outside the ranges.
     """
-
-    retain: float | None = None
-    budget: float | None = None
-    value_per_correct: float | None = None
-    cost_per_path: float | None = None
-
-    def __post_init__(self) -> None:
-        if sum(aim is not None for aim in (self.retain, self.budget, self.value_per_correct)) > 1:
-            raise PolicyError("state one aim: retain, budget in dollars, or value_per_correct")
-        if self.retain is not None and not 0 < self.retain <= 1:
-            raise PolicyError(f"retain must be above 0 and at most 1, not {self.retain:g}")
-        for name in ("budget", "value_per_correct"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < np.inf:
-                raise PolicyError(f"{name} must be above 0, not {value:g}")
-        if self.cost_per_path is not None and not 0 <= self.cost_per_path < np.inf:
-            raise PolicyError("cost_per_path must not be negative")
 
 
 @frozen
