@@ -23,7 +23,7 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION
-from keff.gateway.traffic.ledger import Answered, DrawnOn, Note, OwnBooks, RemoteBooks, Voted
+from keff.gateway.traffic.ledger import DrawnOn, Note, OwnBooks, RemoteBooks, Voted
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
@@ -49,10 +49,13 @@ def test_notes_mean_the_same_after_the_journey() -> None:
         keys = tuple(rng.choice(("a", "b", "c", None)) for _ in range(rng.choice((3, 3, 5))))
         notes += [
             Voted(keys, "numeric", rng.choice(("policy", "free_text", "deadline")), at % 3, at % 5 > 0, at),
-            Answered(
-                "policy",
-                Spent(0.1 * at, None if at % 2 else 0.01, at, at_once=None if at % 3 else 0.2),
-                at + 0.5,
+            Spent(
+                0.1 * at,
+                None if at % 2 else 0.01,
+                at,
+                at_once=None if at % 3 else 0.2,
+                stop="policy",
+                at=at + 0.5,
             ),
             DrawnOn(keys * 3, at + 0.7),
         ]

@@ -121,6 +121,7 @@ class Service:
             ask.end_with(reader.space.contract)
         shadow = policy is self.policy and self.board is None and self.shadows.chosen()
         job = RequestJob(name, ask, policy, stale, shadow, caller, reader=reader, asked=about)
+        job.regular = not stale and policy is self.policy and reader is self.reader
         job.baseline, confidence = self.baseline, confidence_of(policy)
         # A confidence of another name than those of log-probabilities is the verifier's.
         job.verifier = None if confidence in (None, *LOGPROBS) else self.verifier
@@ -226,8 +227,6 @@ class Service:
         job.limits = answer.limits or job.limits
         if branch is not None:
             count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
-            count("keff_branch_paths_total", paths, branch=branch.name)
-            branch.note_model(said.get("model"))
         return answer
 
     async def _paths(self, job: RequestJob, reading: AnswerReading | None, answer: Answer) -> list[Drawn]:
@@ -290,6 +289,8 @@ class Service:
         if branch is not None and job.tab is not None:
             count, mine = self.metrics.count, job.tab.bill(branch)
             mine.calls, mine.usage = mine.calls + 1, mine.usage + bill
+            branch.note_model(model)
+            count("keff_branch_paths_total", paths, branch=branch.name)
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")
             count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")
             if branch.price is not None:
@@ -338,9 +339,9 @@ class Service:
         outcome.count(self.metrics)
         if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
-        if self._regular(job):
+        if job.regular:
             self.shadows.count(len(keys))
-        self.books.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, self._regular(job)))
+        self.books.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, job.regular))
 
     def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -351,17 +352,13 @@ class Service:
         except OSError:
             self.metrics.count("keff_vote_log_errors_total")
 
-    def _regular(self, job: RequestJob) -> bool:
-        """Return whether a request is one of those that the plan describes."""
-        return not job.stale and job.policy is self.policy and job.reader is self.reader
-
     async def _shadow(self, job: RequestJob, vote: Vote) -> None:
         """Draw a request on after its reply, and log all of its votes."""
         wanted = max(self.shadows.wanted, job.paths)
         keys = await vote.extend(wanted)
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
-        if self._regular(job) and len(keys) == wanted:
+        if job.regular and len(keys) == wanted:
             self.books.take(DrawnOn(tuple(keys)))
 
     async def close(self) -> None:

@@ -174,8 +174,7 @@ class Client:
     def target(self, path: str, query: str = "") -> str:
         """Return what a call names: a path below the base address, with a query that is quoted already."""
         target = f"{self._base}{path}{'?' + query if query else ''}"
-        plain = target.isascii() and target.isprintable() and " " not in target
-        return target if plain else quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
+        return quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> Call:
         """Make a call and return it when its head is there.

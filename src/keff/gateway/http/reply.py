@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import TypeAlias, cast
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.vote.vote import Drawn, Outcome
@@ -227,61 +227,61 @@ def _content(message: Mapping[str, object]) -> Object:
     return content
 
 
-class Numbered:
-    """Writes events with their numbers."""
+# The kind of an event of Responses, and what it holds beside its kind and number.
+_Told: TypeAlias = tuple[str, Object]
 
-    def __init__(self) -> None:
-        self._next = 0
 
-    def event(self, kind: str, **more: object) -> bytes:
-        """Return one event."""
-        body: Object = {"type": kind, "sequence_number": self._next, **more}
-        self._next += 1
-        return b"event: " + kind.encode() + b"\ndata: " + sendable(body) + b"\n\n"
+def _numbered(events: Iterable[_Told]) -> Iterator[bytes]:
+    """Yield events as they are written, with their numbers."""
+    for number, (kind, told) in enumerate(events):
+        body = {"type": kind, "sequence_number": number, **told}
+        yield b"event: " + kind.encode() + b"\ndata: " + sendable(body) + b"\n\n"
 
 
 def response_failure(problem: Problem) -> bytes:
     """Return the event of an error after the stream has begun."""
     error = problem.error()
-    told = {name: error[name] for name in ("message", "code", "param")}
-    return Numbered().event("error", **told)
+    return next(_numbered([("error", {name: error[name] for name in ("message", "code", "param")})]))
 
 
 def response_events(reply: Mapping[str, object]) -> Iterator[bytes]:
     """Yield a whole response as a stream: it is created, its items come one by one, it is completed."""
-    numbered = Numbered()
+    return _numbered(_events(reply))
+
+
+def _events(reply: Mapping[str, object]) -> Iterator[_Told]:
     begun: Object = {**reply, "status": "in_progress", "output": [], "usage": None}
     begun.pop("keff", None)
-    yield numbered.event("response.created", response=begun)
-    yield numbered.event("response.in_progress", response=begun)
+    yield "response.created", {"response": begun}
+    yield "response.in_progress", {"response": begun}
     for place, item in enumerate(entries(reply.get("output"))):
-        yield from _item(numbered, place, item)
+        yield from _item(place, item)
     ended = "response.incomplete" if reply.get("status") == "incomplete" else "response.completed"
-    yield numbered.event(ended, response=reply)
+    yield ended, {"response": reply}
 
 
-def _item(numbered: Numbered, place: int, item: Object) -> Iterator[bytes]:
+def _item(place: int, item: Object) -> Iterator[_Told]:
     kind, where = str(item.get("type")), {"item_id": item.get("id"), "output_index": place}
     empty: Object = {**item, "status": "in_progress"}
     if kind == "message":
         empty["content"] = []
     elif kind in CALLS:
         empty[CALLS[kind][0]] = ""
-    yield numbered.event("response.output_item.added", output_index=place, item=empty)
+    yield "response.output_item.added", {"output_index": place, "item": empty}
     if kind == "message":
         for index, part in enumerate(items(item.get("content"))):
-            yield from _part(numbered, {**where, "content_index": index}, fields(part))
+            yield from _part({**where, "content_index": index}, fields(part))
     elif kind in CALLS:
         field, event = CALLS[kind]
-        yield numbered.event(f"response.{event}.delta", **where, delta=item.get(field))
-        yield numbered.event(f"response.{event}.done", **where, **{field: item.get(field)})
-    yield numbered.event("response.output_item.done", output_index=place, item=item)
+        yield f"response.{event}.delta", {**where, "delta": item.get(field)}
+        yield f"response.{event}.done", {**where, field: item.get(field)}
+    yield "response.output_item.done", {"output_index": place, "item": item}
 
 
-def _part(numbered: Numbered, where: Mapping[str, object], part: Object) -> Iterator[bytes]:
+def _part(where: Object, part: Object) -> Iterator[_Told]:
     field, event = ("refusal", "refusal") if part.get("type") == "refusal" else ("text", "output_text")
     logprobs: Object = {} if field == "refusal" else {"logprobs": part.get("logprobs") or []}
-    yield numbered.event("response.content_part.added", **where, part={**part, field: ""})
-    yield numbered.event(f"response.{event}.delta", **where, delta=part.get(field), **logprobs)
-    yield numbered.event(f"response.{event}.done", **where, **{field: part.get(field)}, **logprobs)
-    yield numbered.event("response.content_part.done", **where, part=part)
+    yield "response.content_part.added", {**where, "part": {**part, field: ""}}
+    yield f"response.{event}.delta", {**where, "delta": part.get(field), **logprobs}
+    yield f"response.{event}.done", {**where, field: part.get(field), **logprobs}
+    yield "response.content_part.done", {**where, "part": part}

@@ -80,15 +80,6 @@ class Voted:
 
 
 @frozen
-class Answered:
-    """Why a reply's vote stopped, how long it took and what it cost."""
-
-    stop: str
-    spent: Spent
-    at: float = field(default_factory=time.time)
-
-
-@frozen
 class DrawnOn:
     """All votes of a regular request that was drawn on after its reply."""
 
@@ -96,7 +87,7 @@ class DrawnOn:
     at: float = field(default_factory=time.time)
 
 
-Note: TypeAlias = Voted | Answered | DrawnOn
+Note: TypeAlias = Voted | Spent | DrawnOn
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,8 +118,8 @@ class OwnBooks:
         """Write down what became of a request."""
         if isinstance(note, Voted):
             self._voted(note)
-        elif isinstance(note, Answered):
-            self.traffic.answered(note.stop, note.spent)
+        elif isinstance(note, Spent):
+            self.traffic.answered(note)
         else:
             self._drawn_on(note.keys)
 
@@ -190,7 +181,7 @@ class RemoteBooks:
 
     def take(self, note: Note) -> None:
         """Write down what became of a request."""
-        if not isinstance(note, Answered):
+        if not isinstance(note, Spent):
             note = replace(note, keys=tuple(redacted(note.keys)))
         self.notes.append(note)
 

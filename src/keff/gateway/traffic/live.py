@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from html import escape
 from typing import NamedTuple, TypeAlias
 
@@ -195,21 +195,18 @@ def _clock(at: float) -> str:
 
 
 def _table(rows: object, columns: Sequence[str], none: str = "None so far.") -> str:
-    """Return rows as a table; a column of words that is empty throughout is left out."""
+    """Return rows as a table, which a telephone shows as one card for each row.
+
+    A column of words that is empty throughout is left out.
+    """
     given = entries(rows)
     kept = [name for name in columns if any(row.get(name) not in ("", None) for row in given)]
     if not kept:
         return f"<p>{none}"
-    cells = ([_cell(row.get(name, 0), "") for name in kept] for row in given)
-    return _cards(list(map(_words, kept)), cells)
-
-
-def _cards(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, which a telephone shows as one card for each row."""
-    head = "".join(f"<th>{name}" for name in names)
+    head = "".join(f"<th>{_words(name)}" for name in kept)
     body = "".join(
-        "<tr>" + "".join(f'<td data-label="{name}">{cell}' for name, cell in zip(names, cells, strict=True))
-        for cells in rows
+        "<tr>" + "".join(f'<td data-label="{_words(name)}">{_cell(row.get(name, 0), "")}' for name in kept)
+        for row in given
     )
     return f'<div class="t" tabindex="0"><table class="r"><tr>{head}{body}</table></div>'
 

@@ -91,6 +91,7 @@ class Baseline:
 class Spent(NamedTuple):
     """What one reply took: seconds, dollars (None without prices), and the paths that were drawn for it.
 
+    ``stop`` says why its vote ended, ``at`` when, in seconds since 1970.
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
     ``tokens`` were billed; of them and of the dollars ``cut_tokens`` and ``cut_dollars`` for paths that were
     cancelled. ``id``, ``key`` and ``model`` say of which request.
@@ -106,6 +107,8 @@ class Spent(NamedTuple):
     id: str = ""
     key: str = ""
     model: str = ""
+    stop: str = ""
+    at: float = 0.0
 
 
 @dataclass(slots=True)

@@ -187,7 +187,7 @@ class Traffic:
             if (read := counts.total()) > 1:
                 self.matching.add(pairs / (read * (read - 1)))
 
-    def answered(self, stop: str, spent: Spent) -> None:
+    def answered(self, spent: Spent) -> None:
         """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
         self.seconds.append(spent.seconds)
         self.history.add(spent, self.change, time.time())
@@ -196,9 +196,9 @@ class Traffic:
             self.dollars.add(spent.dollars)
         if self.change is not None:
             self.change.take(spent)
-        if stop == "off":
+        if spent.stop == "off":
             self.paths.add(1)
-            self.stops[stop] += 1
+            self.stops[spent.stop] += 1
 
     def summary(self, served: Policy | None = None) -> Object:
         """Return the numbers of the page and of the hourly line; ``served`` is the policy that answers."""

@@ -85,8 +85,6 @@ async def _relayed(
         try:
             await _streamed(response, exchange, meter)
             service.metrics.count("keff_paths_total", became="relayed")
-            if job.first is not None:
-                service.metrics.count("keff_branch_paths_total", branch=job.first.name)
         finally:
             # However it ends: a client that leaves has cost what was generated for it.
             service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)

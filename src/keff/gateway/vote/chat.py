@@ -16,7 +16,6 @@ from keff.gateway.http.reply import chunks, comment, failure, response_events, r
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import Answered
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream import pass_through
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
@@ -168,8 +167,7 @@ class Chat:
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            spent = job.spent(seconds, priced=self.service.priced and job.priced)
-            self.service.books.take(Answered(job.stop, spent))
+            self.service.books.take(job.spent(seconds, priced=self.service.priced and job.priced))
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):

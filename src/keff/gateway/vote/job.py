@@ -41,11 +41,12 @@ if TYPE_CHECKING:
 class RequestJob(RequestSpending):
     """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
 
-    The paths that came back took ``times``. ``limits`` are the rate limits that the upstream told last.
-    ``verifier`` rates its paths where its policy reads that; ``reads_logprobs`` says that it reads
-    log-probabilities. ``reader`` reads its answers; without one ``asked`` is what the prompt says of its
-    answer, and ``kind`` what it came to be. ``tab`` is its account with the branches of a plan that has
-    several, of which ``first`` is asked first. ``baseline`` is what is deployed without the gateway.
+    ``regular``: it is one of those that the plan describes. The paths that came back took ``times``.
+    ``limits`` are the rate limits that the upstream told last. ``verifier`` rates its paths where its policy
+    reads that; ``reads_logprobs`` says that it reads log-probabilities. ``reader`` reads its answers; without
+    one ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``tab`` is its
+    account with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is
+    what is deployed without the gateway.
     """
 
     name: str
@@ -54,6 +55,7 @@ class RequestJob(RequestSpending):
     stale: list[str]
     shadow: bool
     caller: ClientHeaders = NOBODY
+    regular: bool = False
     head: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     vote: Vote | None = None
@@ -115,6 +117,8 @@ class RequestJob(RequestSpending):
             self.name,
             self.key,
             self.model,
+            self.stop,
+            time.time(),
         )
 
     def call(

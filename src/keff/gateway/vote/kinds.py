@@ -173,7 +173,8 @@ def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, abou
     """Return whether what a space read is an answer, not a number or a word in a text."""
     if kind == "text":
         words = len(told.answer.split())
-        return words <= LONGEST_SPAN if told.rule in STATED else _is_bare(shown)
+        bare = _is_line(shown, LONGEST_TEXT) and not shown.endswith(("?", "!"))
+        return words <= LONGEST_SPAN if told.rule in STATED else bare
     if kind == "numeric" and told.rule in STATED:
         return span is None or span.rule not in STATED or _is_number(span.answer)
     if told.rule in CLEAR[kind] or kind in about.kinds:
@@ -186,10 +187,6 @@ def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, abou
 def _is_number(text: str) -> bool:
     """Return whether a text gives one number, and is not a name or a date that holds one."""
     return len(_DIGITS.findall(text)) <= 2 and not _DATE.search(text) and _AT_ONCE.search(text) is not None
-
-
-def _is_bare(shown: str) -> bool:
-    return _is_line(shown, LONGEST_TEXT) and not shown.endswith(("?", "!"))
 
 
 def _is_line(shown: str, words: int) -> bool:

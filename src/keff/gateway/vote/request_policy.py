@@ -28,7 +28,6 @@ from keff.sampling.manifest import Config
 from keff.stats.voting.calibration import Calibration
 
 LENGTHS = ("max_tokens", "max_completion_tokens")
-THINKING = ("reasoning_effort", "chat_template_kwargs", "thinking")
 # Fields that change paths, with the values that do nothing.
 NEUTRAL: dict[str, tuple[object, ...]] = {
     "presence_penalty": (0,),
@@ -39,6 +38,10 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "logit_bias": ({},),
     "tools": ([],),
     "response_format": ({"type": "text"},),
+    "stop": ([], ""),
+    "reasoning_effort": (),
+    "chat_template_kwargs": (),
+    "thinking": (),
 }
 
 # Fields of an upstream call that the gateway decides itself.
@@ -108,11 +111,7 @@ class PlanTerms:
         for name, harmless in NEUTRAL.items():
             if name not in self.fields and body.get(name) is not None and body[name] not in harmless:
                 different.append(name)
-        if "stop" not in self.fields and body.get("stop"):
-            different.append("stop")
-        return different + [
-            name for name in THINKING if name not in self.fields and body.get(name) is not None
-        ]
+        return different
 
 
 def _same(stated: object, value: object) -> bool:
