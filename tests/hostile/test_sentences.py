@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import keff
+from keff.stats.branches.covariance import correlation_intervals
 
 ALIKE = [["4"] * 6] * 29 + [["4"] * 5 + ["5"]]
 
@@ -18,3 +21,21 @@ def test_asking_once_of_a_model_that_is_never_right_keeps_no_share() -> None:
     decision = keff.analyze(ALIKE, gold_answer=["7"] * 30).decision
     assert decision.verdict == "ask once" and decision.kept is None
     assert "keeps" not in decision.because
+
+
+def test_an_aim_that_asks_for_no_share_is_not_sure_to_keep_it() -> None:
+    answers = [["4"] * (3 + place % 6) + ["5"] * (5 - place % 6) for place in range(30)]
+    analysis = keff.analyze(answers, gold_answer=["4"] * 30, budget=3)
+    assert analysis.decision.kept is not None and analysis.decision.kept.confidence is None
+    assert "what is asked" not in str(analysis)
+
+
+def test_the_range_of_a_correlation_holds_its_estimate() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        theta = rng.integers(0, 2, 6)
+        a, b = (rng.random((6, 3)) < 0.2 + 0.6 * theta[:, None] for _ in range(2))
+        for row in correlation_intervals([a.astype(np.int64), b.astype(np.int64)]):
+            for one in row:
+                assert one.lo is None or one.lo <= one.value
+                assert one.hi is None or one.value <= one.hi

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.decision.aim import RETAIN, Aim
+from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.timing import Timing
@@ -104,8 +104,8 @@ class Figures:
         share = 1 - known.new.loss[:, rule] / np.maximum(known.new.level, 1e-9)
         drawn = 1 - known.population.loss[:, rule] / np.maximum(known.population.level, 1e-9)
         kept = interval_of(1 - float(known.loss[rule]) / known.level, share, POINTS)
-        asked = aim.share if aim.asks_share else RETAIN
-        sure = float(np.mean(drawn >= asked - 1e-12))
+        # An aim by paths or money asks for no share, so there is none to be sure of.
+        sure = float(np.mean(drawn >= aim.share - 1e-12)) if aim.asks_share else None
         of = written(known.specs[self.last])
         return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of)
 

@@ -146,8 +146,8 @@ class Kept(Interval):
     """The share of a reference policy's accuracy that a policy keeps: a ratio of posterior means.
 
     ``lo`` and ``hi`` are two-sided 95%. ``confidence`` is the probability that this workload keeps at least
-    what was asked; ``sure`` the probability that was demanded (None unless one was stated). ``of`` is the
-    spec of the reference, the denominator.
+    what was asked (None where no share was); ``sure`` the probability that was demanded (None unless one was
+    stated). ``of`` is the spec of the reference, the denominator.
     """
 
     confidence: float | None = None

@@ -100,7 +100,9 @@ def correlation_intervals(
     def interval(a: int, b: int) -> Interval:
         c = float(whole.c[a, b])
         if np.isfinite(c) and (few[a] or few[b] or not np.isfinite(left[:, a, b]).all()):
-            lo, hi = (float(limit) if np.isfinite(limit) else None for limit in (lowest[a, b], highest[a, b]))
+            # c_aa is estimated too, and of few questions c_ab may come out beyond what it allows.
+            limits = min(lowest[a, b], c), max(highest[a, b], c)
+            lo, hi = (float(limit) if np.isfinite(limit) else None for limit in limits)
             return Interval(c, lo, hi, RANGE)
         return _jackknifed(c, left[:, a, b], half)
 
