@@ -163,7 +163,8 @@ def test_a_cut_short_view_is_asked_for_the_rest() -> None:
         ("mix:S(k=3,weight=nan)", "weight of S"),
         ("mix:S(k=3,weight=0)", "above 0"),
         ("mix:S(paths=3)", "k=3,weight=1"),
-        ("mix:S(k=many)", "not a number"),
+        ("mix:S(k=many)", "k of S"),
+        ("mix:S(3)", "k=3,weight=1"),
     ],
 )
 def test_bad_specs_end_in_one_line(spec: str, words: str) -> None:

@@ -142,8 +142,9 @@ class TablePolicy:
     """A policy whose stopping rule is a table over (n, v1, v2).
 
     ``stops`` [cap + 1] * 3 is indexed [n, v1, v2]; it is made to stop at n = cap, and never before while
-    no path has voted. ``strength`` [cap + 1] * 2, indexed [v1, v2], is reported as the weight of a stop
-    (default: the leader's share of the votes).
+    no path has voted; ``settles`` is the same, but not where only the cap ends it. ``strength``
+    [cap + 1] * 2, indexed [v1, v2], is reported as the weight of a stop (default: the leader's share of the
+    votes).
     """
 
     needs: frozenset[Need] = frozenset({"answers"})
@@ -153,9 +154,9 @@ class TablePolicy:
     ) -> None:
         self.spec = spec
         self.cap = len(stops) - 1
-        self.stops = stops.copy()
-        self.stops[:, 0, :] = False
-        self._settled_at_cap = self.stops[self.cap].copy()
+        self.settles = stops.copy()
+        self.settles[:, 0, :] = False
+        self.stops = self.settles.copy()
         self.stops[self.cap] = True
         self._table = lookahead(self.stops)
         self._strength = strength
@@ -165,13 +166,6 @@ class TablePolicy:
     def table(self) -> NDArray[np.int16]:
         """Paths to draw next, or 0 to stop, at each place of ``Draws.cells``."""
         return self._table.ravel()
-
-    @property
-    def settles(self) -> Table:
-        """Where the rule is satisfied [cap + 1] * 3: as ``stops``, but not where only the cap ends it."""
-        table = self.stops.copy()
-        table[self.cap] = self._settled_at_cap
-        return table
 
     def decide(self, view: View) -> Sample | Stop:
         """Look the counts up; of a view longer than the cap only the first ``cap`` paths count."""

@@ -10,7 +10,7 @@ import numpy as np
 from keff.errors import PolicyError
 from keff.policies._table import BoundedTable, check_value
 from keff.policy import Policy
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 
 
 def boundary(k: float, cap: int, b: float, n: Any, v1: Any, v2: Any, most: float) -> Any:  # noqa: ARG001
@@ -30,7 +30,7 @@ def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP, b: float = 0.0) -
     rule comes to ask for a lead, whatever the number of votes.
     """
     k = check_value("budget", value, 0, np.inf)
-    if k > check_cap("budget", cap):
+    if k > cap:
         raise PolicyError(f"budget:{k:g} is above its cap {cap}: lower k or raise the cap")
     if isinstance(b, str) or not 0 <= b < np.inf:
         raise PolicyError(f"budget: b must be a number of at least 0, not {b}")

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, lookahead
-from keff.policy import Need, Policy, PolicySpec, Sample, Stop, View, parse_policy
+from keff.policy import Need, Policy, PolicySpec, Sample, Stop, Tally, View, parse_policy, tally
 from keff.policy.spec import MAX_CAP, parts_of
+from keff.policy.weighting import leader_of
 from keff.records import frozen
 
 Keep = Literal["votes", "fresh"]
@@ -64,78 +65,36 @@ class Cascade:
 
         Raises PolicyError when the votes come from other branches than the cascade asked.
         """
-        tallies = _Counts()
-        at = 0
+        at, weights = 0, list[int]()
         for number, stage in enumerate(self.stages):
-            if number and self.keep == "fresh":
-                tallies.demote()
+            # A fresh stage looks at its own votes; those before them weigh so little that they break ties.
+            begin, unit = (at, FRESH**number) if self.keep == "fresh" else (0, 1)
             own, ahead = 0, self._ahead[number]
             while True:
-                wanted = ahead[stage.offset + own][tallies.v1][tallies.v2]
+                seen = tally(view.keys[begin:at])
+                wanted = ahead[stage.offset + own][seen.v1][seen.v2]
                 if wanted == 0:
-                    return self._stop(stage, tallies, at, by_cap=own == stage.cap)
+                    answer = leader_of(view.keys[:at], weights)
+                    return self._stop(stage, answer, seen, at, by_cap=own == stage.cap)
                 if wanted > stage.cap - own:
                     break
-                taken = view.keys[at : at + wanted]
-                self._check(view, at, len(taken), stage.branch)
-                tallies.add(taken)
-                at, own = at + len(taken), own + len(taken)
-                if len(taken) < wanted:
-                    rest = wanted - len(taken)
-                    return Sample(rest, (stage.branch,) * rest)
+                taken = len(view.keys[at : at + wanted])
+                self._check(view, at, taken, stage.branch)
+                weights += [unit] * taken
+                at, own = at + taken, own + taken
+                if taken < wanted:
+                    return Sample(wanted - taken, (stage.branch,) * (wanted - taken))
         raise AssertionError("the rule of the last stage stops at its cap")
 
     def _check(self, view: View, at: int, count: int, branch: str) -> None:
         if view.branches[at : at + count].count(branch) != count:
             raise PolicyError(f"{self.spec}: path {at + 1} should come from branch {branch}")
 
-    def _stop(self, stage: Stage, tallies: _Counts, drawn: int, *, by_cap: bool) -> Stop:
-        answer, votes, total = tallies.leader()
+    def _stop(self, stage: Stage, answer: str | None, seen: Tally, drawn: int, *, by_cap: bool) -> Stop:
+        votes, total = 0 if answer is None else seen.counts[answer], seen.counts.total()
         why = "the cap" if by_cap else "the lead is enough"
         reason = f"{why} at {stage.branch}: {votes} of {total} votes after {drawn} paths"
         return Stop(answer, votes / total if total else 0.0, "vote_share", reason)
-
-
-class _Counts:
-    """The votes of the stage in hand, ``own``, and those of all stages, ``total``.
-
-    In ``total`` the votes before a fresh stage count so little that they break ties only.
-    """
-
-    def __init__(self) -> None:
-        self.own: dict[str, int] = {}
-        self.total: dict[str, int] = {}
-        self.unit = 1
-        self._first: str | None = None
-        self.v1 = self.v2 = 0
-        """The two largest counts of the stage."""
-
-    def add(self, keys: Sequence[str | None]) -> None:
-        own, total, unit = self.own, self.total, self.unit
-        for key in keys:
-            if key is None:
-                continue
-            count = own[key] = own.get(key, 0) + 1
-            total[key] = total.get(key, 0) + unit
-            if key == self._first:
-                self.v1 = count
-            elif count > self.v1:
-                self._first, self.v1, self.v2 = key, count, self.v1
-            elif count > self.v2:
-                self.v2 = count
-
-    def demote(self) -> None:
-        """Begin a fresh stage."""
-        self.own = {}
-        self.unit *= FRESH
-        self._first, self.v1, self.v2 = None, 0, 0
-
-    def leader(self) -> tuple[str | None, int, int]:
-        """Return the leading answer, its votes in this stage and all votes of it."""
-        if not self.total:
-            return None, 0, 0
-        answer = max(self.total, key=self.total.__getitem__)
-        return answer, self.own.get(answer, 0), sum(self.own.values())
 
 
 def policy(value: str | None = None, *, keep: str = "votes") -> Policy:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,14 +41,17 @@ class Certificate:
     delta: float
     cap: int
     needs: frozenset[Need] = frozenset({"answers"})
-    logs: FloatArray = field(init=False, repr=False, compare=False)
-    least: int = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        logs = log_e_values(self.cap)
-        enough = np.flatnonzero(logs[:, 0] >= self._bar(1))
-        object.__setattr__(self, "logs", logs)
-        object.__setattr__(self, "least", int(enough[0]) + 1 if len(enough) else self.cap)
+    @cached_property
+    def logs(self) -> FloatArray:
+        """Log e-values by votes for and against [cap + 1] * 2."""
+        return log_e_values(self.cap)
+
+    @cached_property
+    def least(self) -> int:
+        """The fewest paths that can certify an answer."""
+        enough = np.flatnonzero(self.logs[:, 0] >= self._bar(1))
+        return int(enough[0]) + 1 if len(enough) else self.cap
 
     def _bar(self, rank: int) -> float:
         return math.log(rank * (rank + 1) / self.delta)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View, tally
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 from keff.records import frozen
 from keff.stats.voting.draws import Draws
 
@@ -63,6 +63,5 @@ def policy(value: float | None = 5, *, cap: int = DEFAULT_CAP) -> Policy:
     expected cost for independent paths is w(1 - (1-Q)^floor(cap/w))/Q with Q the sum of p^w, when w divides
     the cap.
     """
-    check_cap("esc", cap)
     w = int(check_value("esc", value, 0, cap + 1, whole=True))
     return Windows(format_spec("esc", w, cap=cap), w, cap)

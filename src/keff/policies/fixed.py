@@ -16,7 +16,7 @@ def policy(value: float | None = None, *, cap: int | None = None) -> Policy:
     """Return ``fixed:K``: K paths, then the plurality (Wang et al. 2023). Without K it draws ``cap``."""
     paths = value if value is not None else (DEFAULT_CAP if cap is None else cap)
     whole = check_cap("fixed", int(paths) if isinstance(paths, float) and paths.is_integer() else paths)
-    if cap is not None and whole > check_cap("fixed", cap):
+    if cap is not None and whole > cap:
         raise PolicyError(f"fixed:{whole} is above its cap {cap}: leave the cap out")
     return BoundedTable(f"fixed:{whole}", whole, _never)
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from keff.errors import PolicyError
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy.spec import MAX_CAP, parts_of
+from keff.policy.spec import MAX_CAP, PolicySpec, parts_of, plain
+from keff.policy.weighting import totals
 from keff.records import frozen
 
 # Sums of weights this close, as a share of all weight, are a tie: rounding never decides one.
@@ -32,7 +33,7 @@ class Mix:
         self.cap = sum(share.k for share in shares)
         self.order = tuple(share.branch for share in shares for _ in range(share.k))
         self.weights = tuple(share.weight / share.k for share in shares for _ in range(share.k))
-        shown = "/".join(f"{share.branch}(k={share.k},weight={_plain(share.weight)})" for share in shares)
+        shown = "/".join(f"{share.branch}(k={share.k},weight={plain(share.weight)})" for share in shares)
         self.spec = f"mix:{shown}"
 
     @property
@@ -53,10 +54,7 @@ class Mix:
         return self._vote(view)
 
     def _vote(self, view: View) -> Stop:
-        support: dict[str, float] = {}
-        for key, weight in zip(view.keys, self.weights, strict=False):
-            if key is not None:
-                support[key] = support.get(key, 0.0) + weight
+        support = totals(view.keys[: self.cap], self.weights)
         total = sum(support.values())
         reason = f"all {self.cap} paths of {len(self.shares)} branches are drawn"
         if total <= 0:
@@ -80,22 +78,12 @@ def policy(value: str | None = None) -> Policy:
 
 
 def _share(branch: str, text: str) -> Share:
-    options: dict[str, float] = {"k": 1, "weight": 1}
-    for part in filter(None, text.split(",")):
-        name, equals, number = part.partition("=")
-        if not equals or name.strip() not in options:
-            raise PolicyError(f"mix: write {branch}({text}) as {branch}(k=3,weight=1)")
-        try:
-            options[name.strip()] = float(number)
-        except ValueError:
-            raise PolicyError(f"mix: {part!r} of {branch} is not a number") from None
-    k, weight = options["k"], options["weight"]
-    if not 1 <= k <= MAX_CAP or k != int(k):
-        raise PolicyError(f"mix: k of {branch} must be an integer from 1 to {MAX_CAP}, not {k:g}")
-    if not 0 <= weight < np.inf:
-        raise PolicyError(f"mix: the weight of {branch} must be a number of at least 0, not {weight:g}")
-    return Share(branch, int(k), weight)
-
-
-def _plain(weight: float) -> str:
-    return repr(float(weight)).removesuffix(".0")
+    parsed = PolicySpec.parse(f"{branch}:{text}")
+    if parsed.value is not None or not parsed.options.keys() <= {"k", "weight"}:
+        raise PolicyError(f"mix: write {branch}({text}) as {branch}(k=3,weight=1)")
+    k, weight = parsed.options.get("k", 1), parsed.options.get("weight", 1)
+    if not isinstance(k, int) or not 1 <= k <= MAX_CAP:
+        raise PolicyError(f"mix: k of {branch} must be an integer from 1 to {MAX_CAP}, not {k}")
+    if isinstance(weight, str) or not 0 <= weight < np.inf:
+        raise PolicyError(f"mix: the weight of {branch} must be a number of at least 0, not {weight}")
+    return Share(branch, k, float(weight))

@@ -8,11 +8,13 @@ from numpy.typing import ArrayLike
 from keff.errors import PolicyError
 from keff.policies._table import GENERIC, TablePolicy, check_value, log_rising, top_two_lead
 from keff.policy import Policy
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
-from keff.records import frozen
+from keff.policy.spec import DEFAULT_CAP, format_spec
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
+
+# The law (a, w) of the leader's share among the top two: 1 with probability w, else Beta(a, a).
+Prior = tuple[float, float]
 
 # How many pilot questions the generic prior is worth.
 PSEUDO_ITEMS = 10
@@ -23,15 +25,7 @@ A_GRID = np.round(np.geomspace(0.2, 20, 41), 3)
 W_GRID = np.round(np.linspace(0, 0.96, 33), 3)
 
 
-@frozen
-class VotePrior:
-    """The law of the leader's share among the top two: 1 with probability w, else Beta(a, a)."""
-
-    a: float
-    w: float
-
-
-def fit_prior(pilot: Votes) -> VotePrior:
+def fit_prior(pilot: Votes) -> Prior:
     """Fit (a, w) by maximum likelihood to the folded top-two counts of an unlabelled pilot.
 
     Adds ``PSEUDO_ITEMS`` questions of the generic prior. Searches a fixed grid, so that near-equal pilots
@@ -48,7 +42,7 @@ def fit_prior(pilot: Votes) -> VotePrior:
     seen[size - v2, v2] += PSEUDO_ITEMS * np.exp(_log_law(size, *GENERIC)[size - v2, v2])
     score = (seen * _log_law(size, A_GRID[:, None], W_GRID)).sum(axis=(2, 3))
     a, w = np.unravel_index(int(score.argmax()), score.shape)
-    return VotePrior(float(A_GRID[a]), float(W_GRID[w]))
+    return float(A_GRID[a]), float(W_GRID[w])
 
 
 def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
@@ -67,11 +61,10 @@ def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
 class PilotBudget(TablePolicy):
     """The rule for one prior. ``fit`` returns it for the prior of a pilot."""
 
-    def __init__(self, tau: float, cap: int, prior: VotePrior | None) -> None:
-        a, w = (prior.a, prior.w) if prior else GENERIC
-        lead = top_two_lead(cap, a, w)
-        spec = format_spec("pilot_budget", tau, cap=cap, a=prior and prior.a, w=prior and prior.w)
-        super().__init__(spec, lead >= tau)
+    def __init__(self, tau: float, cap: int, prior: Prior | None) -> None:
+        a, w = prior or (None, None)
+        spec = format_spec("pilot_budget", tau, cap=cap, a=a, w=w)
+        super().__init__(spec, top_two_lead(cap, *(prior or GENERIC)) >= tau)
         self.tau = tau
         self.fitted = prior is not None
 
@@ -88,11 +81,10 @@ def policy(
     Without ``a`` and ``w`` it uses the generic prior until ``fit`` gives it a pilot.
     """
     tau = check_value("pilot_budget", value, 0, 1)
-    check_cap("pilot_budget", cap)
     if (a is None) != (w is None):
         raise PolicyError("pilot_budget: give both a and w, or neither")
     if a is None or w is None:
         return PilotBudget(tau, cap, None)
     if isinstance(a, str) or isinstance(w, str) or not 0 < a < float("inf") or not 0 <= w < 1:
         raise PolicyError(f"pilot_budget: a must be above 0 and w in [0, 1), not {a} and {w}")
-    return PilotBudget(tau, cap, VotePrior(float(a), float(w)))
+    return PilotBudget(tau, cap, (float(a), float(w)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy.spec import DEFAULT_CAP, check_cap, format_spec
+from keff.policy.spec import DEFAULT_CAP, format_spec
 from keff.policy.weighting import Calibrated, leader_of
 from keff.stats.votes import FloatArray, IntArray
 from keff.stats.voting.draws import Draws, at
@@ -108,5 +108,5 @@ def policy(value: float | None = 0.9, *, cap: int = DEFAULT_CAP, otherwise: str 
     tau = check_value("switch", value, 0, 1)
     for known in get_args(Otherwise):
         if otherwise == known:
-            return Switch(tau=tau, cap=check_cap("switch", cap), otherwise=known)
+            return Switch(tau=tau, cap=cap, otherwise=known)
     raise PolicyError(f"switch: else must be selection or log_odds, not {otherwise!s:.40}")

@@ -146,10 +146,11 @@ def giving_up(rule: Policy, paths: object) -> Policy:
 
     Raises PolicyError below 2, and for a rule over branches or over weights of votes.
     """
-    if "confidence" in rule.needs or isinstance(rule, Branching) or whole(rule, "give_up", paths) < 2:
+    least = whole(rule, "give_up", paths)
+    if "confidence" in rule.needs or isinstance(rule, Branching) or least < 2:
         line = "give_up=M goes with rules over counts of one branch, and M is at least 2"
         raise PolicyError(f"policy {rule.spec}: {line}")
-    return GivesUp(rule, whole(rule, "give_up", paths))
+    return GivesUp(rule, least)
 
 
 def gave_up(policy: Policy, keys: Sequence[str | None]) -> bool:

@@ -104,9 +104,9 @@ class ConfidenceVote(Over):
         ]
         top = max([c for _, c in voters], default=0.0)
         powers = [math.exp((c - top) / self.temperature) for _, c in voters]
-        totals = _totals([key for key, _ in voters], powers)
-        answer = max(totals, key=totals.__getitem__, default=None)
-        share = totals[answer] / sum(powers) if answer is not None else 0.0
+        sums = totals([key for key, _ in voters], powers)
+        answer = max(sums, key=sums.__getitem__, default=None)
+        share = sums[answer] / sum(powers) if answer is not None else 0.0
         return Stop(answer, share, "weighted_share", decision.reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
@@ -233,8 +233,8 @@ class LogOddsVote(Over, Calibrated):
         """Stop where the rule is satisfied by the weighted sums; else draw one more path."""
         held, n = self.held(self.spec), min(len(view.keys), self.cap)
         view.check_confidences(n, self)
-        totals = _totals(view.keys[:n], held.weight(view.confidence[:n]).tolist())
-        first, second = [*sorted(totals.values(), reverse=True), 0.0, 0.0][:2]
+        sums = totals(view.keys[:n], held.weight(view.confidence[:n]).tolist())
+        first, second = [*sorted(sums.values(), reverse=True), 0.0, 0.0][:2]
         rule, sure = self.rule, None
         if isinstance(rule, Bounded):
             if n == 0:
@@ -244,11 +244,11 @@ class LogOddsVote(Over, Calibrated):
             sure = rule.certainty(first, second)
         elif isinstance(decision := rule.decide(view), Sample):
             return decision
-        answer = max(totals, key=totals.__getitem__, default=None)
+        answer = max(sums, key=sums.__getitem__, default=None)
         reason = f"weights {first:.2f} against {second:.2f} after {n} of at most {self.cap} paths"
         if sure is not None:
             return Stop(answer, sure, "posterior", reason)
-        return Stop(answer, first / sum(totals.values()) if totals else 0.0, "weighted_share", reason)
+        return Stop(answer, first / sum(sums.values()) if sums else 0.0, "weighted_share", reason)
 
     def _first(self, rule: Bounded, most: float) -> int:
         """Return the fewest paths that can stop the rule: they are drawn at once."""
@@ -274,18 +274,19 @@ class LogOddsVote(Over, Calibrated):
         return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
 
 
-def _totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, float]:
-    totals: dict[str, float] = {}
+def totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, float]:
+    """Return the sum of the weights of each answer, in order of first use."""
+    sums: dict[str, float] = {}
     for key, weight in zip(keys, weights, strict=True):
         if key is not None:
-            totals[key] = totals.get(key, 0.0) + weight
-    return totals
+            sums[key] = sums.get(key, 0) + weight
+    return sums
 
 
 def leader_of(keys: Sequence[str | None], weights: Sequence[float]) -> str | None:
     """Return the answer of the largest sum of weights, of equals the first seen; None without votes."""
-    totals = _totals(keys, weights)
-    return max(totals, key=totals.__getitem__, default=None)
+    sums = totals(keys, weights)
+    return max(sums, key=sums.__getitem__, default=None)
 
 
 def checked_name(name: object) -> str:
