@@ -59,8 +59,6 @@ def test_one_path_of_each_template_leaves_the_level_within_unknown() -> None:
     law = block_correlation(single)
     assert np.isnan(law.within.value)
     assert law.between.value == pytest.approx(block_correlation(votes).between.value, abs=0.1)
-    with pytest.raises(ValueError, match="at least two"):
-        block_correlation(Votes(None, votes.scored()))
 
 
 def test_clusters_are_left_out_whole() -> None:

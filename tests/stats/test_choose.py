@@ -10,13 +10,9 @@ from keff.records import Estimate
 from keff.stats.intervals import interval_c
 from keff.stats.models.betabinomial import majority_curve
 from keff.stats.voting.choose import (
-    amortised_cost,
-    break_even,
     k_star,
-    k_star_conservative,
     k_star_interval,
     marginal_gain,
-    net_cost,
 )
 
 quick = settings(max_examples=examples(80), deadline=None)
@@ -70,7 +66,6 @@ def test_exact_whole_numbers_are_not_rounded_up():
 def test_intervals_map_to_k_star():
     assert k_star_interval(estimate(0.45, 0.79)) == (4, 10)
     assert k_star_interval(estimate(None, None)) == (1, 32)
-    assert k_star_conservative(estimate(0.45, 0.79)) == 10
     assert k_star_interval(estimate(-0.2, 1.0)) == (1, 32)
 
 
@@ -81,7 +76,7 @@ def test_the_conservative_choice_is_seldom_too_small():
     short = 0
     for items in theta:
         hist = np.bincount(rng.binomial(4, items), minlength=5)
-        short += k_star_conservative(interval_c(hist, level=0.8)) < k_star(0.6)
+        short += k_star_interval(interval_c(hist, level=0.8))[1] < k_star(0.6)
     assert short / 200 <= 0.15
 
 
@@ -97,10 +92,3 @@ def within_half_a_point(curve):
 def test_best_odd_k_of_the_design(p, c, best):
     """Within half a point of MV(31), from the design's table."""
     assert within_half_a_point(majority_curve(31, p, c)) == best
-
-
-def test_costs():
-    assert net_cost(6) == 10 / 32
-    assert amortised_cost(4, 1000) == pytest.approx(0.1375)
-    assert break_even(6) == 16
-    assert break_even(32) == math.inf

@@ -78,20 +78,7 @@ def test_equality_holds_exactly_for_equal_row_sums():
     assert gain_over_uniform(uneven, uneven.sum(axis=1)) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "g", "text"),
-    [
-        (np.ones((3, 3)), None, "ridge"),
-        (np.diag([1.0, -1.0]), None, "ridge"),
-        (np.zeros((2, 2)), None, "ridge"),
-        (np.eye(2), [0.0, 0.0], "gains"),
-        (np.eye(2), [1.0, np.nan], "gains"),
-        (np.eye(2), [1.0, 1.0, 1.0], "gains"),
-        ([[1.0, 0.2], [0.3, 1.0]], None, "symmetric"),
-        ([[1.0, np.nan], [np.nan, 1.0]], None, "finite"),
-        (np.ones((2, 3)), None, "square"),
-    ],
-)
-def test_bad_input(sigma, g, text):
-    with pytest.raises(ValueError, match=text):
-        gls_weights(sigma, g)
+@pytest.mark.parametrize("sigma", [np.ones((3, 3)), np.diag([1.0, -1.0]), np.zeros((2, 2))])
+def test_a_singular_or_indefinite_covariance_needs_a_ridge(sigma):
+    with pytest.raises(ValueError, match="ridge"):
+        gls_weights(sigma)

@@ -78,9 +78,7 @@ def test_bad_embeddings(bad):
         slot_covariance(bad)
 
 
-def test_too_few_problems_and_negative_ridge():
+def test_too_few_problems():
     e = embeddings(SIGMA, 9, 5, 6)
     with pytest.raises(ValueError, match="too few"):
         choose_ridge(e, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="zero or more"):
-        gls_r_weights(e, -1.0)

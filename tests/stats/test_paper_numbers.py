@@ -1,15 +1,15 @@
 """Numbers of the paper that follow from numbers it prints."""
 
+import math
+
 import pytest
 
+from keff.paper.saturation import costs
 from keff.stats.models.betabinomial import majority_beta_binomial, majority_binomial
 from keff.stats.voting.choose import (
-    amortised_cost,
-    break_even,
     ceiling,
     k_eff,
     k_star,
-    net_cost,
     percent_of_ceiling,
 )
 
@@ -35,7 +35,7 @@ def test_table_1(k, c, value, top, percent):
 )
 def test_table_4_and_the_reasoning_model(c, k, cost):
     assert k_star(c) == k_star(c, clip=None) == k
-    assert 100 * net_cost(k) == pytest.approx(cost, abs=0.51)
+    assert 100 * costs(k, 32)["net_cost"] == pytest.approx(cost, abs=0.51)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_threshold_table(c, epsilon, k):
 
 
 def test_amortisation():
-    assert [break_even(k) for k in (4, 6, 8, 10)] == [15, 16, 17, 19]
-    assert [round(100 * amortised_cost(k, 1000), 2) for k in (4, 10)] == [13.75, 32.5]
+    assert [costs(k, 32)["repaid_after"] for k in (4, 6, 8, 10, 32)] == [15, 16, 17, 19, math.inf]
+    assert [round(100 * costs(k, 32)["cost_at_1000"], 2) for k in (4, 10)] == [13.75, 32.5]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from keff.stats.models.betabinomial import (
-    alpha_beta,
     betabinom_logpmf,
     majority_at_k,
     majority_beta_binomial,
@@ -39,7 +38,6 @@ FUNCTIONS: dict[str, Callable[[Args], Any]] = {
     "betabinom_mv": lambda a: majority_beta_binomial(a["K"], a["p"], a["c"]),
     "betabinom_logpmf": lambda a: betabinom_logpmf(a["K"], a["p"], a["c"])[a["j"]],
     "betabinom_mv_limit": lambda a: majority_limit(a["p"], a["c"]),
-    "mom_alpha_beta": lambda a: alpha_beta(a["p"], a["c"]),
     "multiclass_p": lambda a: multiclass_p(a["p"], a["M"]),
     "hypergeom_mv": lambda a: majority_table(a["K"])[a["k"] - 1, a["S"]],
     "hypergeom_mv_mean": lambda a: majority_at_k(a["counts"])[a["k"] - 1],

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import scipy
 
+from keff.stats.intervals import mean_share, wilson
 from keff.stats.repeats import (
     Repeats,
     components,
     icc,
     icc_interval,
     run_to_run,
-    score,
-    wilson,
     within,
 )
 from keff.stats.scores import (
@@ -164,8 +163,8 @@ def test_variance_is_split_as_it_was_made() -> None:
 
 def test_clusters_widen_the_interval_of_a_score() -> None:
     _, y = drawn(np.random.default_rng(8), n=40)
-    alone = score(Repeats.of_scores(list(y)))
-    twice = score(Repeats.of_scores([*y, *y], np.tile(np.arange(40), 2)))
+    once, again = Repeats.of_scores(list(y)), Repeats.of_scores([*y, *y], np.tile(np.arange(40), 2))
+    alone, twice = (mean_share(repeats.mean, repeats.ids) for repeats in (once, again))
     assert twice.value == pytest.approx(alone.value)
     assert twice.hi - twice.lo == pytest.approx(alone.hi - alone.lo, rel=1e-9)
 

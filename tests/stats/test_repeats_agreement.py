@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from keff.stats.intervals import wilson
 from keff.stats.repeats import (
     Repeats,
     components,
     icc,
     icc_interval,
     quantiles,
-    wilson,
 )
 from keff.stats.resampling import clustered_se
 from keff.stats.scores import chance_all, holm, moment, paired

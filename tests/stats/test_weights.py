@@ -180,9 +180,6 @@ def test_bad_weights():
     for bad in ([1.0], [1.0, -1.0], [0.0, 0.0], [math.nan, 1.0]):
         with pytest.raises(ValueError, match="weights"):
             weighted_majority(votes, bad)
-    for args in ((0.0, 0.5, 8, 10), (0.5, 1.0, 8, 10), (0.5, 0.5, 0, 10)):
-        with pytest.raises(ValueError, match="optimism"):
-            oracle_optimism(*args)
 
 
 def test_every_path_may_have_its_own_weight():
@@ -207,8 +204,6 @@ def test_confidence_weights_are_the_softmax():
     want = np.array([[1, 2, mean], [1, 1, 1]]) / np.array([[3 + mean], [3]])
     np.testing.assert_allclose(confidence_weights(given, 1.0), want)
     np.testing.assert_allclose(confidence_weights(given, 1e-3)[0], [0, 1, 0], atol=1e-12)
-    with pytest.raises(ValueError, match="above 0"):
-        confidence_weights(given, 0.0)
 
 
 def test_the_temperature_trusts_confidences_as_far_as_they_are_right():

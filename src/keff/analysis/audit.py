@@ -12,7 +12,7 @@ from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.records import Interval, Note, frozen
-from keff.stats.repeats import mean_share
+from keff.stats.intervals import mean_share
 from keff.stats.resampling import numbers_of
 from keff.stats.scores import posterior_wrong, unsolved_yet
 from keff.stats.votes import FloatArray, IntArray, Votes

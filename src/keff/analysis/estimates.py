@@ -252,7 +252,7 @@ def _k_star(votes: Votes, c: Estimate, settings: Settings) -> KStar:
     return KStar(
         paper=choose.k_star(pooled_c(votes), epsilon, k_max),
         # The lower limit of an 80% interval lies below the true c in nine of ten records.
-        conservative=choose.k_star_conservative(interval_c(votes, level=0.8), epsilon, k_max),
+        conservative=choose.k_star_interval(interval_c(votes, level=0.8), epsilon, k_max)[1],
         lo=lo,
         hi=hi,
         epsilon=epsilon,
@@ -296,7 +296,7 @@ def _label_free(votes: Votes, notes: list[Note]) -> _Answers:
     return _Answers(
         abstain_rate=rate,
         agreement=agreement(votes) if several else None,
-        kappa=fleiss_kappa(votes).value if several and votes.closed else None,
+        kappa=fleiss_kappa(votes) if several and votes.closed else None,
         plurality_share=by_k(plurality_share(votes)),
         flip=by_k(flip(votes)),
     )

@@ -18,6 +18,7 @@ from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSp
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
+from keff.stats.intervals import mean_share
 from keff.stats.repeats import (
     Components,
     Repeats,
@@ -25,7 +26,6 @@ from keff.stats.repeats import (
     icc_interval,
     quantiles,
     run_to_run,
-    score,
 )
 from keff.stats.resampling import clustered_variance
 from keff.stats.scores import all_right, any_right, flips, holm, paired, without_gradient
@@ -77,7 +77,7 @@ def noise(scored: RepeatedScores) -> Noise:
         n=repeats.n,
         k=repeats.k,
         clusters=repeats.units,
-        score=_scaled(score(repeats).interval, wide, low),
+        score=_scaled(mean_share(repeats.mean, repeats.ids), wide, low),
         run_to_run_sd=None if sd is None else _scaled(sd, wide),
         gap_of_two_runs=None if sd is None else TWO_RUNS * sd.value * wide,
         c=icc_interval(repeats),

@@ -24,8 +24,7 @@ from keff.stats.models.betabinomial import (
 )
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting import choose
-from keff.stats.voting.choose import ceiling, k_eff, k_star, percent_of_ceiling
+from keff.stats.voting.choose import ceiling, k_eff, k_star, k_star_interval, percent_of_ceiling
 from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c, second_order_c
 from keff.stats.voting.plurality import plurality_at_k
 
@@ -184,7 +183,7 @@ def table1(sample: ArmSample) -> Rows:
                 "c": c,
                 "c_eq3": pooled_c(votes),
                 "c_corrected": anova_c(votes),
-                "c_second_order": second_order_c(votes),
+                "c_second_order": float(second_order_c(votes.hist)),
                 "k_eff": float(k_eff(k, c)),
                 "ceiling": float(ceiling(c)),
                 "percent_of_ceiling": float(percent_of_ceiling(k, c)),
@@ -254,14 +253,12 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
         "retained": ratio(first[at], first[-1]),
         "gap_lo": lo,
         "gap_hi": hi,
-        "net_cost": choose.net_cost(star, votes.k),
-        "repaid_after": choose.break_even(star, votes.k, PILOT_PATHS),
-        "cost_at_1000": choose.amortised_cost(star, QUERIES, votes.k, PILOT_PATHS),
+        **costs(star, votes.k),
         "c_corrected": anova_c(prefix(votes, PILOT_K)),
         # With few questions that repeat it would rest on these alone.
         "c_cross_run": cross_run_c(votes) if repeated >= FEWEST_REPEATED else None,
         # Capped as little as K* is, which it can then not fall below.
-        "k_star_conservative": max(star, choose.k_star_conservative(pilot, epsilon, UNCAPPED)),
+        "k_star_conservative": max(star, k_star_interval(pilot, epsilon, UNCAPPED)[1]),
         "average_star": averages[:, at].mean(),
         "average": averages[:, -1].mean(),
         "average_retained": ratio(averages[:, at].mean(), averages[:, -1].mean()),
@@ -275,6 +272,15 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     if star >= votes.k:
         row |= dict.fromkeys(RETAINED)
     return row
+
+
+def costs(star: int, paths: int) -> dict[str, Json]:
+    """Return what K* paths and the pilot cost as shares of all paths, and after how many queries they pay."""
+    return {
+        "net_cost": (star + PILOT_K) / paths,
+        "repaid_after": math.inf if star >= paths else float(math.ceil(PILOT_PATHS / (paths - star))),
+        "cost_at_1000": (PILOT_PATHS + QUERIES * star) / (QUERIES * paths),
+    }
 
 
 def table9(sample: ArmSample) -> Rows:

@@ -17,35 +17,23 @@ Pattern = tuple[int, ...]
 def patterns(m: int) -> tuple[Pattern, ...]:
     """Return the partitions of m paths, most agreement first: (4,) (3,1) (2,2) (2,1,1) (1,1,1,1) for m = 4.
 
-    The code of a pattern is its place in this list. Raises ValueError for m < 2: one path shows no agreement.
+    The code of a pattern is its place in this list.
     """
-    if m < 2:
-        raise ValueError("agreement needs at least two paths per request")
     return tuple(_partitions(m, m))
 
 
-def pattern_of(keys: Sequence[Hashable | None], m: int) -> Pattern:
-    """Return the pattern of the first m answer keys of a request; None abstains and agrees with nothing.
+def pattern_code(keys: Sequence[Hashable | None], m: int) -> int:
+    """Return the code of the first m answer keys of a request; None abstains and agrees with nothing.
 
     m must be fixed before looking: the least number of paths that the policy draws, alike in the pilot.
-    Raises ValueError when fewer than m keys are given.
     """
-    if len(keys) < m:
-        raise ValueError(f"a request drew {len(keys)} paths, fewer than the {m} that its pattern needs")
     first = keys[:m]
-    alone = [1] * sum(key is None for key in first)
-    return tuple(sorted([*Counter(key for key in first if key is not None).values(), *alone], reverse=True))
-
-
-def pattern_code(keys: Sequence[Hashable | None], m: int) -> int:
-    """Return the code of ``pattern_of`` in ``patterns(m)``."""
-    return _codes(m)[pattern_of(keys, m)]
+    sizes = [*Counter(key for key in first if key is not None).values(), *[1] * first.count(None)]
+    return _codes(m)[tuple(sorted(sizes, reverse=True))]
 
 
 def pattern_codes(votes: Votes, m: int) -> IntArray:
     """Return the pattern codes [n] of the first m answers of every item; needs no gold labels."""
-    if votes.k < m:
-        raise ValueError(f"votes of {votes.k} paths are fewer than the {m} that a pattern needs")
     head = votes.answered()[:, :m].tolist()
     return np.array([pattern_code([None if code < 0 else code for code in row], m) for row in head])
 

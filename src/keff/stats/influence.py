@@ -46,8 +46,8 @@ def cross_from_totals(totals: FloatArray, k: int) -> FloatArray:
 class InfluenceSummary:
     """Counts and first-order facts about c.
 
-    ``hist`` N_0..N_K; ``items`` rows; ``units`` independent clusters; ``p`` mean accuracy; ``pooled`` and
-    ``adjusted`` c; ``se`` its standard error from influence values, summed within clusters; ``effective``
+    ``hist`` N_0..N_K; ``items`` rows; ``units`` independent clusters; ``p`` mean accuracy; ``adjusted`` the
+    bias-corrected c; ``se`` its standard error from influence values, summed within clusters; ``effective``
     the number of independent items that would give the same standard error of c. All NaN but ``p`` when
     every path is right or wrong. ``sums`` [G, 3] are rows, sum of S and sum of S^2 of each cluster, None
     when no cluster repeats.
@@ -57,7 +57,6 @@ class InfluenceSummary:
     items: int
     units: int
     p: float
-    pooled: float
     adjusted: float
     se: float
     effective: float
@@ -87,7 +86,7 @@ def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
     if not isinstance(source, Votes) or source.n_clusters == n:
         values = influence(k, p, pooled)
         se = math.sqrt(float(hist @ np.square(values - hist @ values / n)) / (n * (n - 1)))
-        return InfluenceSummary(hist, n, n, p, pooled, float(unbias(pooled, n, k)), se, float(n))
+        return InfluenceSummary(hist, n, n, p, float(unbias(pooled, n, k)), se, float(n))
     return _clustered(source, hist, p, pooled)
 
 
@@ -120,9 +119,7 @@ def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Influen
     spread = clustered_variance(s, ids)
     independent = float(deviation @ deviation) / n / spread if spread > 0 else float(n)
     adjusted = float(unbias(pooled, np.clip(independent, units, n), k))
-    return InfluenceSummary(
-        hist, n, units, p, pooled, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3]
-    )
+    return InfluenceSummary(hist, n, units, p, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3])
 
 
 def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
@@ -147,8 +144,6 @@ def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
 P_CELLS, C_CELLS = 111, 100
 # logit of .99993: no workload is told from this by a pilot.
 WIDEST_LOGIT = 9.5
-# Values between the limits of a quantity are told apart by so many bins before they are sorted.
-BINS = 2**12
 # Cells of the grid with less posterior mass change no quantile.
 NEGLIGIBLE = 1e-9
 # A normal distribution as 21 values of equal weight, at the middles of its quantiles.
@@ -188,24 +183,12 @@ class Fits:
 
 def _weighted_interval(value: FloatArray, weight: FloatArray, level: float) -> tuple[float, float]:
     """Return the equal-tailed interval of values [m] with weights [m]."""
-    low, high = float(value.min()), float(value.max())
-    if low == high:
-        return low, high
-    # All of them need not be sorted: those of the bin that holds a limit, and of its neighbours, do.
-    bins = ((value - low) * (BINS / (high - low))).astype(np.int32)
-    mass: FloatArray = np.bincount(bins, weight).astype(np.float64)
-    filled: list[int] = np.flatnonzero(mass).tolist()
-    upto = np.cumsum(mass)
-    limits: list[float] = []
-    for share in ((1 - level) / 2, (1 + level) / 2):
-        at = int(np.searchsorted(upto[filled], share * float(upto[-1])))
-        first, last = filled[max(at - 1, 0)], filled[min(at + 1, len(filled) - 1)]
-        near = (bins >= first) & (bins <= last)
-        kinds, back = np.unique(value[near], return_inverse=True)
-        own = np.bincount(back, weight[near])
-        middle = upto[first] - mass[first] + np.cumsum(own) - 0.5 * own
-        limits += map(float, np.interp([share * float(upto[-1])], middle, kinds))
-    return limits[0], limits[1]
+    kinds, back = np.unique(value, return_inverse=True)
+    own = np.bincount(back, weight)
+    upto = np.cumsum(own)
+    shares = float(upto[-1]) * np.array([(1 - level) / 2, (1 + level) / 2])
+    lo, hi = np.interp(shares, upto - 0.5 * own, kinds).tolist()
+    return lo, hi
 
 
 def bayes_fits(summary: InfluenceSummary) -> Fits:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from keff.records import Estimate, Note
+from keff.records import Estimate, Interval, Note
 from keff.stats.influence import (
     Fits,
     InfluenceSummary,
@@ -18,20 +18,24 @@ from keff.stats.influence import (
     summarise,
 )
 from keff.stats.models.betabinomial import prentice_bound
-from keff.stats.resampling import MANY_ROWS, NORMAL_ROWS, group_sums, grouped, resampled_totals
+from keff.stats.resampling import (
+    MANY_ROWS,
+    NORMAL_ROWS,
+    clustered_variance,
+    group_sums,
+    grouped,
+    resampled_totals,
+)
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike
 
-# Lower and upper limit, None where withheld, and why.
-Limits = tuple[float | None, float | None, tuple[Note, ...]]
 
-
-def hybrid_wilson(summary: InfluenceSummary, level: float) -> Limits:
+def hybrid_wilson(summary: InfluenceSummary, level: float) -> tuple[float, float] | None:
     """Every c with |c_adj - c| <= t_{G-1} max(model's, observed standard error), as a hull.
 
     The model's error is that of the beta-binomial at (p, c) with the effective number of items, as Wilson's
     interval takes the variance at the value tested; the grid runs from the least admissible c to 1. An empty
-    hull (slots more different than chance) gives no interval and the warning ``model_rejected``.
+    hull (slots more different than chance) gives None.
     """
     k, centre = summary.k, summary.adjusted
     lowest = float(prentice_bound(k, summary.p))
@@ -46,9 +50,8 @@ def hybrid_wilson(summary: InfluenceSummary, level: float) -> Limits:
     excess = np.abs(grid - centre) - quantile * np.sqrt(variance)
     inside = np.flatnonzero(excess <= 0)
     if inside.size == 0:
-        line = "Paths of an item are more different than any exchangeable votes can be: no interval is given."
-        return None, None, (Note("model_rejected", line),)
-    return _crossing(grid, excess, inside[0], -1), _crossing(grid, excess, inside[-1], 1), ()
+        return None
+    return _crossing(grid, excess, inside[0], -1), _crossing(grid, excess, inside[-1], 1)
 
 
 def _crossing(grid: FloatArray, excess: FloatArray, edge: int, step: int) -> float:
@@ -77,14 +80,15 @@ def interval_c(source: Votes | ArrayLike, level: float = 0.95) -> Estimate:
     summary = summarise(source)
     if not 0 < level < 1:
         raise ValueError("the level of an interval lies between 0 and 1")
-    notes, method = _notes(summary), "hybrid_wilson"
-    if summary.degenerate or summary.units < 2:
-        return Estimate(summary.adjusted, None, None, method, summary.units, summary.k, notes)
-    lo, hi, more = hybrid_wilson(summary, level)
+    c, notes, limits = summary.adjusted, _notes(summary), None
+    if not summary.degenerate and summary.units > 1:
+        limits = hybrid_wilson(summary, level)
+        if limits is None:
+            text = "Paths of an item are more different than exchangeable votes can be: no interval is given."
+            notes.append(Note("model_rejected", text))
     # A few items can put c below the least that exchangeable votes of their accuracy allow.
-    lo = None if lo is None else min(lo, summary.adjusted)
-    hi = None if hi is None else max(hi, summary.adjusted)
-    return Estimate(summary.adjusted, lo, hi, method, summary.units, summary.k, notes + more)
+    lo, hi = (None, None) if limits is None else (min(limits[0], c), max(limits[1], c))
+    return Estimate(c, lo, hi, "hybrid_wilson", summary.units, summary.k, tuple(notes))
 
 
 def majority_method(k: int) -> str:
@@ -119,21 +123,51 @@ def interval_mean(
     """
     data = np.asarray(values, float)
     if counts is None:
-        ids, n = _ids(clusters, data.size), data.size
-        units, mean = int(ids.max()) + 1, float(data.mean())
-        total = np.bincount(ids, weights=data - mean, minlength=units)
-        squares = float(total @ total)
+        ids = _ids(clusters, data.size)
+        units, mean, variance = int(ids.max()) + 1, float(data.mean()), clustered_variance(data, ids)
     else:
-        units = n = int(counts.sum())
-        mean = float(counts @ data) / n
-        squares = float(counts @ np.square(data - mean))
+        units = int(counts.sum())
+        mean = float(counts @ data) / units
+        variance = float(counts @ np.square(data - mean)) / max(units - 1, 1) / units
     if units < 2:
         return Estimate(mean, None, None, "cluster_t", units, 1, (_ONE_UNIT,))
-    half = float(stdtrit(units - 1, (1 + level) / 2) * np.sqrt(squares * units / (units - 1)) / n)
+    half = float(stdtrit(units - 1, (1 + level) / 2)) * math.sqrt(variance)
     notes = (
         () if half > 0 else (Note("no_variation", "Every unit has the same value: the interval is empty."),)
     )
     return Estimate(mean, mean - half, mean + half, "cluster_t", units, 1, notes)
+
+
+# With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then
+# no share is taken to be better known than from one answer to each question.
+SCARCE = 10
+
+
+def mean_share(values: FloatArray, clusters: IntArray) -> Interval:
+    """Return the mean of shares [n] with ``wilson``'s interval; ``clusters`` [n] are numbered from 0."""
+    value, units = float(values.mean()), int(clusters.max()) + 1
+    return Interval(value, *wilson(value, clustered_variance(values, clusters), units), "Wilson, clustered")
+
+
+def wilson(
+    value: float, variance: float, units: int, level: float = 0.95
+) -> tuple[float | None, float | None]:
+    """Return Wilson's limits of a share whose standard error is known, from ``units`` independent units.
+
+    The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998;
+    Franco et al. 2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two
+    units.
+    """
+    if units < 2:
+        return None, None
+    spread = value * (1 - value)
+    size = spread / variance if min(spread, variance) > 0 else float(units)
+    if units * min(value, 1 - value) < SCARCE:
+        size = min(size, float(units))
+    t = float(stdtrit(units - 1, (1 + level) / 2)) ** 2
+    middle = (value + t / (2 * size)) / (1 + t / size)
+    half = math.sqrt(max(t * (spread / size + t / (4 * size * size)), 0.0)) / (1 + t / size)
+    return min(max(middle - half, 0.0), value), max(min(middle + half, 1.0), value)
 
 
 def bootstrap_means(
@@ -172,7 +206,7 @@ def _ids(clusters: ArrayLike | None, n: int) -> IntArray:
 _ONE_UNIT = Note("one_cluster", "All items belong to one cluster: no interval can be given.")
 
 
-def _notes(summary: InfluenceSummary) -> tuple[Note, ...]:
+def _notes(summary: InfluenceSummary) -> list[Note]:
     notes: list[Note] = []
     if summary.degenerate:
         notes.append(Note("degenerate", "Every path is right, or every path is wrong: c is undefined."))
@@ -180,4 +214,4 @@ def _notes(summary: InfluenceSummary) -> tuple[Note, ...]:
         notes.append(_ONE_UNIT)
     elif summary.units < FEW_UNITS:
         notes.append(Note("few_items", f"Only {summary.units} independent items: the interval is rough."))
-    return tuple(notes)
+    return notes

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, ndtri, stdtrit
 
-from keff.records import Estimate, Interval, frozen
+from keff.records import Interval, frozen
 from keff.stats.intervals import interval_c
 from keff.stats.resampling import clustered_variance, grouped
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Scales that scores are on, the narrowest first that holds them all.
 SCALES = ((0.0, 1.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
-
-# With fewer questions' worth of right or of wrong answers the spread seen among questions is no guide: then
-# no share is taken to be better known than from one answer to each question.
-SCARCE = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,10 +119,8 @@ class Repeats:
         wide = scale[1] - scale[0]
         by = (self.scale[1] - self.scale[0]) / wide
         mean = (self.scale[0] - scale[0]) / wide + by * self.mean
-        binary = False
-        return Repeats(
-            self.count, mean, by**2 * self.second, by**4 * self.fourth, self.clusters, binary, scale
-        )
+        second, fourth = by**2 * self.second, by**4 * self.fourth
+        return replace(self, mean=mean, second=second, fourth=fourth, binary=False, scale=scale)
 
 
 def _scale(values: FloatArray) -> tuple[float, float]:
@@ -140,49 +134,6 @@ def _scale(values: FloatArray) -> tuple[float, float]:
     raise ValueError(
         f"scores go from {low:g} to {high:g}: they must be on 0 to 1, 1 to 10, 0 to 10 or 0 to 100"
     )
-
-
-def score(repeats: Repeats) -> Estimate:
-    """Return the mean score over questions (each counts alike) with an interval over questions like these.
-
-    Wilson's interval for the number of independent answers that would give the same cluster-robust standard
-    error.
-    """
-    return share(repeats.mean, repeats)
-
-
-def share(values: FloatArray, repeats: Repeats) -> Estimate:
-    """Return the mean of one value in [0, 1] per question [n] with ``wilson``'s interval over clusters."""
-    found = mean_share(values, repeats.ids)
-    return Estimate(found.value, found.lo, found.hi, found.method, repeats.units, repeats.k)
-
-
-def mean_share(values: FloatArray, clusters: IntArray) -> Interval:
-    """Return the mean of shares [n] with ``wilson``'s interval; ``clusters`` [n] are numbered from 0."""
-    value, units = float(values.mean()), int(clusters.max()) + 1
-    return Interval(value, *wilson(value, clustered_variance(values, clusters), units), WILSON)
-
-
-WILSON = "Wilson, clustered"
-
-
-def wilson(value: float, variance: float, units: int) -> tuple[float | None, float | None]:
-    """Return Wilson's 95% limits of a share whose standard error is known, from ``units`` independent units.
-
-    The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998;
-    Franco et al. 2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two
-    units.
-    """
-    if units < 2:
-        return None, None
-    spread = value * (1 - value)
-    size = spread / variance if min(spread, variance) > 0 else float(units)
-    if units * min(value, 1 - value) < SCARCE:
-        size = min(size, float(units))
-    t = float(stdtrit(units - 1, 0.975)) ** 2
-    middle = (value + t / (2 * size)) / (1 + t / size)
-    half = math.sqrt(max(t * (spread / size + t / (4 * size * size)), 0.0)) / (1 + t / size)
-    return min(max(middle - half, 0.0), value), max(min(middle + half, 1.0), value)
 
 
 @frozen

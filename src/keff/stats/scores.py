@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,15 +12,14 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, stdtr, stdtrit
 
 from keff.records import Interval, frozen
+from keff.stats.intervals import mean_share, wilson
 from keff.stats.repeats import (
     Repeats,
     own_variances,
     quantiles,
-    share,
-    wilson,
     within_value,
 )
-from keff.stats.resampling import clustered_variance, group_sums, resampled_totals
+from keff.stats.resampling import clustered_variance, group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray, IntArray
 
 # Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range
@@ -134,8 +134,7 @@ def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
     counted = {"right": kinds.right, "wrong": kinds.count - kinds.right}
     parts = [chance_all(counted[end], kinds.count, m) for end in ends]
     if k <= repeats.k:
-        found = share(np.sum(parts, axis=0)[back], repeats)
-        return Interval(found.value, found.lo, found.hi, EXACT)
+        return replace(mean_share(np.sum(parts, axis=0)[back], repeats.ids), method=EXACT)
     own = own_variances(repeats)
     inside = np.bincount(back, own, times.size) / times
     rows = [np.ones(times.size), kinds.mean, kinds.mean**2, inside / kinds.count, *parts, inside]
@@ -182,9 +181,8 @@ def flips(repeats: Repeats) -> Interval:
     Needs scores of 0 and 1, and two repeats of every question.
     """
     some = np.flatnonzero(repeats.several)
-    kept = repeats.take(some, None if repeats.clusters is None else repeats.clusters[some])
-    found = share(np.clip(2 * repeats.variances, 0.0, 1.0), kept)
-    return Interval(found.value, found.lo, found.hi, EXACT)
+    ids = grouped(repeats.ids[some])[0]
+    return replace(mean_share(np.clip(2 * repeats.variances, 0.0, 1.0), ids), method=EXACT)
 
 
 # Up to so many clusters that differ, the test is by exact counting; beyond, t and it agree to a digit.
@@ -315,9 +313,8 @@ def _inside(first: Repeats, second: Repeats) -> tuple[float, float] | None:
     A side of single answers is taken to be as noisy as the other.
     """
     one, other = within_value(first), within_value(second)
-    if one is None and other is None:
-        return None
-    return (other if one is None else one) or 0.0, (one if other is None else other) or 0.0
+    known = [value for value in (one, other) if value is not None]
+    return (known[0], known[-1]) if known else None
 
 
 def _noise(first: Repeats, second: Repeats) -> float | None:

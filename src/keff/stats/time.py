@@ -40,6 +40,9 @@ ALONE = Crowding(2**16)
 # So many values between the least and the greatest stand for the law of the times in the bootstrap.
 GRID = 400
 
+# Resamples of the clusters: enough for 2.5% quantiles from a dozen.
+REPLICATES = 500
+
 # From so many clusters on, so many values near the quantile are enough: within twenty standard errors.
 MANY_GROUPS, NEAR = 20_000, 64
 
@@ -50,9 +53,7 @@ NORMAL_95 = 1.959964
 STEPS: FloatArray = np.linspace(0, 1, 401, dtype=np.float64)
 
 
-def quantiles(
-    times: FloatArray, shares: Sequence[float], clusters: IntArray, replicates: int = 500
-) -> tuple[Interval, ...]:
+def quantiles(times: FloatArray, shares: Sequence[float], clusters: IntArray) -> tuple[Interval, ...]:
     """Return quantiles of the times to answer [n, R] of n questions over R orders of drawing.
 
     Every question weighs the same. The limits are 95% percentile limits over resampled clusters [n], None
@@ -68,7 +69,7 @@ def quantiles(
             _woodruff(times, share, value, clusters) for share, value in zip(shares, values, strict=True)
         )
     # The same resamples for every share: below so many clusters all shares are looked at alike.
-    (reached,) = _reached((times,), shares[0], clusters, replicates)
+    (reached,) = _reached((times,), shares[0], clusters)
     found: list[Interval] = []
     for share, value in zip(shares, values, strict=True):
         lo, hi = np.quantile(reached.quantile(share), [0.025, 0.975]).tolist()
@@ -154,9 +155,7 @@ class _Reached:
         return self.grid @ weights
 
 
-def _reached(
-    times: Sequence[FloatArray], share: float, clusters: IntArray, replicates: int = 500
-) -> list[_Reached]:
+def _reached(times: Sequence[FloatArray], share: float, clusters: IntArray) -> list[_Reached]:
     """Resample clusters, alike for each of the times [n, R], and look at values near a quantile."""
     groups = int(clusters.max()) + 1
     looks = _shares(share, groups)
@@ -169,7 +168,7 @@ def _reached(
         np.cumsum(_within(each, grid, clusters, groups), axis=1, out=own)
         own /= each.shape[1]
     # All in one set of resamples: ratios are paired.
-    totals = resampled_totals(units, replicates, np.random.default_rng(0))
+    totals = resampled_totals(units, REPLICATES, np.random.default_rng(0))
     parts = np.split(totals[1:] / totals[0], edges[1:-1] - 1)
     return [_Reached(grid, part) for grid, part in zip(grids, parts, strict=True)]
 

@@ -236,15 +236,9 @@ def _integers(values: ArrayLike, name: str, ndim: int) -> IntArray:
 
 def _binary(values: ArrayLike) -> IntArray:
     array = _array(values, "correct", 2)
-    if array.dtype.kind not in "iubf" or not _zero_or_one(array):
+    if array.dtype.kind not in "iubf" or not np.all((array == 0) | (array == 1)):
         raise ValueError("correct must hold only 0 and 1, without NaN")
     return _wide(array)
-
-
-def _zero_or_one(array: NDArray[Any]) -> bool:
-    if array.dtype.kind in "iub":  # without a mask for every value
-        return bool(array.min(initial=0) >= 0 and array.max(initial=0) <= 1)
-    return bool(np.all((array == 0) | (array == 1)))
 
 
 def _wide(array: NDArray[Any]) -> IntArray:

@@ -42,8 +42,7 @@ from keff.records import Interval, Note, frozen
 from keff.sampling.cost import Price
 from keff.stats.branches.covariance import between, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
-from keff.stats.intervals import interval_mean
-from keff.stats.repeats import mean_share
+from keff.stats.intervals import interval_mean, mean_share
 from keff.stats.resampling import grouped
 from keff.stats.votes import FloatArray
 

@@ -78,9 +78,9 @@ def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Be
 
 
 def correlation_intervals(
-    correct: Sequence[IntArray], clusters: IntArray | None = None, level: float = 0.95
+    correct: Sequence[IntArray], clusters: IntArray | None = None
 ) -> list[list[Interval]]:
-    """Return c_ab of every pair [A][A] with a cluster jackknife interval on atanh c, t with G - 1.
+    """Return c_ab of every pair [A][A] with a 95% cluster jackknife interval on atanh c, t with G - 1.
 
     Where a branch has fewer than ten independent questions' worth of right or of wrong answers there is no
     interval (percentile bootstraps cover .69 there): ``lo`` and ``hi`` are then only the range that
@@ -94,7 +94,7 @@ def correlation_intervals(
     if units > 2:
         _, variance, latent = _covariance(_left_out(sums), k, units - 1)
         left = _divided(latent, np.sqrt(variance[:, :, None] * variance[:, None, :]))
-    half = float(stdtrit(units - 1, (1 + level) / 2))
+    half = float(stdtrit(units - 1, 0.975))
     lowest, highest = _ranges(whole)
 
     def interval(a: int, b: int) -> Interval:
@@ -133,13 +133,11 @@ def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
     ``votes`` name the template of each column (``slots``); columns of one template are exchangeable, and
     templates stand for a pool from which they could have been drawn. Intervals are on atanh c (the
     difference on its own scale), t with G - 1; none with fewer than ten independent questions' worth of
-    right or of wrong answers. Raises ValueError without labels, with one template, or with fewer than three
+    right or of wrong answers. Needs two templates. Raises ValueError without labels, or with fewer than three
     independent questions.
     """
     names = votes.slots if votes.slots is not None else np.zeros(votes.k, np.int64)
     columns = [np.flatnonzero(names == name) for name in np.unique(names)]
-    if len(columns) < 2:
-        raise ValueError("the correlation between templates needs at least two of them")
     correct = [votes.scored()[:, own] for own in columns]
     sums, k = _sums(correct, votes.clusters)
     units, whole = len(sums.n), _whole(sums)

@@ -45,8 +45,8 @@ def gls_r_weights(embeddings: ArrayLike, ridge: float) -> FloatArray:
     """Return the paper's regularised empirical weights (Eq. 11), [K], from embeddings [T, K, D].
 
     Sigma is ``slot_covariance``; ``ridge`` is lambda in units of the mean slot variance, infinite for no
-    covariance at all, which leaves uniform weights; all gains are one. Raises ValueError for a negative
-    ridge or when the regularised matrix is singular.
+    covariance at all, which leaves uniform weights; all gains are one. Raises ValueError when the
+    regularised matrix is singular.
     """
     return _ridge_weights(slot_covariance(embeddings), ridge)
 
@@ -91,11 +91,9 @@ def _held_out(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -
 
 
 def _ridge_weights(sigma: FloatArray, ridge: float) -> FloatArray:
-    if not ridge >= 0:
-        raise ValueError("a ridge must be zero or more")
     k = sigma.shape[0]
     if np.isinf(ridge):
-        return np.array([1.0 / k] * k)
+        return np.ones(k) / k
     return gls_weights(sigma + ridge * float(np.trace(sigma)) / k * np.eye(k))
 
 
@@ -116,10 +114,16 @@ def gls_weights(sigma: ArrayLike, gains: ArrayLike | None = None) -> FloatArray:
     ``sigma`` [K, K] is the error covariance, ``gains`` [K] are the g of e_k = g_k s + error (default ones).
     The paper's Theorem 4.4 (Aitken's generalised least squares). White noise gives g/(g'g), maximum ratio
     combining; equal gains give covariance-aware averaging; a symmetric Sigma then gives uniform weights.
-    Their ``risk`` is 1 / (g' Sigma^-1 g). Raises ValueError, suggesting a ridge, when sigma is singular,
-    indefinite or not symmetric, or g is zero.
+    Their ``risk`` is 1 / (g' Sigma^-1 g). Raises ValueError, suggesting a ridge, when sigma is singular or
+    indefinite.
     """
-    matrix, g = _checked(sigma, gains)
+    matrix: FloatArray = np.asarray(sigma, float)
+    g: FloatArray = np.ones(len(matrix)) if gains is None else np.asarray(gains, float)
+    spectrum = np.linalg.eigvalsh(matrix)
+    if not spectrum[0] > SINGULAR * max(spectrum[-1], 0.0):
+        raise ValueError(
+            "the covariance is singular or indefinite: add a ridge, such as 0.01 of its mean variance"
+        )
     solved = np.linalg.solve(matrix, g)
     return solved / (g @ solved)
 
@@ -128,20 +132,3 @@ def risk(weights: ArrayLike, sigma: ArrayLike) -> float:
     """Return w' Sigma w, the mean squared error of the combination with unbiased ``weights`` [K]."""
     w = np.asarray(weights, float)
     return float(w @ np.asarray(sigma, float) @ w)
-
-
-def _checked(sigma: ArrayLike, gains: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-    matrix = np.asarray(sigma, float)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.all(np.isfinite(matrix)):
-        raise ValueError("the covariance must be a square matrix of finite numbers")
-    if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=SINGULAR * float(np.abs(matrix).max())):
-        raise ValueError("the covariance must be symmetric")
-    g = np.ones(matrix.shape[0]) if gains is None else np.asarray(gains, float)
-    if g.shape != matrix.shape[:1] or not np.all(np.isfinite(g)) or not np.any(g):
-        raise ValueError("gains must be finite, one per path, and not all zero")
-    spectrum = np.linalg.eigvalsh(matrix)
-    if not spectrum[0] > SINGULAR * max(spectrum[-1], 0.0):
-        raise ValueError(
-            "the covariance is singular or indefinite: add a ridge, such as 0.01 of its mean variance"
-        )
-    return matrix, g

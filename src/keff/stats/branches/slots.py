@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri, owens_t
 from keff.records import frozen
 from keff.stats.models.betabinomial import majority_binomial
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.alike import distinct_answers
 from keff.stats.voting.correlation import correlation_matrix
 
 
@@ -61,8 +62,6 @@ def phi_max(accuracies: ArrayLike) -> FloatArray:
     templates of unequal difficulty lower the correlation without any independence. NaN for accuracy 0 or 1.
     """
     p = np.asarray(accuracies, float)
-    if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
-        raise ValueError("accuracies must be a vector of numbers between 0 and 1")
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.where((p > 0) & (p < 1), p / (1 - p), np.nan)
         return np.sqrt(np.minimum(odds[:, None], odds) / np.maximum(odds[:, None], odds))
@@ -71,11 +70,8 @@ def phi_max(accuracies: ArrayLike) -> FloatArray:
 def phi_audit(votes: Votes) -> PhiAudit:
     """Compare the pairwise correlations of slots with the largest that their accuracies allow.
 
-    A rho that falls while phi/phi_max stays is a change of accuracies, not of dependence. Raises ValueError
-    for one path.
+    A rho that falls while phi/phi_max stays is a change of accuracies, not of dependence.
     """
-    if votes.k < 2:
-        raise ValueError("correlation needs at least two paths per item")
     upper = np.triu_indices(votes.k, 1)
     phi, bound = correlation_matrix(votes)[upper], phi_max(slot_accuracies(votes))[upper]
     kept = ~np.isnan(phi)
@@ -91,10 +87,7 @@ def answer_diversity(votes: Votes) -> FloatArray:
     The paper's label-free predictor of decorrelation (n_unique/K); its mean over items, averaged over the
     models of a benchmark, is set against delta rho.
     """
-    ordered = np.sort(votes.answered(), axis=1)
-    new = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return (new & (ordered >= 0)).sum(axis=1) / votes.k
+    return distinct_answers(votes.answered()) / votes.k
 
 
 # Enough that Plackett's integral is exact to rounding for equal thresholds: its integrand is smooth.

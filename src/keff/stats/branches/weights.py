@@ -158,10 +158,7 @@ def confidence_weights(confidences: ArrayLike, temperature: float) -> FloatArray
     """Return exp(confidence / temperature) over its sum [n, K]: CISC's softmax (arXiv 2502.06233).
 
     A path whose confidence is not known (NaN) has the mean of its item's; an item without any votes evenly.
-    Raises ValueError for a temperature that is not above 0.
     """
-    if not temperature > 0:
-        raise ValueError(f"a temperature must be above 0, not {temperature}")
     given = np.asarray(confidences, float)
     known = ~np.isnan(given)
     mean = np.where(known, given, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
@@ -188,11 +185,9 @@ def oracle_optimism(p: float, c: float, k: int, n: int) -> float:
     """Return the expected gain of in-sample accuracy weights over uniform ones when slots do not differ.
 
     P(S=K/2) (Phi(sqrt(K/(n p(1-p)(1-c)))/2) - 1/2) with S beta-binomial: the weights only decide ties, each
-    towards the item's own answer, so it is 0 for odd K. For exchangeable slots and n items. Raises
-    ValueError unless 0 < p < 1, c < 1 and n, k >= 1.
+    towards the item's own answer, so it is 0 for odd K. For exchangeable slots, n items, 0 < p < 1 and
+    c < 1.
     """
-    if not (0 < p < 1 and c < 1 and k >= 1 and n >= 1):
-        raise ValueError("oracle optimism needs 0 < p < 1, c < 1 and at least one path and item")
     if k % 2:
         return 0.0
     tie = math.exp(float(betabinom_logpmf(k, p, c)[k // 2]))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betainc, betaln, gammaln, xlog1py, xlogy
 
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.alike import alike, one_of_each
+from keff.stats.voting.alike import alike, distinct_answers, one_of_each
 
 
 def expected_credit(k_max: int, theta: FloatArray, scatter: FloatArray) -> FloatArray:
@@ -71,7 +71,7 @@ class AnswerModel:
     to the pilot. Assumes exchangeable paths, and that correct paths share one answer. Items whose right
     paths, wrong paths and different wrong answers are equal are of one kind, for nothing else of their votes
     counts: ``counts`` [s] says how many there are, ``likelihood`` [s, theta, g] is that of their votes up to
-    a factor.
+    a factor, ``flat`` [s, theta * g] the same.
     """
 
     def __init__(self, votes: Votes, k_max: int) -> None:
@@ -80,11 +80,12 @@ class AnswerModel:
         abstained = votes.k - right - wrong
         self.k0, self.units = votes.k, votes.n_clusters
         self.likelihood = likelihood(right, wrong, distinct)
+        self.flat = self.likelihood.reshape(len(right), -1)
         self._beta_laws = _beta_laws()
-        theta, g = self._fit(self.counts[None])
-        self.prior: FloatArray = (theta[0][:, None] * g).ravel()
-        self.posterior = self._posterior(self.prior[None])[0]
-        self._g = g
+        theta, self._g = self._fit()
+        self.prior: FloatArray = (theta[:, None] * self._g).ravel()
+        joint = self.flat * self.prior
+        self.posterior = joint / joint.sum(axis=1, keepdims=True)
         self._answering = _answering(abstained, self.counts, votes.k)
         self._credit = expected_credit(k_max, THETA, SCATTER).reshape(k_max + 1, -1)
 
@@ -102,14 +103,12 @@ class AnswerModel:
         se its standard error over the sample's items.
         """
         weights = self.pooled(weights)
-        flat = self.likelihood.reshape(self.likelihood.shape[0], -1)
-        theta, g = self._fit(weights, self._g)
-        prior = (theta[:, :, None] * g).reshape(len(weights), -1)
-        under = prior @ flat.T
+        prior = (self._fit_theta(weights, self._g)[:, :, None] * self._g).reshape(len(weights), -1)
+        under = prior @ self.flat.T
         out = np.empty((len(weights), len(ks)))
         for column, k in enumerate(ks):
             step = self.step(k)
-            item = (prior @ (flat * step).T) / under
+            item = (prior @ (self.flat * step).T) / under
             mean = np.sum(item * weights, axis=1) / weights.sum(axis=1)
             error = _variance(np.sum(step * self.posterior, axis=1), self.counts) / max(self.units - 1, 1)
             # Shrunk by the share of its square that is no error, as an empirical Bayes estimate towards 0.
@@ -137,24 +136,15 @@ class AnswerModel:
         log_law = log_ways(k, j) + betaln(j + a[:, None], k - j + b[:, None]) - betaln(a, b)[:, None]
         return np.exp(log_law) @ self._credit[: k + 1]
 
-    def _posterior(self, prior: FloatArray) -> FloatArray:
-        joint = self.likelihood.reshape(self.likelihood.shape[0], -1) * prior[:, None, :]
-        return joint / joint.sum(axis=2, keepdims=True)
-
-    def _fit(self, weights: FloatArray, g: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return fitted weights of theta [B, theta] and of g [g]: a posterior mean over beta laws, and EM.
-
-        ``g`` None fits it, which takes a single row of weights.
-        """
-        if g is not None:
-            return self._fit_theta(weights, g), g
+    def _fit(self) -> tuple[FloatArray, FloatArray]:
+        """Return the fitted weights of theta and of g: a posterior mean over beta laws, and EM."""
         scatter: FloatArray = np.full(SCATTER.size, 1 / SCATTER.size)
-        theta = self._fit_theta(weights, scatter)
+        theta = self._fit_theta(self.counts[None], scatter)[0]
         for _ in range(FITTING_ROUNDS - 1):
-            joint: FloatArray = np.einsum("ntg,t,g->ng", self.likelihood, theta[0], scatter)
+            joint: FloatArray = np.einsum("ntg,t,g->ng", self.likelihood, theta, scatter)
             share = joint / joint.sum(axis=1, keepdims=True)
-            scatter = (weights[0] @ share + 1 / SCATTER.size) / (weights[0].sum() + 1)
-            theta = self._fit_theta(weights, scatter)
+            scatter = (self.counts @ share + 1 / SCATTER.size) / (self.counts.sum() + 1)
+            theta = self._fit_theta(self.counts[None], scatter)[0]
         return theta, scatter
 
     def _fit_theta(self, weights: FloatArray, g: FloatArray) -> FloatArray:
@@ -172,19 +162,12 @@ def _seen(votes: Votes) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     answers, correct = some.answered(), some.scored()
     right = correct.sum(axis=1)
     wrong = np.sum(answers >= 0, axis=1) - right
-    distinct = _distinct(np.where(correct > 0, -1, answers))
+    distinct = distinct_answers(np.where(correct > 0, -1, answers))
     side = votes.k + 1
     _, first, kind = np.unique(
         (right * side + wrong) * side + distinct, return_index=True, return_inverse=True
     )
     return right[first], wrong[first], distinct[first], kind.ravel().astype(np.int64)
-
-
-def _distinct(codes: IntArray) -> IntArray:
-    """Return how many different non-negative codes each row [n, K] holds."""
-    ordered = np.sort(codes, axis=1)
-    new = np.diff(ordered, axis=1, prepend=-1) > 0
-    return np.sum(new & (ordered >= 0), axis=1)
 
 
 def likelihood(right: IntArray, wrong: IntArray, distinct: IntArray) -> FloatArray:

@@ -79,21 +79,11 @@ def majority_limit(p: float, c: float) -> float:
         return 0.5 if p == 0.5 else float(p > 0.5)
     if c >= 1:
         return p
-    alpha, beta = alpha_beta(p, c)
+    # The Beta parameters with mean p and correlation c (the paper's appendix on the beta-binomial model).
+    alpha, beta = p * (1 - c) / c, (1 - p) * (1 - c) / c
     if math.isinf(alpha + beta):
         return majority_limit(p, 0.0)
     return float(betainc(beta, alpha, 0.5))
-
-
-def alpha_beta(p: float, c: float) -> tuple[float, float]:
-    """Return the Beta parameters with mean p and correlation c: p(1-c)/c and (1-p)(1-c)/c.
-
-    The paper's appendix on the beta-binomial model. (0, 0) at c = 1; ValueError for c <= 0, where they are
-    infinite.
-    """
-    if not 0 < c <= 1:
-        raise ValueError("Beta parameters need 0 < c <= 1: at c <= 0 they are infinite")
-    return p * (1 - c) / c, (1 - p) * (1 - c) / c
 
 
 def log_likelihood(hist: ArrayLike, p: ArrayLike, c: ArrayLike) -> FloatArray:

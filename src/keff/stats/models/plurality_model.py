@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from keff.records import Interval, frozen
+from keff.stats.intervals import wilson
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.learned import LINE_SD, MODEL_SD
 from keff.stats.votes import FloatArray, Votes
@@ -29,8 +30,7 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     workload whose curve turns after the pilot (easy questions that soon gain, and others that lose slowly) is
     not of the beta's kind, and the few votes that show it are not outvoted by a shape.
     """
-    unique = model.likelihood.reshape(model.likelihood.shape[0], -1)
-    step, count = model.step(k), model.pooled(weights)
+    unique, step, count = model.flat, model.step(k), model.pooled(weights)
     share = count / count.sum(axis=1, keepdims=True)
     law = np.full((len(weights), unique.shape[1]), 1 / unique.shape[1])
     for _ in range(ROUNDS):
@@ -77,15 +77,8 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
     Intervals are for the items' population at ``level``: the standard error of the whole by cluster bootstrap
     (300 resamples, fixed seed), widened by what left-out workloads erred beyond it, a standard deviation
     proportional to 1/K0 - 1/k (``models.learned``). Student's t for the gain, Wilson's form for the level.
-    Deterministic. Raises ValueError without answers or gold labels, for fewer than two items or paths, and
-    for k < 1.
+    Deterministic. Needs two items with two paths each. Raises ValueError without answers or gold labels.
     """
-    if votes.n < 2 or votes.k < 2:
-        raise ValueError("predicting a plurality takes at least two items with two paths each")
-    if not ks or min(ks) < 1:
-        raise ValueError("ks must hold one or more numbers of paths, each at least 1")
-    if not 0 < level < 1:
-        raise ValueError("level must lie between 0 and 1")
     return Forecaster(votes, ks).forecasts(level)
 
 
@@ -155,27 +148,17 @@ class Forecaster:
     def _forecast(
         self, k: int, at: FloatArray, gains: FloatArray, method: str, between: float, level: float
     ) -> PluralityForecast:
-        gain, error = float(gains[0]), float(gains[1:].std())
+        gain, error, now = float(gains[0]), float(gains[1:].std()), float(at[0])
+        # No item may seem surer than by the binomial law of its share, whatever resamples say.
+        variance = max(now * (1 - now) / self.units, float(at[1:].var())) + between**2
         half = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2)) * float(np.hypot(error, between))
         return PluralityForecast(
             k,
-            Interval(float(at[0]), *self._wilson(at, between, level), method),
+            Interval(now, *wilson(now, variance, max(self.units, 2), level), method),
             Interval(gain, gain - half, gain + half, method),
             error,
             between,
         )
-
-    def _wilson(self, row: FloatArray, extra: float, level: float) -> tuple[float, float]:
-        """Return Wilson's interval, t in place of z, at the number of items that have this much error."""
-        share = min(max(float(row[0]), 0.0), 1.0)
-        t = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
-        binomial = share * (1 - share) / self.units
-        size = self.units
-        if binomial > 0:
-            size = self.units * binomial / (max(binomial, float(row[1:].var())) + extra**2)
-        centre = (share + t * t / (2 * size)) / (1 + t * t / size)
-        half = t / (1 + t * t / size) * (share * (1 - share) / size + t * t / (4 * size * size)) ** 0.5
-        return max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0)
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from keff.records import Interval
@@ -247,16 +248,13 @@ def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
 
 def _middle(z: FloatArray, slope: float, base: float) -> float:
     """Return the z of a path that is right as often as all are on average, by the slope within questions."""
-    level = float(logit(base))
-    values, counts = _sums(z, np.ones(z.size))
-    for _ in range(STEPS):
-        p = expit(level + slope * values)
-        # Newton's step; where all chances are 0 or 1 the curve is flat, and the step is bounded.
-        step = float(counts @ (p - base) / max(float(counts @ (p * (1 - p))), 1e-9))
-        level -= step
-        if abs(step) < 1e-12:
-            break
-    return float((logit(base) - level) / slope) if slope > 0 else 0.0
+    if slope <= 0:
+        return 0.0
+    even, (values, counts) = float(logit(base)), _sums(z, np.ones(z.size))
+    # All chances are below the base rate at one of these levels, and above it at the other.
+    ends = even - slope * float(values.max()), even - slope * float(values.min())
+    level = brentq(lambda x: float(counts @ (expit(x + slope * values) - base)), *ends, xtol=1e-12)
+    return (even - level) / slope
 
 
 def _wrong_agree(votes: Votes, wrong: NDArray[np.bool_]) -> float:

@@ -44,36 +44,12 @@ def k_star(c: float, epsilon: float = 0.025, k_max: int = 32, clip: tuple[float,
 def k_star_interval(c: Estimate, epsilon: float = 0.025, k_max: int = 32) -> tuple[int, int]:
     """Return the interval of K* that an interval of c implies: [K*(hi), K*(lo)], for K* falls with c.
 
-    Coverage carries over. Without an interval of c nothing is excluded: (1, k_max).
+    Coverage carries over: K* at the lower limit of an 80% interval, which is one-sided 90%, is too few paths
+    with probability 10%. Without an interval of c nothing is excluded: (1, k_max).
     """
     if c.lo is None or c.hi is None:
         return 1, k_max
     return k_star(min(c.hi, 1.0), epsilon, k_max), k_star(c.lo, epsilon, k_max)
-
-
-def k_star_conservative(c: Estimate, epsilon: float = 0.025, k_max: int = 32) -> int:
-    """Return K* at the lower limit of c: too few paths with probability below the limit's error.
-
-    ``c`` is a two-sided 80% interval, whose lower limit is one-sided 90%
-    (``interval_c(votes, level=0.8)``).
-    """
-    return k_star_interval(c, epsilon, k_max)[1]
-
-
-def net_cost(k: int, k_max: int = 32) -> float:
-    """Return (K + K0)/K_max, the paths of a query and its pilot as a share of the full budget (Table 4)."""
-    # The paper's pilot has K0 = 4 paths of each question.
-    return (k + 4) / k_max
-
-
-def amortised_cost(k: int, queries: int, k_max: int = 32, pilot_paths: int = 400) -> float:
-    """Return (pilot + N K)/(N K_max), the total cost of N queries as a share of the full budget."""
-    return (pilot_paths + queries * k) / (queries * k_max)
-
-
-def break_even(k: int, k_max: int = 32, pilot_paths: int = 400) -> float:
-    """Return after how many queries the pilot is repaid, ceil(pilot/(K_max-K)); infinite if K = K_max."""
-    return math.inf if k >= k_max else float(math.ceil(pilot_paths / (k_max - k)))
 
 
 def k_eff(k: ArrayLike, c: ArrayLike) -> FloatArray:

@@ -84,11 +84,9 @@ def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
     every question are permuted at random: chi-square with K - 1 degrees of freedom for large records and
     far from an
     alarm, up to 5000 permutations else. Needs no slot labels. A p-value of 1 where nothing varies within
-    questions. Raises
-    ValueError without gold labels or for one path.
+    questions.
+    Needs two paths. Raises ValueError without gold labels.
     """
-    if votes.k < 2:
-        raise ValueError("one column is exchangeable with nothing")
     scores = votes.scored()
     statistic = float(_cochran(scores.sum(axis=0), votes))
     p = float(chdtrc(votes.k - 1, statistic)) if statistic > 0 else 1.0
@@ -126,13 +124,12 @@ def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: i
     total = sums.sum(axis=0) if counts is None else counts @ sums
     value = float(_ratio(total[:, None].astype(np.float64))[0])
     note = Note("mixed_columns", MIXED)
-    if votes.n_clusters < 2 or np.isnan(value):
-        return Estimate(value, None, None, "mixed columns", votes.n_clusters, votes.k, (note,))
-    drawn = _ratio(resampled_totals(sums, reps, rng, counts))
-    lo, hi = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return Estimate(
-        value, min(lo, value), max(hi, value), "mixed columns", votes.n_clusters, votes.k, (note,)
-    )
+    lo = hi = None
+    if votes.n_clusters > 1 and not np.isnan(value):
+        drawn = _ratio(resampled_totals(sums, reps, rng, counts))
+        low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
+        lo, hi = min(low, value), max(high, value)
+    return Estimate(value, lo, hi, "mixed columns", votes.n_clusters, votes.k, (note,))
 
 
 def _units(votes: Votes) -> tuple[IntArray, IntArray | None]:

@@ -16,19 +16,14 @@ from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
 from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each, pooled_counts
 
 
-def second_order_c(source: Votes | ArrayLike) -> float:
-    """Return c of Eq. 3 less its leading bias, by the variances of the sample: no law is assumed.
+def second_order_c(hist: ArrayLike) -> FloatArray:
+    """Return c of Eq. 3 less its leading bias [...], by the variances of the sample: no law is assumed.
 
-    ``source`` as for ``pooled_c``; questions count as independent. The bias that is left is of order 1/n^2.
-    Towards p = 0 or 1 its standard deviation is a few percent larger than that of ``anova_c``, which takes
-    out the bias at even odds only. NaN when all paths are right or all wrong. Raises ValueError for one path
-    or one question.
+    ``hist`` are count histograms N_0..N_K [..., K+1]; questions count as independent. The bias is half the
+    second derivatives of c in the means of S/K and of S(S-1)/(K(K-1)) times their covariances; what is left
+    is of order 1/n^2. Towards p = 0 or 1 its standard deviation is a few percent larger than that of
+    ``anova_c``, which takes out the bias at even odds only. NaN when all paths are right or all wrong.
     """
-    return float(second_order_from_hist(_checked(source)))
-
-
-def second_order_from_hist(hist: ArrayLike) -> FloatArray:
-    """Return ``second_order_c`` [...] of histograms [..., K+1]; NaN where degenerate. For resampling."""
     weights = np.asarray(hist, np.float64)
     k = weights.shape[-1] - 1
     s = np.arange(k + 1, dtype=np.float64)
@@ -36,16 +31,10 @@ def second_order_from_hist(hist: ArrayLike) -> FloatArray:
     p, joint = weights @ u / n, weights @ w / n
     variance = (weights @ (u * u) / n - p * p) * n / (n - 1)
     covariance = (weights @ (u * w) / n - p * joint) * n / (n - 1)
-    c = pooled_from_hist(weights)
-    return c - _bend(p, c, variance, covariance) / n
-
-
-def _bend(p: FloatArray, c: FloatArray, variance: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return n times the leading bias: half the second derivatives of g times the covariances."""
+    c, scale, tilt = pooled_from_hist(weights), p * (1 - p), 1 - 2 * p
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale, tilt = p * (1 - p), 1 - 2 * p
         twice = (2 * c * tilt**2 + 4 * p * tilt - 2 * (1 - c) * scale) / scale**2
-        return twice * variance / 2 - tilt / scale**2 * covariance
+        return c - (twice * variance / 2 - tilt / scale**2 * covariance) / n
 
 
 def pooled_c(source: Votes | ArrayLike) -> float:
@@ -156,24 +145,17 @@ def agreement_patterns(votes: Votes) -> FloatArray:
     return agreements
 
 
-def fleiss_kappa(votes: Votes) -> Estimate:
+def fleiss_kappa(votes: Votes) -> float:
     """Return Fleiss' kappa of the answers: agreement beyond chance, (A - E) / (1 - E).
 
-    E is the sum of squared pooled answer shares. Defined only where the answer set is closed and codes
-    mean the same answer in every item (choice, binary); else NaN with the warning ``kappa_undefined``.
-    Abstentions agree with nothing and count among the paths.
+    E is the sum of squared pooled answer shares, so the answer set must be closed (choice, binary): codes
+    mean the same answer in every item. Abstentions agree with nothing and count among the paths. NaN where
+    all paths gave the same answer, for then E is 1.
     """
-    if not votes.closed:
-        note = Note("kappa_undefined", "Kappa needs a closed answer set; this one is open.")
-        return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
     codes = votes.answered()
     shares = pooled_counts(codes) / codes.size
     chance = float(shares @ shares)
-    if math.isclose(chance, 1.0):
-        note = Note("kappa_undefined", "All paths gave the same answer: chance agreement is 1.")
-        return Estimate(math.nan, None, None, "fleiss", votes.n_clusters, votes.k, (note,))
-    value = (agreement(votes) - chance) / (1 - chance)
-    return Estimate(value, None, None, "fleiss", votes.n_clusters, votes.k)
+    return math.nan if math.isclose(chance, 1.0) else (agreement(votes) - chance) / (1 - chance)
 
 
 def equal_pairs(codes: IntArray) -> FloatArray:
@@ -248,22 +230,20 @@ def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
     same, pairs = right_pairs(votes)
     known, ids = alike(votes), votes.cluster_ids
     questions = int(known.counts[pairs > 0].sum())
-    if not questions:
-        return Meeting(_unknown(votes, questions), math.nan, math.nan, same, pairs, known.counts)
-    if votes.n_clusters == votes.n:
-        units = questions
+    units, ratio, centre, error = questions, math.nan, math.nan, math.nan
+    if votes.n_clusters == votes.n and questions:
         ratio, centre, error = _ratio(same, pairs, known.counts)
-    else:
+    elif questions:
         units = int(np.count_nonzero(np.bincount(ids[(pairs > 0)[known.back]])))
         both = group_sums(np.column_stack([same, pairs])[known.back], ids, votes.n_clusters)
-        top, bottom = both[:, 0], both[:, 1]
-        ratio, centre, error = _ratio(top, bottom, np.ones(top.size, np.int64))
+        ratio, centre, error = _ratio(both[:, 0], both[:, 1], np.ones(len(both), np.int64))
     if questions < LEAST_QUESTIONS:
-        return Meeting(_unknown(votes, questions), centre, error, same, pairs, known.counts)
-    half = float(stdtrit(units, (1 + level) / 2)) * error
-    lo, hi = max(min(centre - half, ratio), 0.0), min(max(centre + half, ratio), 1.0)
-    notes = (_SPLIT,) if ratio < MEETS else ()
-    r = Estimate(ratio, lo, hi, "cluster jackknife", units, votes.k, notes)
+        r = _unknown(votes, questions)
+    else:
+        half = float(stdtrit(units, (1 + level) / 2)) * error
+        lo, hi = max(min(centre - half, ratio), 0.0), min(max(centre + half, ratio), 1.0)
+        notes = (_SPLIT,) if ratio < MEETS else ()
+        r = Estimate(ratio, lo, hi, "cluster jackknife", units, votes.k, notes)
     return Meeting(r, centre, error, same, pairs, known.counts)
 
 
