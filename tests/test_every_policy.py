@@ -65,7 +65,7 @@ SPECS = (*OURS, *sorted(set(NAMES) - {spec.partition(":")[0] for spec in OURS} -
 
 MONOTONE = [
     spec
-    for spec in SPECS
+    for spec in OURS
     if not any(word in spec for word in ("weight=", "wave=", "give_up=", "switch", "esc", "e_value"))
 ]
 """Not the certificate, which counts only after an answer first appears: an earlier vote can cost it one."""

@@ -78,8 +78,8 @@ def test_what_the_demo_lacks_is_said_in_one_line(absent: str, says: str, tmp_pat
 
 SMALL_DISK = """
 cd {folder}
-demo() {{ {python} -c {code} demo --n 8 --run run >told || echo "ended $?"; }}
-head -c 7700000 /dev/zero >filler
+demo() {{ {python} -c {code} demo --n 24 --run run >told || echo "ended $?"; }}
+head -c 7780000 /dev/zero >filler
 demo
 test ! -s told && test ! -e run/plan.json
 rm filler
@@ -99,7 +99,7 @@ main()
 @pytest.mark.slow
 @needs_bwrap
 def test_a_disk_that_fills_up_is_one_line_and_costs_no_path(tmp_path: Path) -> None:
-    """A real file system of 8 MB, of which the run gets 300 kB, and then all."""
+    """A real file system of 8 MB, of which the run gets 220 kB, and then all."""
     words = {"folder": tmp_path, "python": sys.executable, "code": shlex.quote(WITHOUT_A_MODEL)}
     disk = ["bwrap", "--dev-bind", "/", "/", "--size", "8000000", "--tmpfs", str(tmp_path)]
     shell = [*disk, "bash", "-euc", SMALL_DISK.format(**words)]
@@ -107,9 +107,9 @@ def test_a_disk_that_fills_up_is_one_line_and_costs_no_path(tmp_path: Path) -> N
     assert (done.returncode, done.stdout.splitlines()) == (0, ["ended 2"]), done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("keff: ")]
     assert "the disk is full: free some space and run the same command again" in line
-    found = re.search(r"run: (\d+) paths drawn, (\d+) kept from before, 8 questions", done.stderr)
+    found = re.search(r"run: (\d+) paths drawn, (\d+) kept from before, 24 questions", done.stderr)
     assert found is not None, done.stderr
-    assert int(found[2]) > 0 and int(found[1]) + int(found[2]) == 8 * 8
+    assert int(found[2]) > 0 and int(found[1]) + int(found[2]) == 24 * 8
 
 
 @pytest.mark.slow
