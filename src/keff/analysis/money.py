@@ -140,6 +140,13 @@ class Rates:
             dollars = dollars + busy * self.price.second
         return dollars if rated is None or self.rating is None else dollars + rated * self.rating
 
+    def fixed(self, votes: Votes, k: int, requests: int = 1) -> FloatArray:
+        """Return the mean dollars of ``k`` paths of each question [n], drawn by so many requests."""
+        tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
+        busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
+        ones = np.ones(votes.n)
+        return self.dollars(k * ones, requests * ones, tokens, busy)
+
     def prompts_apart(self, paths: FloatArray, rounds: FloatArray) -> FloatArray:
         """Return the dollars [n] that prompts add where every path is a request of its own."""
         return (paths - rounds) * self._again * self.prompt / MILLION
@@ -323,10 +330,8 @@ def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
     if votes.correct is None or votes.answers is None:
         return ()
     curve = plurality_at_k(votes)
-    tokens = None if votes.tokens is None else votes.tokens.mean(axis=1)
-    busy = None if votes.seconds is None else votes.seconds.mean(axis=1)
     # Fixed K is one request, so a further path adds no prompt.
-    extra = float(rates.dollars(np.ones(votes.n), np.zeros(votes.n), tokens, busy).mean())
+    extra = float(rates.fixed(votes, 1, requests=0).mean())
     return tuple(
         step(low, high, float(curve[high - 1] - curve[low - 1]), (high - low) * extra)
         for low, high in pairwise(doublings(votes.k))

@@ -79,19 +79,13 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
         CurvePoint(
             paths=k,
             accuracy=mean_of(plurality_items(votes, k), votes, "plurality of the record") if known else None,
-            dollars=None if rates is None else _dollars(votes, rates, k),
+            dollars=None
+            if rates is None
+            else mean_of(rates.fixed(votes, k), votes, "recorded cost of a path"),
             seconds=waits_of(None if longest is None else longest[..., k - 1], some.cluster_ids),
         )
         for k in doublings(votes.k)
     )
-
-
-def _dollars(votes: Votes, rates: Rates, k: int) -> Interval:
-    """Return the mean dollars of one request for k paths."""
-    tokens = None if votes.tokens is None else votes.tokens.mean(axis=1) * k
-    busy = None if votes.seconds is None else votes.seconds.mean(axis=1) * k
-    ones = np.ones(votes.n)
-    return mean_of(rates.dollars(k * ones, ones, tokens, busy), votes, "recorded cost of a path")
 
 
 def _longest(seconds: FloatArray) -> FloatArray:

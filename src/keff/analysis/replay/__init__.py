@@ -235,7 +235,7 @@ class RecordedPaths:
         tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
         busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
         right = None if votes.correct is None else self.rows.of(plurality_items(self.orders.votes, k))
-        spent = None if self.rates is None else self.rates.dollars(k * ones, ones, tokens, busy)
+        spent = None if self.rates is None else self.rates.fixed(votes, k)
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 
     @property
