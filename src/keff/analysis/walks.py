@@ -118,7 +118,8 @@ class PolicyOutcome:
     whose usual confidence is read (None: none is); ``noise`` the variance
     of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the seconds
     that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and ``at_once``
-    [n, R] where all paths start together and those not needed are cancelled.
+    [n, R] where all paths start together and those not needed are cancelled (None: as ``wait``, for paths in
+    flight start as soon as they may).
     """
 
     paths: FloatArray
@@ -143,9 +144,6 @@ def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
     for name in (field.name for field in fields(PolicyOutcome)):
         values = [getattr(block, name) for block in blocks]
         columns[name] = None if any(value is None for value in values) else np.concatenate(values)
-    # With paths in flight both are one array, which is held and looked at once.
-    if all(block.at_once is block.wait for block in blocks):
-        columns["at_once"] = columns["wait"]
     return PolicyOutcome(**columns)  # type: ignore[arg-type]
 
 
@@ -308,7 +306,7 @@ def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> Floa
 def _together(walks: Walks, draws: Draws) -> FloatArray | None:
     """Return the seconds until the last path that is needed: votes count in the order of launch."""
     if draws.seconds is None or walks.ran is not None:
-        return walks.wait
+        return None
     slowest = np.maximum.accumulate(draws.seconds, axis=2)
     return at(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
 

@@ -354,10 +354,7 @@ class RecordedPaths:
             pilot=pilot,
             dollars=None if outcome.dollars is None else rows.interval(outcome.dollars),
             seconds=waited,
-            # Paths in flight start as soon as they may: both are one array.
-            seconds_at_once=waited
-            if outcome.at_once is outcome.wait
-            else waits_of(outcome.at_once, rows.clusters),
+            seconds_at_once=waited if outcome.at_once is None else waits_of(outcome.at_once, rows.clusters),
             change=self._change(outcome, fitted=fitted),
             same_answer=None if outcome.as_now is None else rows.told(outcome.as_now, fitted=fitted),
         )
