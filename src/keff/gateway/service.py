@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from keff.gateway.accounts.accounts import Account, Reservation
-from keff.gateway.accounts.billing import Billing, Ceiling, no_price
+from keff.gateway.accounts.billing import Billing, no_price
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import (
     all_paths,
@@ -139,22 +139,20 @@ class Service:
         if account is None:
             return None
         paths, job.key = max(job.policy.cap, 1), account.name
-        if self.priced and (most := self._most(job)) is not None:
+        billing, model = self.billing, job.ask.body.get("model")
+        if job.tab is None:
+            seconds = self.upstream.address.path_seconds
+            most = billing.most(job.ask.view, job.head, job.key, model, seconds)
+        else:
+            most = job.tab.most(lambda branch: billing.lengths.usual((job.key, branch)))
+        if most is not None:
             job.most = most
             if job.verifier is not None:
-                dearest = self.billing.prices.rating(1, job.verifier.seconds)
+                dearest = billing.prices.rating(1, job.verifier.seconds)
                 job.most = replace(most, path=most.path + dearest)
         elif account.dollars is not None:
-            raise no_price(account, job.ask.body.get("model"))
-        return await self.billing.hold(account, paths, paths * job.most.path)
-
-    def _most(self, job: RequestJob) -> Ceiling | None:
-        """Return what a path of a job costs at the most; None where it, or a branch, has no price."""
-        if job.tab is None:
-            model = job.ask.body.get("model")
-            seconds = self.upstream.address.path_seconds
-            return self.billing.most(job.ask.view, job.head, job.key, model, seconds)
-        return job.tab.most(lambda branch: self.billing.lengths.usual((job.key, branch)))
+            raise no_price(account, model)
+        return await billing.hold(account, paths, paths * job.most.path)
 
     async def run(self, job: RequestJob) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""

@@ -111,24 +111,22 @@ class AccountLedger:
             self._db = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
-            known = self._made()
+            self._make(file)
             self.today("")
         except sqlite3.Error as error:
             raise UsageError(
                 f"{file} cannot hold the spend ({error}): name another with --set spend=FILE"
             ) from None
-        if not known:
-            raise UsageError(f"{file} is of another version of keff: name another with --set spend=FILE")
 
-    def _made(self) -> bool:
-        """Make the table, or bring one of keff 0.2 up to date; return False for one that is not known."""
+    def _make(self, file: Path) -> None:
+        """Make the table, or bring one of keff 0.2 up to date; raises UsageError for any other."""
         with self.transaction():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version in (0, 1, VERSION):
-                for statement in _UPGRADE if version == 1 else (_TABLE,):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {VERSION}")
-            return version in (0, 1, VERSION)
+            if version not in (0, 1, VERSION):
+                raise UsageError(f"{file} is of another version of keff: name another with --set spend=FILE")
+            for statement in _UPGRADE if version == 1 else (_TABLE,):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager
     def transaction(self) -> Generator[None]:

@@ -247,22 +247,11 @@ class Monitor:
             before = stream.alarm
             self._last[name] = stream.update(score).statistic
             if stream.alarm and not before:
-                self._tell(name)
+                line = "the traffic no longer agrees with itself as the pilot did: make a new pilot"
+                told = {"alarm": name, "requests": self.seen, "statistic": self._last[name]}
+                log.warning(json.dumps({"event": "drift", **told, "message": line}))
         if self._file and time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self.save()
-
-    def _tell(self, name: str) -> None:
-        log.warning(
-            json.dumps(
-                {
-                    "event": "drift",
-                    "alarm": name,
-                    "requests": self.seen,
-                    "statistic": self._last[name],
-                    "message": "the traffic no longer agrees with itself as the pilot did: make a new pilot",
-                }
-            )
-        )
 
     def save(self) -> None:
         """Write the state, where there is a file."""

@@ -169,7 +169,7 @@ class Chat:
         if job is not None and exchange.status == 200:
             self.service.books.take(job.spent(seconds, priced=self.service.priced and job.priced))
         for name in job.stale if job is not None else ():
-            metrics.count("keff_stale_total", by=1, differs=name if name.isidentifier() else "other")
+            metrics.count("keff_stale_total", differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):
             log.info(encoded(log_line(exchange, seconds, priced=self.service.priced)).decode())
 
