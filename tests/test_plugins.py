@@ -123,6 +123,7 @@ def test_what_engines_declare_is_read_without_importing_them() -> None:
         "vllm": (True, True),
     }
     assert {"oracle", "p", "c"} <= plugins.options("engine", "fake")
+    assert "self" not in plugins.options("engine", "fake")
     assert "prompts" in plugins.options("engine", "llamacpp")
     with pytest.raises(PluginError, match="unknown engine"):
         plugins.declares("engine", "warp", "local")
