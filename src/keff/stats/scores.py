@@ -240,7 +240,8 @@ def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
     ids, units = second.ids, second.units
     value = float(apart.mean())
     p_value, exact = sign_flips(np.bincount(ids, apart).astype(np.float64))
-    noise = _noise(first, second)
+    inside = _inside(first, second)
+    noise = None if inside is None else _noise(inside, first, second)
     if units < 2:
         return Difference(Interval(value, None, None, "one cluster"), p_value, noise, None, None, None)
     unit = float(np.mean(1 / np.maximum(first.count, second.count)))
@@ -256,9 +257,11 @@ def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
         Interval(value, lo, hi, method),
         p_value,
         noise,
-        _same_model(value, first, second),
+        None if inside is None else _same_model(value, inside, first, second),
         _needed(first.n, value, variance),
-        _repeats_needed(first, second, value, variance),
+        None
+        if inside is None or noise is None
+        else _repeats_needed(first.n, value, sum(inside), variance - noise**2),
     )
 
 
@@ -317,19 +320,13 @@ def _inside(first: Repeats, second: Repeats) -> tuple[float, float] | None:
     return (known[0], known[-1]) if known else None
 
 
-def _noise(first: Repeats, second: Repeats) -> float | None:
-    inside = _inside(first, second)
-    if inside is None:
-        return None
+def _noise(inside: tuple[float, float], first: Repeats, second: Repeats) -> float:
     sides = zip(inside, (first, second), strict=True)
     return math.sqrt(sum(value * float(np.mean(1 / side.count)) for value, side in sides) / first.n)
 
 
-def _same_model(value: float, first: Repeats, second: Repeats) -> float | None:
+def _same_model(value: float, inside: tuple[float, float], first: Repeats, second: Repeats) -> float:
     """Return P(|difference| of two runs >= that seen), by the noise of one answer that both sides show."""
-    inside = _inside(first, second)
-    if inside is None:
-        return None
     spread = sum(inside) / 2 * float(np.mean(1 / first.count + 1 / second.count)) / first.n
     if spread <= 0:
         return 1.0 if value == 0 else 0.0
@@ -348,13 +345,14 @@ def _needed(n: int, value: float, variance: float) -> int | None:
     return max(2, math.ceil(needed - 1e-9)) if needed < MOST_NEEDED else None
 
 
-def _repeats_needed(first: Repeats, second: Repeats, value: float, variance: float) -> int | None:
-    """Return how many repeats on each side make the difference found; None where questions alone hide it."""
-    inside, noise = _inside(first, second), _noise(first, second)
-    if value == 0 or inside is None or noise is None:
+def _repeats_needed(n: int, value: float, inside: float, between: float) -> int | None:
+    """Return how many repeats on each side make the difference found; None where questions alone hide it.
+
+    ``inside`` is the variance of one answer on both sides, ``between`` what repeats do not change.
+    """
+    if value == 0:
         return None
-    both = sum(inside) / first.n
-    left = (value / quantiles()) ** 2 - max(variance - noise**2, 0.0)
+    both, left = inside / n, (value / quantiles()) ** 2 - max(between, 0.0)
     return max(1, math.ceil(both / left - 1e-9)) if left > 0 and both / left < MOST_NEEDED else None
 
 

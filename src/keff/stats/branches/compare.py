@@ -91,7 +91,7 @@ def compare_arms(
     there. Percentile intervals from ``arm_draws``. No interval is given (lo and hi None, with a warning)
     when more than a tenth of the draws is undefined, or, in the paired design, when an arm has fewer than
     10 right or wrong clusters' worth of paths, where percentiles cover badly; an accuracy below 0.02 is
-    warned of. Raises ValueError for one path, unlabelled votes, or arms that cannot be paired.
+    warned of. Raises ValueError for one path, unlabelled votes, or paired arms that share no cluster.
     """
     plan = plan or ArmPlan()
     n = min(arm.n if plan.design == "rows" else arm.n_clusters for arm in (first, second))
@@ -212,10 +212,6 @@ def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
 
 def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
     """Number the clusters of both arms together."""
-    if (first.clusters is None) != (second.clusters is None):
-        raise ValueError("paired arms need the clusters of both or of neither")
-    if first.clusters is None and first.n != second.n:
-        raise ValueError(f"arms of {first.n} and {second.n} rows need clusters to be paired")
     ids = np.arange(first.n) if first.clusters is None else first.clusters
     others = np.arange(second.n) if second.clusters is None else second.clusters
     if np.intersect1d(ids, others).size == 0:
