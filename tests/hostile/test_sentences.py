@@ -1,10 +1,14 @@
-"""The sentences of a decision hold on records at the edge: no gold answers, nothing ever right."""
+"""What is said and voted on at the edge: no gold answers, nothing ever right, answers that are no text."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 import keff
+from keff.errors import UsageError
 from keff.stats.branches.covariance import correlation_intervals
 
 ALIKE = [["4"] * 6] * 29 + [["4"] * 5 + ["5"]]
@@ -39,3 +43,9 @@ def test_the_range_of_a_correlation_holds_its_estimate() -> None:
             for one in row:
                 assert one.lo is None or one.lo <= one.value
                 assert one.hi is None or one.value <= one.hi
+
+
+@pytest.mark.parametrize("answers", [[1, 2, 2], [None, {"a": 1}], ["4", 4.0]])
+def test_a_vote_on_what_is_no_text_says_what_to_write(answers: Any) -> None:
+    with pytest.raises(UsageError, match=r"vote takes answers as text, or None, not \w+: \[str\("):
+        keff.vote(answers)

@@ -111,19 +111,28 @@ class Consensus(Finding):
         return [("path", "answer", "tokens"), *body]
 
 
+def _text(answer: object) -> str:
+    """Return an answer that is a text; raises UsageError for a number or another value."""
+    if isinstance(answer, str):
+        return answer
+    raise UsageError(
+        f"vote takes answers as text, or None, not {type(answer).__name__}: [str({answer!r}), ...]"
+    )
+
+
 def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict:
     """Return the plurality of some answers, equal where the answer space says so.
 
     None and answers that are none in this space abstain; of answers that tie, the first seen wins.
-    ``weight`` is its share of the votes cast. Raises UsageError for a single text, TaskError for a space
-    that does not exist.
+    ``weight`` is its share of the votes cast. Raises UsageError for a single text and for answers that are
+    no texts, TaskError for a space that does not exist.
 
     Example: ``keff.vote(["42", "41", "42.0"], space="numeric").answer == "42"``.
     """
     if isinstance(answers, str):
         raise UsageError(f"vote takes a list of answers, not one text: [{answers[:40]!r}, ...]")
     read = _space(space)
-    keys = [None if answer is None else read.key(answer) for answer in answers]
+    keys = [None if answer is None else read.key(_text(answer)) for answer in answers]
     seen = tally(keys)
     share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
     reason = (
