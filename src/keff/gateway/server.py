@@ -11,9 +11,10 @@ import logging
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
+from functools import lru_cache
 from types import FrameType
 
 import numpy as np
@@ -87,12 +88,18 @@ def _listener(host: str, port: int, *, shared: bool, listens: bool = True) -> so
     return listener
 
 
+@lru_cache(maxsize=1)
+def clock(seconds: int) -> str:
+    """Return a time in UTC; many lines are of one second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
 class Lines(logging.Formatter):
     """Writes a record as one line of JSON; a message that is JSON already is not written anew."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        at = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        at = f"{clock(int(record.created))}.{int(record.msecs):03d}Z"
         head = f'{{"time":"{at}","level":"{record.levelname.lower()}",'
         message = record.getMessage()
         if not (message.startswith("{") and message.endswith("}") and len(message) > 2):

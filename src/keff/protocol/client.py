@@ -8,6 +8,7 @@ import ipaddress
 import re
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -140,9 +141,11 @@ class Client:
         self._buffer = memoryview(bytearray(BUFFER))
         self._open = 0
         self._all: set[Connection] = set()
-        self._idle: dict[Connection, asyncio.TimerHandle] = {}
+        self._idle: dict[Connection, float] = {}
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
-        self._running: dict[Call, asyncio.TimerHandle] = {}
+        self._running: dict[Call, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweep: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ssl.SSLContext | None = None
         self._headers: Mapping[str, str] | None = None
@@ -163,8 +166,9 @@ class Client:
         self.closed = True
         for connection in tuple(self._all):
             connection.abort()
-        for timer in (*self._running.values(), *self._idle.values()):
-            timer.cancel()
+        for timer in (self._timer, self._sweep):
+            if timer is not None:
+                timer.cancel()
 
     @property
     def running(self) -> int:
@@ -174,7 +178,8 @@ class Client:
     def target(self, path: str, query: str = "") -> str:
         """Return what a call names: a path below the base address, with a query that is quoted already."""
         target = f"{self._base}{path}{'?' + query if query else ''}"
-        return quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
+        plain = target.isascii() and target.isprintable() and " " not in target
+        return target if plain else quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> Call:
         """Make a call and return it when its head is there.
@@ -194,7 +199,9 @@ class Client:
     async def _made(self, method: str, data: bytes) -> Call:
         assert self._loop is not None, "start() comes first"
         call, until = Call(self._loop, method, self._forget), self._loop.time() + self._seconds
-        self._running[call] = self._loop.call_at(until, call.fail, TimeoutError())
+        self._running[call] = until
+        if self._timer is None:
+            self._timer = self._loop.call_at(until, self._late)
         try:
             connection = self._idle_one()
             while connection is None or not connection.usable:
@@ -208,21 +215,32 @@ class Client:
         return call
 
     def free(self, connection: Connection) -> None:
-        """Give a connection to who waits for one, or keep it for a while."""
+        """Give a connection to who waits for one, or keep it."""
         if not self._passed_on(connection):
-            assert self._loop is not None, "start() comes first"
-            self._idle[connection] = self._loop.call_later(IDLE_SECONDS, connection.abort)
+            self._idle[connection] = time.monotonic()
+            if self._sweep is None and self._loop is not None:
+                self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
+
+    def _give_back(self) -> None:
+        """Close what has been idle for long; the longest idle stand first."""
+        self._sweep, now = None, time.monotonic()
+        for connection, since in tuple(self._idle.items()):
+            if (left := since + IDLE_SECONDS - now) > 0:
+                assert self._loop is not None
+                self._sweep = self._loop.call_later(left, self._give_back)
+                return
+            del self._idle[connection]
+            connection.abort()
 
     def lost(self, connection: Connection) -> None:
         """Give the place of a connection that is closed to who waits for one."""
-        if (timer := self._idle.pop(connection, None)) is not None:
-            timer.cancel()
+        self._idle.pop(connection, None)
         if connection in self._all:
             self._all.discard(connection)
             self._leave()
 
     def _forget(self, call: Call) -> None:
-        self._running.pop(call).cancel()
+        self._running.pop(call, None)
 
     def _head(self, method: str, target: str, headers: Mapping[str, str], size: int) -> bytes:
         # The paths of a request have one object of headers: it is written once.
@@ -240,11 +258,12 @@ class Client:
         return self._written + length + b"\r\n"
 
     def _idle_one(self) -> Connection | None:
+        now = time.monotonic()
         while self._idle:
-            connection, timer = self._idle.popitem()
-            timer.cancel()
-            if connection.usable:
+            connection, since = self._idle.popitem()
+            if connection.usable and now - since <= IDLE_SECONDS:
                 return connection
+            connection.abort()
         return None
 
     async def _awaited(self, loop: asyncio.AbstractEventLoop) -> Connection | None:
@@ -319,6 +338,16 @@ class Client:
                 waiter.set_result(connection)
                 return True
         return False
+
+    def _late(self) -> None:
+        """Fail the calls whose time is over; they stand in the order of their start."""
+        assert self._loop is not None, "a timer runs on it"
+        self._timer, now = None, self._loop.time()
+        for call, until in tuple(self._running.items()):
+            if until > now:
+                self._timer = self._loop.call_at(until, self._late)
+                return
+            call.fail(TimeoutError())
 
 
 def _is_number(host: str) -> bool:

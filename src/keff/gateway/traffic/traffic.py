@@ -59,6 +59,10 @@ class History:
         saved = {} if change is None else {f"saved_{name}": -by for name, by in change.of(spent).items()}
         for sums in (self._span(at), self._named((spent.key, spent.model))):
             _add(sums, {"requests": 1, "seconds": spent.seconds, **took, **saved})
+        # By dollars where there are prices, else by tokens; of equals the earlier ones stay.
+        cost = float(spent.tokens) if spent.dollars is None else spent.dollars
+        if len(self.dearest) == DEAREST and cost <= self.dearest[-1][0]:
+            return
         told: Object = {
             "id": spent.id,
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
@@ -67,8 +71,6 @@ class History:
             "seconds": spent.seconds,
             **took,
         }
-        # By dollars where there are prices, else by tokens; of equals the earlier ones stay.
-        cost = float(spent.tokens) if spent.dollars is None else spent.dollars
         self.dearest = heapq.nlargest(DEAREST, [*self.dearest, (cost, told)], key=itemgetter(0))
 
     def _named(self, name: tuple[str, str]) -> Counter[str]:
