@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from keff.records import Interval
@@ -250,6 +249,9 @@ def _middle(z: FloatArray, slope: float, base: float) -> float:
     """Return the z of a path that is right as often as all are on average, by the slope within questions."""
     if slope <= 0:
         return 0.0
+    # A seventh of a second, which an analysis without confidences does not spend.
+    from scipy.optimize import brentq
+
     even, (values, counts) = float(logit(base)), _sums(z, np.ones(z.size))
     # All chances are below the base rate at one of these levels, and above it at the other.
     ends = even - slope * float(values.max()), even - slope * float(values.min())
