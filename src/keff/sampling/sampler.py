@@ -327,6 +327,8 @@ class Session:
                 for path, done in zip(self._paths(span), billed, strict=True)
             ],
         )
+        # Counted before anybody has a turn: a budget that this path spends lets nothing more be asked for.
+        self._count_drawn(billed)
         self.arrived.append(arrival)
         if len(self.arrived) > 1:
             await self.next_keeping.wait()
@@ -354,14 +356,16 @@ class Session:
                 self.run.add([path for path, _ in drawn])
                 self._keep_scores(judged)
             kept.set()
+        self.watch(self.progress)
+
+    def _count_drawn(self, drawn: Sequence[Completion]) -> None:
         progress = self.progress
         progress.done += len(drawn)
-        progress.tokens += sum(done.tokens for _, done in drawn)
-        progress.prompt_tokens += sum(done.prompt_tokens for _, done in drawn)
-        progress.cached_tokens += sum(done.cached_tokens for _, done in drawn)
-        progress.estimated += sum(done.estimated for _, done in drawn)
-        progress.truncated += sum(done.finish == "length" for _, done in drawn)
-        self.watch(progress)
+        progress.tokens += sum(done.tokens for done in drawn)
+        progress.prompt_tokens += sum(done.prompt_tokens for done in drawn)
+        progress.cached_tokens += sum(done.cached_tokens for done in drawn)
+        progress.estimated += sum(done.estimated for done in drawn)
+        progress.truncated += sum(done.finish == "length" for done in drawn)
 
     def _keep_scores(self, judged: Sequence[tuple[Path, ScoredText]]) -> None:
         """Keep and count what was read from paths, with the log-probability of each answer."""
