@@ -8,7 +8,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.columns import Layout, lay_out
-from keff.logs.parts.lines import first_object, objects
+from keff.logs.parts.lines import first_object, first_row, objects
 from keff.logs.parts.tabled import Row, TableLog
 
 # First lines of formats that have readers of their own.
@@ -36,7 +36,9 @@ class JsonTable(TableLog):
         row = first_object(path)
         if isinstance(row, str):
             return row
-        if self.columns is None and any(set(names) <= row.keys() for names in OTHERS):
+        # In an array, which keff's own reader does not take, its lists are columns like others.
+        own = {"id", "all_answers"} <= row.keys() and not isinstance(first_row(path), str)
+        if self.columns is None and (own or any(set(names) <= row.keys() for names in OTHERS)):
             return "it has a reader of its own"
         return lay_out(list(row), self.columns)
 
