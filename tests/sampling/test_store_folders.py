@@ -64,6 +64,16 @@ def test_a_kill_right_after_the_database_is_made_leaves_a_folder_that_is_resumed
         assert len(run.kept("a")) == 1
 
 
+def test_a_run_whose_tables_found_no_room_on_the_disk_is_read_as_empty(tmp_path: File) -> None:
+    make(tmp_path).close()
+    (tmp_path / "run" / DATABASE).write_bytes(b"")
+    with Run.open(tmp_path / "run") as reader:
+        assert (reader.count()["paths"], reader.kept("a"), reader.integrity().paths) == (0, [], 0)
+    with make(tmp_path) as run:
+        run.add([done(0)])
+        assert len(run.kept("a")) == 1
+
+
 def test_a_database_of_another_program_is_refused(tmp_path: File) -> None:
     make(tmp_path).close()
     file = tmp_path / "run" / DATABASE

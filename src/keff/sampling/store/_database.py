@@ -64,7 +64,7 @@ def clear_errors(folder: File) -> Generator[None]:
         yield
     except sqlite3.Error as error:
         text = str(error)
-        if "full" in text:
+        if "full" in text or "disk I/O" in text:  # where not even the log's index fits, SQLite names no cause
             hint = (
                 "the disk is full: free some space and run the same command again; all "
                 "committed paths are kept"
@@ -90,17 +90,17 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
     if tables and owner != APPLICATION_ID:
         database.close()
         raise StoreError(f"{file} is an SQLite file of another program: use another --run folder")
-    if readonly:
-        if tables and not database.execute("pragma table_info(confidences)").fetchone():
-            # A run of an older version has no place for them.
-            database.execute(
-                "create temp table confidences (item, slot, path, attempt, version, value, seconds)"
-            )
-    else:
+    if readonly and not tables:
+        # A disk that was full when the run began has left a file without tables: nothing was drawn yet.
+        database.executescript(TABLES.replace("create table if not exists ", "create temp table "))
+    elif readonly and not database.execute("pragma table_info(confidences)").fetchone():
+        # A run of an older version has no place for them.
+        database.execute("create temp table confidences (item, slot, path, attempt, version, value, seconds)")
+    elif not readonly:
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")
         database.execute(f"pragma application_id = {APPLICATION_ID}")
-        database.executescript(TABLES)
+        database.executescript(f"begin; {TABLES} commit;")
     return database
 
 
