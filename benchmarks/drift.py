@@ -42,7 +42,7 @@ from keff.analysis.decision import Aim, decide
 from keff.gateway.traffic.monitor import ALPHA, LOOKS_ALPHA, ORDERS, Monitor, stops_at
 from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer
-from keff.gateway.vote.vote import Drawn, Rules, Vote
+from keff.gateway.vote.vote import Drawn, Vote
 from keff.plan import Plan
 from keff.policy import parse_policy
 from keff.protocol.server import Sharing
@@ -181,7 +181,7 @@ def on_arrival(width: int, runs: int, requests: int = 300) -> None:
                 await asyncio.sleep(seconds[place])
                 return Answer([{"key": keys[place]}], {})
 
-            vote = Vote(Rules(policy, keep=True, free_text="draw"), path, judge, Sharing(1))
+            vote = Vote(policy, path, judge, Sharing(1), keep=True, free_text="draw")
             await vote.run()
             monitor.observe(await vote.extend(monitor.m))
 

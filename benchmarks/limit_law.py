@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from keff.records import Estimate
 from keff.report.figures import figure, layer, quantity, series
-from keff.report.vega import save
+from keff.report.vega import svg_of
 from keff.stats.intervals import interval_mean
 from keff.stats.models.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
@@ -27,7 +27,7 @@ from keff.stats.voting.plurality import plurality_at_k, plurality_at_k_items
 
 TARGET = 32
 SHOWN = 5
-FIGURE = Path(__file__).resolve().parent.parent / "docs" / "assets" / "plurality-limit"
+FIGURE = Path(__file__).resolve().parent.parent / "docs" / "assets" / "plurality-limit.svg"
 
 # Paths from which on the law is fitted at the earliest: below, more than the nearest rival is in the way.
 LEAST = 4
@@ -125,7 +125,7 @@ def draw(rows: list[dict[str, object]]) -> None:
         ],
         height=210,
     )
-    save(spec, FIGURE, ("svg",))
+    FIGURE.write_text(svg_of(spec), "utf-8")
 
 
 def main() -> None:
@@ -133,7 +133,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=4)
-    parser.add_argument("--figure", action="store_true", help=f"write {FIGURE}.svg")
+    parser.add_argument("--figure", action="store_true", help=f"write {FIGURE}")
     given = parser.parse_args()
     draws = given.draws
     drawn: dict[str, tuple[float, list[dict[str, object]]]] = {}

@@ -20,12 +20,12 @@ from benchmarks.families import RECORDED, Record, records
 from benchmarks.scale import keff, write_jsonl
 
 from keff.stats import scores
+from keff.stats.intervals import mean_share
 from keff.stats.repeats import (
     Repeats,
     components,
     quantiles,
     run_to_run,
-    score,
 )
 from keff.stats.scores import (
     BEYOND_SD,
@@ -221,7 +221,8 @@ def score_coverage(workloads: list[Record], turns: int, rng: np.random.Generator
     for record in workloads:
         y = record.votes.scored()
         for _ in range(turns):
-            found = score(few(y[rng.integers(0, len(y), len(y))], TRIALS, rng))
+            drawn = few(y[rng.integers(0, len(y), len(y))], TRIALS, rng)
+            found = mean_share(drawn.mean, drawn.ids)
             hits.append((found.lo or 0.0) <= float(y.mean()) <= (found.hi or 1.0))
     print_claim("95% interval of a score covers, questions drawn anew", f"{np.mean(hits):.1%}", "90 to 98%")
 

@@ -32,7 +32,7 @@ from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval, Json, Result, plain
 from keff.report.figures import Spec, dressed, layer, quantity, series
-from keff.report.vega import save
+from keff.report.vega import svg_of
 from keff.stats.intervals import interval_mean
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
@@ -182,7 +182,8 @@ def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path)
     ]
     look = dressed({"hconcat": panels, "spacing": 16})
     look["config"]["legend"] |= {"columns": 3}
-    return save(look, file.with_suffix(""), ("svg",))[0]
+    file.write_text(svg_of(look), "utf-8")
+    return file
 
 
 def _ends(axis: str, value: Interval) -> dict[str, Any]:

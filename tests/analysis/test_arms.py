@@ -76,6 +76,17 @@ def _binary(rho: float) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("rho", "relative"), [(0.0, False), (0.6, True)])
+def test_a_correlation_that_may_be_zero_has_no_relative_change(
+    tmp_path: Path, rho: float, relative: bool
+) -> None:
+    first, second = (open_record(arm(tmp_path, name, at)) for name, at in (("a", rho), ("b", 0.3)))
+    found = compare(first, second, QUICK)
+    own = found.delta_rho.text("+.1%") if relative else found.delta_rho_absolute.text("+.2f")
+    assert found.has_ratio == relative and found.rho_change == own
+    assert own in found.line() and own in str(found.rows())
+
+
 def test_items_are_matched_by_id_whatever_their_order(tmp_path: Path) -> None:
     sc, pt = arm(tmp_path, "sc", 0.8), arm(tmp_path, "pt", 0.4)
     straight = compare(open_record(sc), open_record(pt), QUICK)

@@ -194,6 +194,7 @@ def test_two_arms_of_lists_are_paired_by_place() -> None:
     found = keff.compare(ANSWERS, other, gold_answer=GOLD)
     assert found.shared_items == N
     assert found.delta_p.value == 0
+    assert [arm.path for arm in found.arms] == ["A", "B"] and found.better.names == ("A", "B")
 
 
 def test_policies_are_replayed_on_anything() -> None:

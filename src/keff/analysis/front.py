@@ -111,7 +111,10 @@ def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedSc
 
 def _named(each: RepeatedScores, number: int) -> RepeatedScores:
     """Return scores that came from memory under the letter of their source."""
-    return replace(each, path=chr(ord("A") + number)) if each.path in IN_MEMORY else each
+    if each.path not in IN_MEMORY:
+        return each
+    letter = chr(ord("A") + number)
+    return replace(each, path=letter, record=each.record and replace(each.record, path=letter))
 
 
 # What a source is called that has no path; several of these would have one name in a comparison.

@@ -210,7 +210,7 @@ def _sum(law: FloatArray, start: int, stop: int) -> float:
 def arms(compared: Comparison) -> Datasets:
     """Return the forest of changes between two arms."""
     changes = {
-        "correlation (relative)": compared.delta_rho,
+        "correlation (relative)": compared.delta_rho if compared.has_ratio else None,
         "one path": compared.delta_p,
         "majority vote": compared.delta_majority,
         "plurality": compared.delta_plurality,

@@ -327,14 +327,27 @@ class Comparison(Finding):
     better: Better
     warnings: tuple[Note, ...]
 
+    @property
+    def has_ratio(self) -> bool:
+        """Whether a relative change of correlation says anything: the first arm's is surely above zero."""
+        limits = self.arms[0].c.limits
+        return limits is not None and limits[0] > 0
+
+    @property
+    def rho_change(self) -> str:
+        """The change of the mean pairwise correlation: relative, in percent, where that says anything."""
+        return self._change(self.delta_rho, self.delta_rho_absolute)
+
+    def _change(self, relative: Interval, absolute: Interval) -> str:
+        return relative.text("+.1%") if self.has_ratio else absolute.text("+.2f")
+
     def line(self) -> str:
         """Return the number of shared questions, and the changes of rho and of the vote."""
         name, vote = (
             ("plurality", self.delta_plurality) if self.delta_plurality else ("majority", self.delta_majority)
         )
         return f"{self.better.line()}; " + (
-            f"{self.shared_items} shared questions, rho {self.delta_rho.text('+.1%')}, {name} "
-            f"{vote.text('+.1%')}"
+            f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {vote.text('+.1%')}"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -342,8 +355,13 @@ class Comparison(Finding):
         first, second = self.arms
         return [
             ("", first.path, second.path, "change"),
-            ("mean pairwise rho", number(first.rho), number(second.rho), self.delta_rho.text("+.1%")),
-            ("c, bias-corrected", first.c.text(), second.c.text(), self.corrected.delta_c.text("+.1%")),
+            ("mean pairwise rho", number(first.rho), number(second.rho), self.rho_change),
+            (
+                "c, bias-corrected",
+                first.c.text(),
+                second.c.text(),
+                self._change(self.corrected.delta_c, self.corrected.delta_c_absolute),
+            ),
             ("K_eff", number(first.k_eff), number(second.k_eff), self.delta_k_eff.text("+.2f")),
             ("one path", number(first.p, ".1%"), number(second.p, ".1%"), self.delta_p.text("+.1%")),
             (
