@@ -8,6 +8,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import PurePath
 from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, dataclass_transform
@@ -97,8 +99,39 @@ class Finding(Result):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[Class]) -> type[Class]:
-    """Return the class as a frozen dataclass with slots; a Finding keeps its own ``repr``."""
-    return dataclass(frozen=True, slots=True, repr=not issubclass(cls, Finding))(cls)
+    """Return the class as a frozen dataclass with slots; a Finding keeps its own ``repr``.
+
+    What compares, hashes and shows is shared by all of them: ``dataclass`` would compile it anew for each,
+    and a command that starts makes a hundred.
+    """
+    for name, shared in (("__eq__", _equal), ("__hash__", _hashed), ("__repr__", _shown)):
+        if name not in vars(cls) and not (shared is _shown and issubclass(cls, Finding)):
+            setattr(cls, name, shared)
+    return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+
+
+@lru_cache(maxsize=512)
+def _compared(kind: type, *, hashed: bool) -> Callable[[object], object]:
+    """Return what gives the fields of an instance that compare, or those that its hash is of."""
+    own = [part for part in fields(kind) if (part.compare if part.hash is None or not hashed else part.hash)]
+    return attrgetter(*[part.name for part in own] or ["__class__"])
+
+
+def _equal(mine: object, other: object) -> bool:
+    if other.__class__ is not mine.__class__:
+        return NotImplemented
+    values = _compared(type(mine), hashed=False)
+    # In tuples, which take what is the same object as equal, NaN too.
+    return (values(mine),) == (values(other),)
+
+
+def _hashed(mine: object) -> int:
+    return hash(_compared(type(mine), hashed=True)(mine))
+
+
+def _shown(mine: Any) -> str:
+    shown = (f"{part.name}={getattr(mine, part.name)!r}" for part in fields(mine) if part.repr)
+    return f"{type(mine).__qualname__}({', '.join(shown)})"
 
 
 # Columns of a terminal that has not said how many it has.
