@@ -292,7 +292,7 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
 
 def _owed(study: Study, cell: Cell) -> int:
-    """Return how many paths a cell still needs; 0 where its run cannot be read: sampling reports that."""
+    """Return how many paths a cell still needs; 0 where its run cannot be read: sampling then says why."""
     try:
         return state(study, cell).owed
     except KeffError:

@@ -30,7 +30,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
         return UTF_16
     blank = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        # Read in chunks: a single line of blanks can be larger than memory.
+        # In parts: one blank line may be larger than memory.
         while (line := file.readline(65536)) and not line.strip():
             blank += line.endswith("\n")
             if blank > MOST_BLANK:

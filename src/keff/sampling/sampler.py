@@ -104,7 +104,7 @@ class _Arrival:
     """What came of one request for an item."""
 
     item: Item
-    drawn: list[tuple[Path, Completion]]
+    paths: list[Path]
 
     @property
     def slow(self) -> bool:
@@ -113,7 +113,11 @@ class _Arrival:
 
     def judged(self, task: Task) -> list[tuple[Path, ScoredText]]:
         """Read the answers."""
-        return [(path, task.judge(self.item, done)) for path, done in self.drawn]
+        return [
+            (path, task.judge(self.item, path.completion))
+            for path in self.paths
+            if path.completion is not None
+        ]
 
 
 class Session:
@@ -320,13 +324,8 @@ class Session:
         The network has its turn first: what comes meanwhile is kept with it, in one commit.
         """
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
-        arrival = _Arrival(
-            item,
-            [
-                (replace(path, completion=done), done)
-                for path, done in zip(self._paths(span), billed, strict=True)
-            ],
-        )
+        paths = zip(self._paths(span), billed, strict=True)
+        arrival = _Arrival(item, [replace(path, completion=done) for path, done in paths])
         # Counted before anybody has a turn: a budget that this path spends lets nothing more be asked for.
         self._count_drawn(billed)
         self.arrived.append(arrival)
@@ -346,14 +345,13 @@ class Session:
         """Keep all that came, with the answers that are read at once: one that fails costs no path."""
         arrived, self.arrived = self.arrived, []
         kept, self.next_keeping = self.next_keeping, asyncio.Event()
-        drawn = [one for each in arrived for one in each.drawn]
         judged: list[tuple[Path, ScoredText]] = []
         try:
             for each in arrived:
                 judged += [] if each.slow else each.judged(self.task)
         finally:
             with self.run.committed():
-                self.run.add([path for path, _ in drawn])
+                self.run.add([path for each in arrived for path in each.paths])
                 self._keep_scores(judged)
             kept.set()
         self.watch(self.progress)

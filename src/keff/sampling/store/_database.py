@@ -13,7 +13,13 @@ from keff.errors import StoreError
 DATABASE = "paths.sqlite"
 APPLICATION_ID = 0x6B656666  # "keff"
 
-TABLES = """
+# Runs of older versions have no such table.
+CONFIDENCES = """create table if not exists confidences (
+  item text not null, slot integer not null, path integer not null, attempt integer not null,
+  version text not null, value real not null, seconds real not null,
+  primary key (item, slot, path, attempt, version)
+) strict;"""
+TABLES = f"""
 create table if not exists items (
   item text primary key, position integer not null, messages text not null, gold text not null,
   space text not null, cluster text not null, meta text not null
@@ -35,11 +41,7 @@ create table if not exists embeddings (
   vector blob not null,
   primary key (item, slot, path, attempt)
 ) strict;
-create table if not exists confidences (
-  item text not null, slot integer not null, path integer not null, attempt integer not null,
-  version text not null, value real not null, seconds real not null,
-  primary key (item, slot, path, attempt, version)
-) strict;
+{CONFIDENCES}
 create index if not exists paths_failed on paths (item) where error is not null;
 create trigger if not exists paths_keep before update on paths
 begin select raise(abort, 'committed paths never change'); end;
@@ -90,13 +92,12 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
     if tables and owner != APPLICATION_ID:
         database.close()
         raise StoreError(f"{file} is an SQLite file of another program: use another --run folder")
-    if readonly and not tables:
-        # A disk that was full when the run began has left a file without tables: nothing was drawn yet.
-        database.executescript(TABLES.replace("create table if not exists ", "create temp table "))
-    elif readonly and not database.execute("pragma table_info(confidences)").fetchone():
-        # A run of an older version has no place for them.
-        database.execute("create temp table confidences (item, slot, path, attempt, version, value, seconds)")
-    elif not readonly:
+    if readonly:
+        # What a run of an older version lacks; or all, where a full disk left a file without a table.
+        dated = tables and not database.execute("pragma table_info(confidences)").fetchone()
+        lacking = CONFIDENCES if dated else "" if tables else TABLES
+        database.executescript(lacking.replace("create table if not exists ", "create temp table "))
+    else:
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")
         database.execute(f"pragma application_id = {APPLICATION_ID}")
