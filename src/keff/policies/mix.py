@@ -6,7 +6,7 @@ import numpy as np
 
 from keff.errors import PolicyError
 from keff.policy import Need, Policy, Sample, Stop, View
-from keff.policy.spec import MAX_CAP, PolicySpec, parts_of, plain
+from keff.policy.spec import MAX_CAP, PolicySpec, option_text, parts_of
 from keff.policy.weighting import totals
 from keff.records import frozen
 
@@ -33,7 +33,7 @@ class Mix:
         self.cap = sum(share.k for share in shares)
         self.order = tuple(share.branch for share in shares for _ in range(share.k))
         self.weights = tuple(share.weight / share.k for share in shares for _ in range(share.k))
-        shown = "/".join(f"{share.branch}(k={share.k},weight={plain(share.weight)})" for share in shares)
+        shown = "/".join(f"{own.branch}(k={own.k},weight={option_text(own.weight)})" for own in shares)
         self.spec = f"mix:{shown}"
 
     @property

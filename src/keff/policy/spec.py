@@ -70,8 +70,8 @@ class PolicySpec:
 
     def __str__(self) -> str:
         """Write the spec in its canonical form."""
-        head = self.name if self.value is None else f"{self.name}:{plain(self.value)}"
-        shown = ",".join(f"{key}={plain(option)}" for key, option in self.options.items())
+        head = self.name if self.value is None else f"{self.name}:{option_text(self.value)}"
+        shown = ",".join(f"{key}={option_text(option)}" for key, option in self.options.items())
         joint = ":" if self.value is None else ","
         return f"{head}{joint}{shown}" if shown else head
 
@@ -135,7 +135,7 @@ def _scalar(text: str) -> Scalar:
     return int(number) if number.is_integer() and abs(number) <= _EXACT else number
 
 
-def plain(option: Scalar) -> str:
+def option_text(option: Scalar) -> str:
     """Write an option so that it is read back as the same: the shortest digits that do, and no ``.0``."""
     return repr(option).removesuffix(".0") if isinstance(option, float) else str(option)
 

@@ -105,7 +105,7 @@ class ConfidenceVote(Over):
         top = max([c for _, c in voters], default=0.0)
         powers = [math.exp((c - top) / self.temperature) for _, c in voters]
         sums = totals([key for key, _ in voters], powers)
-        answer = max(sums, key=sums.__getitem__, default=None)
+        answer = largest(sums)
         share = sums[answer] / sum(powers) if answer is not None else 0.0
         return Stop(answer, share, "weighted_share", decision.reason)
 
@@ -244,7 +244,7 @@ class LogOddsVote(Over, Calibrated):
             sure = rule.certainty(first, second)
         elif isinstance(decision := rule.decide(view), Sample):
             return decision
-        answer = max(sums, key=sums.__getitem__, default=None)
+        answer = largest(sums)
         reason = f"weights {first:.2f} against {second:.2f} after {n} of at most {self.cap} paths"
         if sure is not None:
             return Stop(answer, sure, "posterior", reason)
@@ -283,10 +283,14 @@ def totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, fl
     return sums
 
 
+def largest(sums: Mapping[str, float]) -> str | None:
+    """Return the answer of the largest sum, of equals the first; None without answers."""
+    return max(sums, key=sums.__getitem__, default=None)
+
+
 def leader_of(keys: Sequence[str | None], weights: Sequence[float]) -> str | None:
     """Return the answer of the largest sum of weights, of equals the first seen; None without votes."""
-    sums = totals(keys, weights)
-    return max(sums, key=sums.__getitem__, default=None)
+    return largest(totals(keys, weights))
 
 
 def checked_name(name: object) -> str:
