@@ -206,8 +206,8 @@ class RecordedPaths:
         tokens = PathTokens.of(votes, orders.votes) if apart else None
         exact = None
         if votes.correct is not None:
-            # One question of each pattern stands for all of it.
-            exact = plurality_at_k_patterns(orders.votes)[alike(orders.votes).back, :longest]
+            # Of the votes as given: an analysis beside the replay has made their curve already.
+            exact = plurality_at_k_patterns(votes)[alike(votes).back[orders.first], :longest]
         fixed = Fixed(None if exact is None else rows.of(exact), unit, cap)
         return cls(votes, orders, rows, fixed, rng, exact, tokens=tokens, rates=prices)
 
@@ -234,7 +234,7 @@ class RecordedPaths:
         ones, votes = np.ones(self.rows.weights.size), self.votes
         tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
         busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
-        right = None if votes.correct is None else self.rows.of(plurality_items(self.orders.votes, k))
+        right = None if votes.correct is None else self.rows.of(plurality_items(votes, k)[self.orders.first])
         spent = None if self.rates is None else self.rates.fixed(votes, k)
         return PolicyOutcome(k * ones, ones, ones, right, tokens, busy=busy, dollars=spent)
 

@@ -39,10 +39,11 @@ BLOCK_CELLS, KEPT_CELLS = 2**20, 2**24
 class DrawnOrders:
     """Orders of the paths of u vote patterns: ``repeats`` [u] of each, in falling number.
 
-    ``votes`` [u] are those of one question of each pattern. The same orders come at every turn.
+    ``votes`` [u] are those of the question ``first`` [u] of each pattern. The same orders come at every turn.
     """
 
     votes: Votes
+    first: IntArray
     repeats: IntArray
     cap: int
     rng: np.random.Generator
@@ -98,7 +99,7 @@ def drawn_orders(
     if by_path:
         in_all //= IN_FLIGHT if in_flight else 1
         repeats = np.full(n, max(min(in_all // n, most), FEWEST_ORDERS), np.int64)
-        return DrawnOrders(votes, repeats, cap, rng), Rows(ids, groups)
+        return DrawnOrders(votes, np.arange(n), repeats, cap, rng), Rows(ids, groups)
     same = alike(votes)
     wanted = np.clip(in_all * same.counts / n, FEWEST_ORDERS, most)
     # Rounded to powers of two: patterns of equally many orders go together.
@@ -107,8 +108,9 @@ def drawn_orders(
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
     counts = None if by_question or groups < n else same.counts[order]
-    bare = replace(votes.take(same.first[order]), tokens=None, prompt_tokens=None, cached_tokens=None)
-    return DrawnOrders(bare, repeats[order], cap, rng), Rows(ids, groups, rank[same.back], counts)
+    first = same.first[order]
+    bare = replace(votes.take(first), tokens=None, prompt_tokens=None, cached_tokens=None)
+    return DrawnOrders(bare, first, repeats[order], cap, rng), Rows(ids, groups, rank[same.back], counts)
 
 
 @dataclass(frozen=True)
