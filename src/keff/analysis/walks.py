@@ -7,7 +7,7 @@ calibrated on other questions than they judge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -32,6 +32,7 @@ from keff.policy import (
 )
 from keff.policy.spec import MAX_CAP, PolicySpec
 from keff.policy.weighting import Answering, Over, part_of
+from keff.records import frozen
 from keff.stats.time import ALONE, Crowding, cut, in_rounds
 from keff.stats.votes import CONFIDENCE, RATING_SECONDS, FloatArray, IntArray, Votes
 from keff.stats.voting.calibrate import cross_fitted
@@ -109,7 +110,7 @@ def _cross_fitted(votes: Votes, name: str, resample: int) -> tuple[FloatArray, F
     return cross_fitted(votes, votes.rated[name], np.random.default_rng(resample), resampled=resample > 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
@@ -147,7 +148,7 @@ def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
     return PolicyOutcome(**columns)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
+@frozen
 class Walks:
     """Where each order of drawing stopped [n, R]: paths drawn, rounds, and credit where labels are known.
 

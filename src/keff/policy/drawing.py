@@ -30,13 +30,14 @@ from keff.errors import PolicyError
 from keff.policy.spec import MAX_CAP
 from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
 from keff.policy.weighting import Answering, Calibrated, Over, ahead_of, part_of
+from keff.records import frozen
 from keff.stats.voting.draws import Draws
 
 if TYPE_CHECKING:
     import asyncio
 
 
-@dataclass(frozen=True)
+@frozen
 class InWaves(Over):
     """A rule that is asked only after whole waves; the last of ``sizes`` holds for all that follow.
 
@@ -104,7 +105,7 @@ def whole(rule: Policy, name: str, value: object) -> int:
     return value
 
 
-@dataclass(frozen=True)
+@frozen
 class GivesUp(Over):
     """A rule that stops, with the answer of the first path, when all of the first ``paths`` paths differ."""
 
@@ -170,7 +171,7 @@ ORDERS: tuple[VoteOrder, ...] = ("arrival", "launch")
 LEAST_VOTES = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class InFlight(Over):
     """A rule that is asked after every vote while ``width`` paths run."""
 

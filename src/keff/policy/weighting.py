@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy.spec import PolicySpec
 from keff.policy.view import Capability, Fittable, Need, Policy, Sample, Stop, Vectorised, View
-from keff.records import Logprobs, stable_hash
+from keff.records import Logprobs, frozen, stable_hash
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
@@ -23,7 +23,7 @@ from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
 Part = TypeVar("Part")
 
 
-@dataclass(frozen=True)
+@frozen
 class Over:
     """A policy that stops as ``rule`` does, or by it, and differs in how it draws or votes."""
 
@@ -69,7 +69,7 @@ def ahead_of(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
     return rule.ahead(draws)
 
 
-@dataclass(frozen=True)
+@frozen
 class ConfidenceVote(Over):
     """Stop as ``rule`` does, then answer by the vote weighted by exp(confidence / temperature).
 
@@ -209,7 +209,7 @@ class Bounded(Capability):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class LogOddsVote(Over, Calibrated):
     """Weigh each vote by its log odds of being right, and stop and answer by the weighted sums.
 

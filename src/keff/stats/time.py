@@ -137,7 +137,7 @@ def resampled_ratios(
     return mine.smoothed(law) / np.maximum(other.smoothed(law), 1e-12)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Reached:
     """The shares [G, S] of S resamples that are at most each value of ``grid`` [G]."""
 
@@ -236,7 +236,7 @@ class Timetable:
         return np.maximum(length, 1e-300), np.flatnonzero(length <= 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Cut:
     """Courses [m] whose vote stopped.
 

@@ -10,7 +10,7 @@ from them, and ``figures`` what is shown. Read ``posterior`` first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from keff.analysis.money import Rates
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
 from keff.analysis.walks import reference_of
 from keff.policy import Policy
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import agreement
 
@@ -44,7 +44,7 @@ LEAST_QUESTIONS = 10
 MOST_CHOSEN_ON = 3_000
 
 
-@dataclass(frozen=True)
+@frozen
 class Decided:
     """A decision with the posterior and the choice that it was read from: None where there was none to make.
 
@@ -107,7 +107,7 @@ def _timed(votes: Votes) -> bool:
     return work is not None and bool(np.all(np.isfinite(work)))
 
 
-@dataclass(frozen=True)
+@frozen
 class Candidates:
     """The candidates with their joint posterior, the choice among them, and their times where known."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.posterior import LEVEL_UNKNOWN, JointPosterior
 from keff.analysis.decision.timing import SURE_OF_TIME, Timing
 from keff.analysis.results.decision import VotingVerdict
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.votes import FloatArray
 
 # An expected loss of accuracy of a tenth of a point is taken for a decision.
@@ -35,7 +34,7 @@ SHOWN = 1.5
 COIN_FLIPS = 0.25
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """The place of the rule to deploy, and what is expected of voting.
 

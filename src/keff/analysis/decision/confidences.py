@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from keff.analysis.results.decision import ConfidenceWorth, ReliabilityPoint
 from keff.analysis.walks import chances_of
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.policy.spec import MAX_CAP
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.votes import CONFIDENCE, RATING_SECONDS, FloatArray, Votes
 from keff.stats.voting.calibrate import informs, within_auc
 
@@ -39,7 +39,7 @@ GROUPS = 10
 PAYS = 0.975
 
 
-@dataclass(frozen=True)
+@frozen
 class RatedPaths:
     """The confidences of a record: what each tells, and candidate rules on those that tell something.
 

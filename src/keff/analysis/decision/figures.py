@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from keff.analysis.decision.chain import written
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import Differences, Kept, TimedRule
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.votes import FloatArray
 
 POINTS = "posterior mean shrunk to other workloads, paired cluster_bootstrap, as many new questions"
@@ -22,7 +22,7 @@ COSTS = "cluster_bootstrap, as many new questions"
 Quantity = Literal["paths", "tokens", "dollars"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Figures:
     """What a joint posterior says of the rule at place ``rule``, against the reference at the last place."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.walks import PolicyOutcome, Walks, changed, expectations, rated, run
 from keff.policy import Policy, calibrated
+from keff.records import frozen
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike, one_of_each
@@ -42,7 +43,7 @@ RESAMPLES = 8
 COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise", "apart")
 
 
-@dataclass(frozen=True)
+@frozen
 class RuleOutcomes:
     """Expectations of C rules over orders of drawing, each [rows, C]; the last rule is the reference.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
 from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
+from keff.records import frozen
 from keff.stats.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray
 
@@ -43,7 +42,7 @@ USUAL_FLIPS = 0.2
 LEVEL_UNKNOWN = 0.65
 
 
-@dataclass(frozen=True)
+@frozen
 class RuleDraws:
     """S draws of means over questions of C rules, each [S, C]; the last rule is the reference.
 
@@ -60,7 +59,7 @@ class RuleDraws:
     apart: FloatArray | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class JointPosterior:
     """The posterior of C rules, the last of which is the reference.
 
@@ -178,7 +177,7 @@ def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.ra
     return np.maximum(flips, 0.0)  # centring may leave a hair below 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Losses:
     """Losses ``drawn`` [S, C], what new questions add, the case for a vote, and the gain it alone shows."""
 
@@ -260,7 +259,7 @@ def _centred(rng: np.random.Generator) -> FloatArray:
     return drawn - drawn.mean()
 
 
-@dataclass(frozen=True)
+@frozen
 class _PriceLaw:
     """The prior of what a flip costs: normal around ``mean`` [C], and a wide one around 0."""
 

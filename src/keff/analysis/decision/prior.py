@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from keff.analysis.walks import changed, run
 from keff.policy import Policy, in_flight_of
+from keff.records import frozen
 from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
@@ -19,7 +19,7 @@ from keff.stats.voting.draws import Draws
 WIDE_WEIGHT, WIDE_SD = 0.1, 0.6
 
 
-@dataclass(frozen=True)
+@frozen
 class FlipPrice:
     """What one changed answer costs, as a part of the reference's accuracy, on a new workload.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from keff.policies.cascade import Stage
 from keff.reading.join import Aligned
+from keff.records import frozen
 from keff.stats.time import in_rounds
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.correlation import anova_c
@@ -35,7 +36,7 @@ RECORDED, PREDICTED = 4, 8
 LEAST_C, MOST_C = 0.02, 0.98
 
 
-@dataclass(frozen=True)
+@frozen
 class BranchOrders:
     """One branch along N orders: ``codes`` and ``right`` [N, T], and what the first t paths cost [N, T + 1].
 
@@ -52,7 +53,7 @@ class BranchOrders:
         return self.codes.shape[1]
 
 
-@dataclass(frozen=True)
+@frozen
 class Orders:
     """Every branch along the same N = n * repeats rows; row r belongs to question r // repeats."""
 
@@ -140,7 +141,7 @@ def _along(values: NDArray[Any], place: NDArray[np.int16]) -> NDArray[Any]:
     return np.take_along_axis(values[:, None, :], place, axis=2).reshape(-1, place.shape[2])
 
 
-@dataclass(frozen=True)
+@frozen
 class CountedPaths:
     """The paths that earlier stages drew: ``codes`` and ``right`` [M, S], -1 where a row has none.
 
@@ -176,7 +177,7 @@ class CountedPaths:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class RunningVotes:
     """The vote of a stage after each of its 0..T paths: two largest counts and the credit [M, T + 1]."""
 

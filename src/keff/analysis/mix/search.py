@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import Literal, cast
@@ -16,6 +16,7 @@ from keff.analysis.mix.orders import BranchOrders, CountedPaths, Orders, Reals, 
 from keff.policies.cascade import FRESH, Cascade, Keep, Stage, make_stage
 from keff.policies.mix import TIE, Mix, Share
 from keff.policy import parse_policy
+from keff.records import frozen
 from keff.stats.branches.covariance import Between
 from keff.stats.branches.deflection import allocate, best_weights, margin
 from keff.stats.branches.weights import log_odds_weights
@@ -55,7 +56,7 @@ MOST_PATHS = 8
 BUDGETS = (3.0, 8.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class CandidatePlan:
     """One plan: its policy, its kind, the branches that it may ask, and what it does on each question [n]."""
 
@@ -97,7 +98,7 @@ def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
     return replace(_rule_stage(rule, offset, last), branch=branch)
 
 
-@dataclass(frozen=True)
+@frozen
 class Standing:
     """Where some stages of a cascade left every order.
 

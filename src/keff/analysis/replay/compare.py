@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.analysis.walks import PolicyOutcome
 from keff.policy import Fittable, Policy
-from keff.records import Interval
+from keff.records import Interval, frozen
 from keff.stats.intervals import interval_mean
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, IntArray, Kind, Votes
@@ -24,7 +24,7 @@ METHOD = "cluster_bootstrap"
 RESAMPLED_TOGETHER = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class Fixed:
     """The closed-form curve of fixed K for each row.
 
@@ -37,7 +37,7 @@ class Fixed:
     cap: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Means:
     """Means over items, one for each replicate [B]: of a policy and of the fixed-K curve [T, B]."""
 
@@ -82,7 +82,7 @@ def means_of(totals: FloatArray, policies: int = 1) -> list[Means]:
     ]
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """What the m rows of an outcome stand for: a question each, or ``counts`` [m] questions of one pattern.
 
@@ -210,7 +210,7 @@ SERVED = (100, 1000, 10_000)
 NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "as_now")
 
 
-@dataclass(frozen=True)
+@frozen
 class Pilot:
     """The size of the pilot that fits a policy: items and paths of each."""
 
@@ -229,7 +229,7 @@ class Pilot:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Refitter:
     """Fits a policy to random pilots of ``votes`` and looks up the outcome of what comes out."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.replay.compare import Rows
+from keff.records import frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import alike, dense_codes
 from keff.stats.voting.draws import Draws, permuted
@@ -113,7 +114,7 @@ def drawn_orders(
     return DrawnOrders(bare, first, repeats[order], cap, rng), Rows(ids, groups, rank[same.back], counts)
 
 
-@dataclass(frozen=True)
+@frozen
 class PathTokens:
     """Tokens of each question's paths, and which paths of its pattern they stand for.
 

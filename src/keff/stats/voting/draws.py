@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.records import frozen
 from keff.stats.time import Timetable, timetable
 from keff.stats.votes import CONFIDENCE, RATING_SECONDS, IntArray, Votes
 from keff.stats.voting.alike import ABSTAINS, dense_codes
@@ -24,7 +25,7 @@ MEASURED = ("correct", "tokens", "confidences", "seconds")
 CHANCE, WEIGHT = " chance", " weight"
 
 
-@dataclass(frozen=True)
+@frozen
 class Tallies:
     """The running vote after 0..cap paths, each [n, R, cap + 1].
 
