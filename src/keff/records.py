@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import PurePath
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -76,8 +79,7 @@ class Finding(Result):
 
     def statements(self) -> Iterable[str]:
         """Return what the command line prints, warnings apart: the one line, then the table."""
-        head, *body = self.rows()
-        return self.line(), f"\n{text_table(head, body)}"
+        return self.line(), f"\n{text_table(self.rows())}"
 
     def __str__(self) -> str:
         notes: tuple[Note, ...] = getattr(self, "warnings", ())
@@ -137,21 +139,27 @@ def _shown(mine: Any) -> str:
 # Columns of a terminal that has not said how many it has.
 TERMINAL = 80
 
+
+def terminal_width() -> int:
+    """Return how wide results are: as COLUMNS says now, else as the terminal; a file or a pipe has 80."""
+    wide = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return get_terminal_size((TERMINAL, 25)).columns if wide else TERMINAL
+
+
 # A first column that has to fold keeps so many characters: fewer cannot be read down the column.
 FOLDED = 16
 
 
-def text_table(
-    head: Sequence[str], body: Sequence[Sequence[str]], width: int = TERMINAL, title: str = ""
-) -> str:
-    """Return rows as text: the first column to the left, the others to the right, nothing known cut.
+def text_table(rows: Sequence[Sequence[str]], title: str = "", width: int | None = None) -> str:
+    """Return rows, the header first, as text: the first column to the left, the others to the right.
 
-    Where ``width`` is too small a first cell that is wider than its column stands on lines of its own, folded
-    after ``/`` or ``,`` or a space if it can; and where that does not do, the columns that do not fit follow
-    in another table with the same first column.
+    Nothing known is cut. Where ``width`` (default: the terminal's) is too small a first cell that is wider
+    than its column stands on lines of its own, folded after ``/`` or ``,`` or a space if it can; and where
+    that does not do, the columns that do not fit follow in another table with the same first column.
     """
-    unknown = {place for place, column in enumerate(zip(*body, strict=True)) if set(column) == {"–"}}
-    lines = [tuple(cell for place, cell in enumerate(line) if place not in unknown) for line in (head, *body)]
+    width = width or terminal_width()
+    unknown = {place for place, column in enumerate(zip(*rows[1:], strict=True)) if set(column) == {"–"}}
+    lines = [tuple(cell for place, cell in enumerate(line) if place not in unknown) for line in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rest = sum(widths[1:]) + 2 * len(widths[1:])
     if width - rest < FOLDED:

@@ -557,10 +557,11 @@ def first(whole: Aligned, n: int) -> Aligned:
     return replace(whole, branches=branches, clusters=whole.clusters[:n])
 
 
-def test_the_table_of_plans_says_from_which_worth_each_is_taken() -> None:
+def test_the_table_of_plans_says_from_which_worth_each_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     found = combine_branches(group(80, 4, 3), MixSettings(cap=4))
     assert len(found.by_worth) > 1
-    lines = list(found.statements(400))[-1].splitlines()
+    lines = list(found.statements())[-1].splitlines()
     for change in found.by_worth:
         (row,) = (line for line in lines if line.startswith(f"{change.plan.policy} "))
         assert row.split("  ")[-1].strip() == found.amount(change.worth)

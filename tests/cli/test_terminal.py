@@ -21,7 +21,7 @@ import how_many
 from command_line import keff
 from keff.cli import COMMANDS, _console
 from keff.cli._app import build
-from keff.records import FOLDED, text_table
+from keff.records import FOLDED, terminal_width, text_table
 
 pytestmark = pytest.mark.slow
 CODES = re.compile(r"\x1b\[[0-9;]*m")
@@ -177,7 +177,7 @@ def test_a_table_cuts_nothing_and_is_no_wider_than_asked(
     names: list[str], numbers: list[list[int]], width: int
 ) -> None:
     body = [(name, *(f"{cell:,}" for cell in row)) for name, row in zip(names, numbers, strict=False)]
-    shown = text_table(("policy", "a", "b", "c", "d"), body, width)
+    shown = text_table([("policy", "a", "b", "c", "d"), *body], width=width)
     assert max(map(len, shown.splitlines())) <= max(width, FOLDED)
     whole = "".join(shown.split())
     for name, *cells in body:
@@ -187,12 +187,12 @@ def test_a_table_cuts_nothing_and_is_no_wider_than_asked(
 
 def test_a_table_that_fits_is_one_and_what_does_not_follows() -> None:
     head, row = ("policy", "accuracy", "tokens"), ("lead_k:3", "71.9%", "6")
-    assert text_table(head, [row]) == "policy    accuracy  tokens\nlead_k:3     71.9%       6"
-    assert text_table(head, [row], 20) == (
+    assert text_table([head, row]) == "policy    accuracy  tokens\nlead_k:3     71.9%       6"
+    assert text_table([head, row], width=20) == (
         "policy    accuracy\nlead_k:3     71.9%\n\npolicy    tokens\nlead_k:3       6"
     )
     long = ("cascade:small(fixed:1)/large(lead_k:3,cap=8)", "71.9%", "6")
-    assert text_table(head, [long, row], 36) == (
+    assert text_table([head, long, row], width=36) == (
         "policy              accuracy  tokens\ncascade:small(fixed:1)/\nlarge(lead_k:3,cap=8)\n"
         "                       71.9%       6\nlead_k:3               71.9%       6"
     )
@@ -215,9 +215,9 @@ def test_the_shell_completes_commands_and_their_options(typed: str, offered: set
 def test_a_pipe_has_80_columns_unless_columns_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns, width in (("", 80), ("60", 60), ("200", 200)):
         monkeypatch.setenv("COLUMNS", columns)
-        assert _console.width() == width
+        assert terminal_width() == width
     monkeypatch.delenv("COLUMNS")
-    assert _console.width() == 80
+    assert terminal_width() == 80
 
 
 def test_what_python_prints_is_what_the_terminal_shows(tmp_path: Path) -> None:
@@ -229,11 +229,16 @@ def test_what_python_prints_is_what_the_terminal_shows(tmp_path: Path) -> None:
     for found, command in (
         (library.replay(log, policies), ("replay", log, *policies)),
         (library.mix(log, other, names=["a", "b"]), ("mix", log, other)),
+        (library.noise(log), ("noise", log)),
+        (library.audit(log, other), ("audit", log, other)),
+        (library.compare(log, other), ("compare", log, other)),
+        (library.combine(log), ("combine", log)),
+        (library.predict(0.6, 0.3, 8), ("predict", "--p", 0.6, "--c", 0.3, "--k", 8)),
     ):
         shown = keff(*command, COLUMNS="80").stdout
         # A terminal folds sentences, which print does not.
         assert " ".join(shown.split()) in " ".join(str(found).split())
-        assert found.line() == str(found).split("\n")[0]
+        assert found.line().split("; ")[0] in str(found)
         assert "<table>" in found._repr_html_() and len(repr(found)) < 300
 
 

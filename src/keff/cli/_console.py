@@ -6,11 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
-from keff.records import TERMINAL, Note, plain, text_table
+from keff.records import Finding, Note, plain, terminal_width, text_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,12 +34,6 @@ def _nobody_reads() -> None:
 _CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
-def width() -> int:
-    """Return how wide results are: as COLUMNS says now, else as the terminal; a file or a pipe has 80."""
-    wide = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return get_terminal_size((TERMINAL, 25)).columns if wide else TERMINAL
-
-
 def console(*, stderr: bool = False) -> Console:
     """Return what draws tables and progress; made when it is wanted, for it takes a tenth of the start."""
     from rich.console import Console
@@ -50,7 +43,7 @@ def console(*, stderr: bool = False) -> Console:
             self.quiet = True
             _nobody_reads()
 
-    return Quiet(stderr=stderr, highlight=False, width=None if stderr else width())
+    return Quiet(stderr=stderr, highlight=False, width=None if stderr else terminal_width())
 
 
 def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
@@ -72,7 +65,7 @@ def say(text: str, *, bold: bool = False, hang: int = 0) -> None:
     if (sys.stdout.isatty() or "COLUMNS" in os.environ) and "\n" not in text:
         lines = wrap(
             text,
-            width(),
+            terminal_width(),
             subsequent_indent=" " * hang,
             break_long_words=False,
             break_on_hyphens=False,
@@ -89,9 +82,29 @@ def say_all(statements: Iterable[str]) -> None:
         say(statement, bold=not place)
 
 
-def tabled(head: Sequence[str], body: Sequence[Sequence[str]], title: str = "") -> None:
+def tabled(rows: Sequence[Sequence[str]]) -> None:
     """Print a table, an empty line before it: the first column is text, the others are numbers."""
-    say("\n" + text_table(head, body, width(), title))
+    say(f"\n{text_table(rows)}")
+
+
+def tell(found: Finding, *, json: bool) -> None:
+    """Print a result: as a JSON object, or as it says itself to people, the first statement bold."""
+    if json:
+        print_json(found.to_dict())
+        return
+    say_all(found.statements())
+    warn_all(getattr(found, "warnings", ()))
+
+
+def tell_runs(found: Sequence[tuple[str, Finding]], *, json: bool) -> None:
+    """Print the results of one or several records, each of several under its path."""
+    if json and len(found) > 1:
+        print_json({"runs": [{"path": path, **each.to_dict()} for path, each in found]})
+        return
+    for path, each in found:
+        if len(found) > 1:
+            say(path, bold=True)
+        tell(each, json=json)
 
 
 def warn(line: str) -> None:

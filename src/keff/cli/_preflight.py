@@ -164,4 +164,4 @@ def _forecast(probe: Progress, paths: int, seconds: float, price: Price | None) 
     dollars = "unknown (--prices FILE)" if price is None else f"{rest.dollars(price):.2f}"
     minutes = f"{seconds * scale / 60:.1f}"
     line = (f"{paths - probe.done:,}", f"{rest.prompt:,}", f"{rest.output:,}", dollars, minutes)
-    return text_table(head, [line], title=f"What is still to draw, from the first {probe.done} paths")
+    return text_table([head, line], f"What is still to draw, from the first {probe.done} paths")

@@ -206,7 +206,7 @@ def show_status(rows: Sequence[Row]) -> None:
         paths = f"{sum(cell['paths'] for cell in cells):,}/{sum(cell['wanted'] for cell in cells):,}"
         tokens = f"{sum(cell['tokens'] for cell in cells):,}"
         lines.append((model, task, *map(str, counts), paths, tokens))
-    tabled(("model", "task", *stages, "paths", "tokens"), lines)
+    tabled([("model", "task", *stages, "paths", "tokens"), *lines])
 
 
 def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> list[Row]:
@@ -314,7 +314,8 @@ def show_forecast(rows: Sequence[Row]) -> None:
         counts = (str(row[name]) for name in ("cells", "to_draw"))
         sums = (f"{row[name]:,}" for name in ("paths", "tokens"))
         lines.append((row["model"], *counts, *sums, dollars, hours, row["tokens_are"]))
-    tabled(("model", "cells", "to draw", "paths", "tokens", "dollars", "hours", "tokens are"), lines)
+    head = ("model", "cells", "to draw", "paths", "tokens", "dollars", "hours", "tokens are")
+    tabled([head, *lines])
     if any(row["hours"] is None and row["paths"] for row in rows):
         say("Hours need a measured rate: draw one cell first (--only model=...,task=...).")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import told
-from keff.analysis.results.estimates import Analysis, statements
+from keff.analysis.results.estimates import Analysis
 from keff.cli import _options as o
-from keff.cli._console import print_json, say, say_all, tabled, warn, warn_all
+from keff.cli._console import say, say_all, tabled, tell_runs, warn, warn_all
 from keff.cli._groups import LogOptions, WantedOptions
 from keff.errors import UsageError
 from keff.reading.open import Record
@@ -64,16 +64,9 @@ def analyze_records(
 
 def show(analyses: list[tuple[Record, Analysis]], *, verbose: bool = False, json: bool) -> None:
     """Print analyses: one JSON object, or a summary for people."""
-    if not json:
-        _show_people(analyses, verbose=verbose)
-    elif len(analyses) == 1:
-        print_json(analyses[0][1].to_dict())
-    else:
-        runs = [{"path": record.path, **analysis.to_dict()} for record, analysis in analyses]
-        print_json({"runs": runs})
-
-
-def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> None:
+    if json:
+        tell_runs([(record.path, analysis) for record, analysis in analyses], json=True)
+        return
     if len(analyses) > 1 and all(analysis.k == 1 for _, analysis in analyses):
         _print_branches(analyses)
         return
@@ -85,7 +78,7 @@ def _show_people(analyses: list[tuple[Record, Analysis]], *, verbose: bool) -> N
 
 def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False) -> None:
     """Print the decision first, then what it rests on."""
-    say_all(statements(analysis, verbose=verbose))
+    say_all(analysis.statements(verbose=verbose))
     for line in told(analysis.matching) if verbose else ():
         say(f"{line[0].upper()}{line[1:]}.")
     size = f"{analysis.n:,} questions x {analysis.k} paths"
@@ -97,11 +90,10 @@ def _print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
     """Print branches of one path per question: there is nothing to vote on within one, so a table."""
     say(f"{len(branches)} records of one path per question: nothing to vote on within one")
     ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
-    rows = [
-        (record.info.model or record.path, percent(analysis.p), f"{analysis.n:,}")
-        for record, analysis in ranked
-    ]
-    tabled(("record", "accuracy", "questions"), rows)
+    rows = [("record", "accuracy", "questions")]
+    for record, analysis in ranked:
+        rows.append((record.info.model or record.path, percent(analysis.p), f"{analysis.n:,}"))
+    tabled(rows)
     first, *others = (dict.fromkeys(note.message for note in analysis.warnings) for _, analysis in branches)
     for text in first:
         if all(text in other for other in others):

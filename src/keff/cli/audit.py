@@ -12,8 +12,9 @@ import typer
 from keff.analysis.arms import open_branches
 from keff.analysis.audit import audit
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import tell
 from keff.cli._groups import LogOptions
+from keff.plugins import import_extra
 
 Logs = Annotated[
     list[str],
@@ -29,12 +30,5 @@ def command(logs: Logs, report: o.EvalPage = None, *, reading: LogOptions, json:
     opening = reading.opening()
     found = audit([record for log in logs for record in open_branches(log, opening)])
     if report is not None:
-        from keff.cli._evals import pages
-
-        pages().write_audit_page(found, report)
-    if json:
-        print_json(found.to_dict())
-        return
-    from keff.cli._evals import print_audit
-
-    print_audit(found)
+        import_extra("keff.report.evals", "the page").write_audit_page(found, report)
+    tell(found, json=json)

@@ -10,10 +10,8 @@ from pathlib import Path
 from keff.analysis.arms import open_arm
 from keff.analysis.combine import combine_record, read_embeddings
 from keff.analysis.plans import slot_plan
-from keff.analysis.results.comparison import GlsR
 from keff.cli import _options as o
-from keff.cli._console import print_json, say, warn, warn_all
-from keff.cli._evals import print_slots, print_weights
+from keff.cli._console import say, tell, warn_all
 from keff.cli._groups import LogOptions
 from keff.reading.several import by_column
 
@@ -35,34 +33,7 @@ def command(
         plan, notes = slot_plan(record, combined)
         warn_all(notes)
         plan.write(out)
-    if json:
-        print_json(combined.to_dict())
-        return
-    say(f"{path}: {combined.n} questions x {combined.k} paths")
-    if combined.slots is None:
-        rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in combined.weights)
-        what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
-        warn(f"one prompt for all paths: weights of columns mean nothing, {what}")
-    print_slots(combined.slots)
-    if record.branches and not record.branches[0].startswith("column "):
+    tell(combined, json=json)
+    if record.branches and not record.branches[0].startswith("column ") and not json:
         named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
         say(f"  slots: {named}")
-    print_weights(combined.weights, combined.pruning if combined.slots else ())
-    for found in combined.k_eff:
-        line = f"  K_eff of {combined.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
-        say(line)
-    if combined.oracle_optimism is not None:
-        line = f"  equal slots alone make the in-sample oracle look {combined.oracle_optimism:+.2%} better"
-        say(line)
-    if combined.gls_r is not None:
-        _print_gls_r(combined.gls_r)
-
-
-def _print_gls_r(result: GlsR) -> None:
-    kept = "equal weights kept" if result.ridge is None else f"ridge {result.ridge:g}"
-    risks = f"{result.held_out_risk:.4g} against {result.held_out_risk_uniform:.4g}"
-    line = f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
-    say(line)
-    weights = ", ".join(f"{weight:.3f}" for weight in result.weights)
-    negative = " (a negative one has no vote)" if min(result.weights) < 0 else ""
-    say(f"  its weights: {weights}{negative}")

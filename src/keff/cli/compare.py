@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from keff.analysis.arms import Comparing, compare_all, open_scored
-from keff.analysis.results.comparison import Comparison, ScoreComparison
+from keff.analysis.results.comparison import ScoreComparison
 from keff.analysis.scores import worse_than
 from keff.cli import _options as o
-from keff.cli._console import print_json, tabled, warn_all
-from keff.cli._evals import pages, print_better, print_blocks, print_slots, print_weights
+from keff.cli._console import tell
 from keff.cli._groups import LogOptions
 from keff.errors import UsageError
+from keff.plugins import import_extra
 
 # Exit code where B is worse, for continuous integration.
 WORSE = 3
@@ -65,26 +65,7 @@ def command(
         raise UsageError(str(error)) from None
     pairs = compared.pairs if isinstance(compared, ScoreComparison) else (compared.better,)
     if report is not None:
-        pages().write_comparison_page(pairs, compared.warnings, report)
-    if json:
-        print_json(compared.to_dict())
-    else:
-        _show(compared)
+        import_extra("keff.report.evals", "the page").write_comparison_page(pairs, compared.warnings, report)
+    tell(compared, json=json)
     if fail_if_worse and any(worse_than(pair, tolerance) for pair in pairs):
         raise typer.Exit(WORSE)
-
-
-def _show(compared: Comparison | ScoreComparison) -> None:
-    if isinstance(compared, ScoreComparison):
-        print_better(compared.pairs)
-        warn_all(compared.warnings)
-        return
-    print_better((compared.better,))
-    first, second = compared.arms
-    size = f"{compared.shared_items} shared questions, {first.k} paths each"
-    tabled(("", "first", "second", "change"), compared.rows()[1:], size)
-    if second.slots is not None:
-        print_slots(second.slots)
-        print_blocks(second.blocks)
-        print_weights(second.weights, second.pruning)
-    warn_all(compared.warnings)

@@ -16,7 +16,7 @@ from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._branches import dropped_by
-from keff.cli._console import print_json, say_all, warn_all, width
+from keff.cli._console import print_json, say_all, warn_all
 from keff.cli._groups import LogOptions
 from keff.cli._serve_options import served_plan
 from keff.errors import UsageError
@@ -92,7 +92,7 @@ def mix_runs(
     if json:
         print_json(mixed.to_dict())
     else:
-        say_all(mixed.statements(width(), verbose=verbose))
+        say_all(mixed.statements(verbose=verbose))
         warn_all(mixed.warnings)
 
 

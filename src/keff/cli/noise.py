@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from keff.analysis.arms import open_scored
-from keff.analysis.results.scores import Noise
 from keff.analysis.scores import noise
 from keff.cli import _options as o
-from keff.cli._console import print_json
+from keff.cli._console import tell_runs
 from keff.cli._groups import LogOptions
+from keff.plugins import import_extra
 
 Log = Annotated[
     str, typer.Argument(metavar="LOG", help="A run or log with repeats; PATH#SLOTS or PATH#PART.")
@@ -26,19 +26,5 @@ def command(log: Log, report: o.EvalPage = None, *, reading: LogOptions, json: o
     """Measure the noise of the score of LOG."""
     found = [(each.path, noise(each)) for each in open_scored(log, reading.opening())]
     if report is not None:
-        from keff.cli._evals import pages
-
-        pages().write_noise_page(found, report)
-    if not json:
-        _show(found)
-    elif len(found) == 1:
-        print_json(found[0][1].to_dict())
-    else:
-        print_json({"runs": [{"path": path, **result.to_dict()} for path, result in found]})
-
-
-def _show(found: list[tuple[str, Noise]]) -> None:
-    from keff.cli._evals import print_noise
-
-    for path, result in found:
-        print_noise(path, result)
+        import_extra("keff.report.evals", "the page").write_noise_page(found, report)
+    tell_runs(found, json=json)

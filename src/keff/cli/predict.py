@@ -5,7 +5,7 @@ from __future__ import annotations
 from keff.analysis.predict import predict
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import print_json, say
+from keff.cli._console import say, tell
 from keff.stats.voting.choose import MOST, PilotDesign
 
 
@@ -21,19 +21,8 @@ def command(
 ) -> None:
     """Print what the formulas say, in full precision with --json."""
     law = predict(p, c, k, epsilon=epsilon, k_max=cap, answers=answers, pilot=pilot)
-    if json:
-        print_json(law.to_dict())
-        return
-    ceiling = "no ceiling" if law.ceiling == float("inf") else f"{law.ceiling:.2f}"
-    say(f"{k} paths carry as much evidence as {law.k_eff:.2f} independent ones (ceiling {ceiling})")
-    say(f"majority vote: {law.beta_binomial:.2%} beta-binomial, {law.binomial:.2%} if independent")
-    if law.copula is not None:
-        scores = f"Gaussian surrogate: scores correlate by {law.rho_d:.3f}, "
-        say(f"{scores}effective rank {law.k_eff_rank:.2f}, majority vote {law.copula:.2%}")
-    if answers is not None:
-        say(f"among {answers} answers (heuristic): p' = {law.p_multiclass:.3f}, vote {law.multiclass:.2%}")
-    say(f"K* = {law.k_star} (epsilon {epsilon}, at most {cap})")
-    if law.pilot is not None:
+    tell(law, json=json)
+    if law.pilot is not None and not json:
         say(_pilot(law.pilot))
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from keff import plugins
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import console, print_json, say, width
+from keff.cli._console import console, print_json, say
 from keff.cli._groups import opening_of
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
@@ -32,6 +32,7 @@ from keff.reading.judge import (
 )
 from keff.reading.open import Opening, named_part, open_record
 from keff.reading.survey import Survey, survey
+from keff.records import terminal_width
 from keff.sampling.cost import price_of
 from keff.sampling.price_table import read_prices
 
@@ -172,7 +173,7 @@ def _print(seen: Survey) -> None:
     table = Table(box=None, pad_edge=False, expand=True)
     # A text gives way to what was read from it, down to a third of the line.
     for header in ("question", "rule", "answer", "key"):
-        table.add_column(header, overflow="ellipsis", no_wrap=True, max_width=width() // 6)
+        table.add_column(header, overflow="ellipsis", no_wrap=True, max_width=terminal_width() // 6)
     table.add_column("end of the text", overflow="ellipsis", no_wrap=True, ratio=1)
     for each in seen.sample:
         table.add_row(*map(_cell, (each.id, each.rule, each.answer, each.key, each.end)))

@@ -12,7 +12,7 @@ from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.results.replay import Replay
 from keff.analysis.wanted import tariff_of
 from keff.cli import _options as o
-from keff.cli._console import print_json, say_all, warn_all, width
+from keff.cli._console import tell
 from keff.cli._groups import LogOptions
 from keff.errors import UsageError
 from keff.files import write_text
@@ -77,15 +77,7 @@ def command(
     )
     if out is not None:
         _write(out, replayed, fixed)
-    _show(replayed, json=json)
-
-
-def _show(replayed: Replay, *, json: bool) -> None:
-    if json:
-        print_json(replayed.to_dict())
-        return
-    say_all(replayed.statements(width()))
-    warn_all(replayed.warnings)
+    tell(replayed, json=json)
 
 
 def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:

@@ -11,7 +11,7 @@ from keff.analysis.mix.prices import Unit
 from keff.analysis.results.words import points
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
-from keff.records import TERMINAL, Finding, Interval, Json, Note, Result, frozen, number, plain, text_table
+from keff.records import Finding, Interval, Json, Note, Result, frozen, number, plain, text_table
 
 Verdict = Literal["saves", "probably saves", "does not save", "one branch is enough", "pilot too small"]
 
@@ -221,7 +221,7 @@ class MixFindings(Finding):
         why = other if self.ceiling.value < 1 else "on every question here some path is right"
         return f"No vote can pass {share}: {why}."
 
-    def statements(self, width: int = TERMINAL, *, verbose: bool = False) -> Iterator[str]:
+    def statements(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""
         advice = self.advice
         yield self.line()
@@ -244,16 +244,15 @@ class MixFindings(Finding):
                 f"at {dropped.cost_ratio:.3g} times its cost."
             )
         yield self.ceiling_line
-        yield from self._tables(width)
+        yield from self._tables()
 
-    def _tables(self, width: int) -> Iterator[str]:
+    def _tables(self) -> Iterator[str]:
         """Yield the tables of the branches, and of the plans on the frontier or taken at some worth."""
-        head, *body = self.rows()
         title = (
             f"{len(self.branches)} branches on {self.n} shared questions; c: how the correctness of a path "
             "correlates with that of a path of branch 1, 2, and so on"
         )
-        yield "\n" + text_table(head, body, width, title)
+        yield "\n" + text_table(self.rows(), title)
         taken = self.advice.plan.policy
         held = {line.plan.policy: line.plan for line in self.by_worth}
         best = 0.0
@@ -273,7 +272,7 @@ class MixFindings(Finding):
         ]
         head = ("policy", "accuracy", f"{self.cost_unit} per question", "from")
         title = "The frontier, and from which worth of a right answer a plan is taken"
-        yield "\n" + text_table(head, plans, width, title)
+        yield "\n" + text_table([head, *plans], title)
 
     @staticmethod
     def _against(what: str, plan: PlanLine, ratio: Interval, difference: Interval) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 from typing import Literal
 
-from keff.records import Finding, Interval, Note, Result, frozen, number
+from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 from keff.stats.branches.covariance import BlockCorrelation
 from keff.stats.branches.slots import PhiAudit
 
@@ -69,6 +69,15 @@ class GlsR(Result):
     se: float
     kept_uniform: bool
 
+    def told(self) -> Iterator[str]:
+        """Yield its risk on held-out questions, and its weights."""
+        kept = "equal weights kept" if self.ridge is None else f"ridge {self.ridge:g}"
+        risks = f"{self.held_out_risk:.4g} against {self.held_out_risk_uniform:.4g}"
+        yield f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
+        weights = ", ".join(f"{weight:.3f}" for weight in self.weights)
+        negative = " (a negative one has no vote)" if min(self.weights) < 0 else ""
+        yield f"  its weights: {weights}{negative}"
+
 
 @frozen
 class DeflectionWorth(Result):
@@ -108,10 +117,39 @@ class Combination(Finding):
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line for each weighting."""
-        return weight_rows(self.weights)
+        return _weight_rows(self.weights)
+
+    def statements(self) -> Iterator[str]:
+        """Yield what ``keff combine`` prints."""
+        yield self.line()
+        if self.slots is None:
+            rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in self.weights)
+            what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
+            yield f"One prompt for all paths: weights of columns mean nothing, {what}."
+        yield from _weighting(self.slots, self.weights, self.pruning)
+        for found in self.k_eff:
+            yield f"  K_eff of {self.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
+        if self.oracle_optimism is not None:
+            yield f"  equal slots alone make the in-sample oracle look {self.oracle_optimism:+.2%} better"
+        if self.gls_r is not None:
+            yield from self.gls_r.told()
 
 
-def weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
+def _weighting(
+    slots: Sequence[Slot] | None, weights: Sequence[WeightedVote], pruning: Sequence[Pruning]
+) -> Iterator[str]:
+    """Yield template slots, weighted votes beside equal weights and the oracle, and which slots to keep."""
+    if slots is not None:
+        head = ("slot", "accuracy", "no answer")
+        rows = [(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures)) for slot in slots]
+        yield f"\n{text_table([head, *rows], 'template slots')}"
+    yield f"\n{text_table(_weight_rows(weights), 'weighted votes')}"
+    for choice in pruning if slots else ():
+        kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
+        yield f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
+
+
+def _weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
     """Return one line for each weighting, its header first."""
     head = ("vote", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
     return [
@@ -261,6 +299,15 @@ class Better(Result):
         return f"{what}: {self.said(self.difference.value)}{reach}, p {p_text(self.p_adjusted)}"
 
 
+def _better(pairs: Sequence[Better]) -> Iterator[str]:
+    """Yield whether the second of each pair is better, by how much, and what would decide it."""
+    for pair in pairs:
+        yield pair.line()
+    facts = [pair.facts() for pair in pairs]
+    headers = (pair.versus if len(pairs) > 1 else "" for pair in pairs)
+    yield "\n" + text_table([("", *headers), *((name, *(each[name] for each in facts)) for name in facts[0])])
+
+
 def _needed(count: int | None) -> str:
     return "none would" if count is None else f"{count:,}"
 
@@ -281,6 +328,10 @@ class ScoreComparison(Finding):
         """Return the answer for the first pair, and how many others there are."""
         more = len(self.pairs) - 1
         return self.pairs[0].line() + (f"; {more} more" if more else "")
+
+    def statements(self) -> Iterator[str]:
+        """Yield what ``keff compare`` prints of several scores."""
+        return _better(self.pairs)
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one row for each pair."""
@@ -350,11 +401,27 @@ class Comparison(Finding):
             f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {vote.text('+.1%')}"
         )
 
+    def statements(self) -> Iterator[str]:
+        """Yield what ``keff compare`` prints of two arms; weights and blocks are those of the second."""
+        yield from _better((self.better,))
+        first, second = self.arms
+        size = f"{self.shared_items} shared questions, {first.k} paths each"
+        yield f"\n{text_table(self.rows(), size)}"
+        if second.weights is not None:
+            yield from _weighting(second.slots, second.weights, second.pruning or ())
+        blocks = second.blocks
+        if blocks is not None:
+            several = max(blocks.paths) > 1
+            within = f"{blocks.within.text()} within a template, " if several else ""
+            apart = f"; difference {blocks.difference.text('+.2f')}" if several else ""
+            told = f"{within}{blocks.between.text()} between templates{apart}"
+            yield f"  c {told} (95%, cluster jackknife)"
+
     def rows(self) -> list[tuple[str, ...]]:
         """Return both arms and the change from the first to the second."""
         first, second = self.arms
         return [
-            ("", first.path, second.path, "change"),
+            ("", "first", "second", "change"),
             ("mean pairwise rho", number(first.rho), number(second.rho), self.rho_change),
             (
                 "c, bias-corrected",

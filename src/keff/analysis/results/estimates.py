@@ -155,9 +155,23 @@ class Analysis(Finding):
             return None
         return Interval(self.p, *self.bands.majority[1], "cluster_bootstrap")
 
-    def statements(self) -> list[str]:
-        """Return what ``keff analyze`` prints, warnings apart."""
-        return statements(self)
+    def statements(self, *, verbose: bool = False) -> list[str]:
+        """Return what ``keff analyze`` prints, warnings apart: tables and the curve have several lines.
+
+        ``verbose`` adds the finer boundaries of the rule, the change that one run may show, and the paper's
+        rule.
+        """
+        worth = self.confidences or ()
+        return [
+            *sentences(self.decision, verbose=verbose),
+            *money(self.recommendation),
+            *(found.sentence(several=len(worth) > 1) for found in worth),
+            "",
+            _table(self) if self.majority else _table_without_labels(self),
+            *_curve(self),
+            "",
+            *_correlation(self, verbose=verbose),
+        ]
 
     def line(self) -> str:
         """Return the size of the record, c, K_eff and what is recommended."""
@@ -185,24 +199,6 @@ SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
 BARS = "▁▂▃▄▅▆▇█"
 # One line of a terminal of 80 columns, its label and its two ends included.
 MOST_BARS = 32
-
-
-def statements(analysis: Analysis, *, verbose: bool = False) -> list[str]:
-    """Return what ``keff analyze`` prints, one statement a string; tables and the curve have several lines.
-
-    ``verbose`` adds the finer boundaries of the rule, the change that one run may show, and the paper's rule.
-    """
-    worth = analysis.confidences or ()
-    told = [*sentences(analysis.decision, verbose=verbose), *money(analysis.recommendation)]
-    told += [found.sentence(several=len(worth) > 1) for found in worth]
-    return [
-        *told,
-        "",
-        _table(analysis) if analysis.majority else _table_without_labels(analysis),
-        *_curve(analysis),
-        "",
-        *_correlation(analysis, verbose=verbose),
-    ]
 
 
 def money(advice: Recommendation) -> Iterator[str]:

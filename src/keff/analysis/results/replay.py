@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from keff.analysis.results.decision import Change, Seconds
 from keff.analysis.results.words import count, points, reference_words
-from keff.records import TERMINAL, Finding, Interval, Note, Result, frozen, number, text_table
+from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
 ASKED = 0.99
@@ -116,7 +116,7 @@ class Replay(Finding):
                 told += f", accuracy {points(best.change.accuracy)} points"
         return f"{told}."
 
-    def statements(self, width: int = TERMINAL) -> Iterator[str]:
+    def statements(self) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one statement or table a string."""
         size = f"{self.n:,} questions x {self.k} paths"
         title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
@@ -124,8 +124,7 @@ class Replay(Finding):
             title = f"{size}; kept is the share of plurality@{self.cap}; 95% intervals"
         yield self.line()
         for heading, columns in ((title, self._measured), (f"Change from {self.baseline}", _beside(self))):
-            head, *body = self._table(columns)
-            yield "\n" + text_table(head, body, width, heading)
+            yield f"\n{text_table(self._table(columns), heading)}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return what each policy keeps and costs, one line each."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from keff.records import Finding, Interval, Note, Result, frozen, number
+from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
 
 # Rows in a table for people; JSON and the page have all of them.
 SHOWN = 20
+# Columns of a table of power that fit 80 characters, and rows of one that splits the answers otherwise.
+SHOWN_REPEATS = 5
 
 
 @frozen
@@ -60,6 +62,14 @@ class Audit(Finding):
                 f"{self.score_if_right.percent()} if all of them are"
             )
         return f"{look}; no vote passes {self.ceiling.percent()}"
+
+    def statements(self) -> Iterator[str]:
+        """Yield what ``keff audit`` prints."""
+        yield self.line()
+        if self.suspects:
+            yield f"\n{text_table(self.rows())}"
+        if len(self.suspects) > SHOWN:
+            yield f"  and {len(self.suspects) - SHOWN} more (--json and --report have all)"
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the gold answers that are most probably wrong."""
@@ -154,7 +164,24 @@ class Noise(Finding):
     def line(self) -> str:
         """Return the score, and what one run of it is off by."""
         known = "noise unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
-        return f"{self.n} questions x {self.k} repeats, score {self.said(self.score)}, run-to-run sd {known}"
+        clusters = f" in {self.clusters} clusters" if self.clusters < self.n else ""
+        size = f"{self.n:,} questions x {self.k} repeats{clusters}"
+        return f"{size}, score {self.said(self.score)}, run-to-run sd {known}"
+
+    def statements(self) -> Iterator[str]:
+        """Yield what ``keff noise`` prints: how far to trust the score, its noise, and its power."""
+        yield f"{self.sentence()}."
+        yield self.line()
+        yield f"\n{text_table(self.rows())}"
+        if self.power:
+            title = "smallest difference of two models found with 80% power: new questions (these questions)"
+            yield f"\n{text_table([line[: 1 + SHOWN_REPEATS] for line in self.power_rows()], title)}"
+        if self.equal_cost:
+            rows = [("questions x repeats", "95%")]
+            for line in self.equal_cost[:SHOWN_REPEATS]:
+                off = self.said(1.96 * line.standard_error, points=True)
+                rows.append((f"{line.questions:,} x {line.repeats}", f"± {off}"))
+            yield f"\n{text_table(rows, 'the same number of answers, split otherwise')}"
 
     def sentence(self) -> str:
         """Return what a difference of two scores must pass to be more than chance."""
