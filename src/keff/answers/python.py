@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import copy
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from keff.answers.code import CodeSpace
 from keff.answers.literal import parse
@@ -21,13 +20,20 @@ _OURS = re.compile(r"v\d+")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+# The nodes that write a name, and the field that holds it.
+_NAME_FIELD: dict[type[ast.AST], str] = {
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "name"),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+    ast.MatchMapping: "rest",
+    ast.Name: "id",
+}
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def rename(tree: ast.Module) -> ast.Module:
-    """Return the tree with its local names numbered by their first appearance; may change it in place.
+    """Number the local names of a tree by their first appearance, in place; returns the tree.
 
     A name is renamed in the scope of the function, lambda or comprehension that binds it, and where inner
     scopes refer to it. Left alone are globals, attributes, class bodies, names that ``global`` declares,
@@ -35,20 +41,22 @@ def rename(tree: ast.Module) -> ast.Module:
     look names up by their text (eval, exec, locals, vars, globals).
     """
     nodes = list(ast.walk(tree))
-    if any(isinstance(node, ast.Name) and node.id in _LOOKS_UP for node in nodes):
+    names = set(filter(None, map(_named, nodes)))
+    if names & _LOOKS_UP:
         return tree
     kept = {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
     kept |= {arg.arg for node in nodes if isinstance(node, ast.arguments) for arg in node.kwonlyargs}
-    ours = any(isinstance(node, ast.Name) and _OURS.fullmatch(node.id) for node in nodes)
-    spare = copy.deepcopy(tree) if ours else tree
-    renamer = _Renamer(kept, set())
-    renamer.visit(tree)
-    # A global that looks like one of our names keeps it, and no local may have it too.
-    taken = {name for name in renamer.free | kept if _OURS.fullmatch(name)}
-    return _Renamer(kept, taken).visit(spare) if taken else tree
+    taken = kept
+    if any(map(_OURS.fullmatch, names)):
+        # A global that looks like one of our names keeps it for itself: found by renaming nothing.
+        survey = _Renamer(names | {node.arg for node in nodes if isinstance(node, ast.arg)}, set())
+        survey.visit(tree)
+        taken = survey.free | kept
+    _Renamer(kept, taken).visit(tree)
+    return tree
 
 
-class _Renamer(ast.NodeTransformer):
+class _Renamer(ast.NodeVisitor):
     def __init__(self, kept: set[str], taken: set[str]) -> None:
         self.kept, self.count = kept, 0
         self.scopes: list[dict[str, str]] = [{}]
@@ -84,88 +92,67 @@ class _Renamer(ast.NodeTransformer):
         self.free.add(name)
         return name
 
-    def _function(self, node: Function | ast.Lambda) -> ast.AST:
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Rename what a node names in the innermost scope, then all below it."""
+        if name := _named(node):
+            setattr(node, _NAME_FIELD[type(node)], self._resolved(name))
+        super().generic_visit(node)
+
+    def _function(self, node: Function | ast.Lambda) -> None:
+        arguments, parameters = node.args, _parameters(node.args)
         if not isinstance(node, ast.Lambda):
             self._declared(node)
-            node.returns = node.returns and self.visit(node.returns)
-        arguments = node.args
-        arguments.defaults = [self.visit(each) for each in arguments.defaults]
-        arguments.kw_defaults = [each and self.visit(each) for each in arguments.kw_defaults]
-        parameters = _parameters(arguments)
-        for each in parameters:
-            each.annotation = each.annotation and self.visit(each.annotation)
+            self._visit_all([node.returns])
+        self._visit_all([*arguments.defaults, *arguments.kw_defaults])
+        self._visit_all(each.annotation for each in parameters)
         self._enter(_bound(node))
         self._declare_globals(_body(node))
         for each in parameters:
             each.arg = self._resolved(each.arg)
-        if isinstance(node, ast.Lambda):
-            node.body = self.visit(node.body)
-        else:
-            node.body = [self.visit(each) for each in node.body]
+        self._visit_all(_body(node))
         self.scopes.pop()
-        return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
 
     def _declared(self, node: Function | ast.ClassDef) -> None:
-        """Rename what a statement declares where that is a local name, and what decorates it."""
-        node.name = self._resolved(node.name) if len(self.scopes) > 1 else node.name
-        node.decorator_list = [self.visit(each) for each in node.decorator_list]
+        """Rename what a statement declares, and what decorates it."""
+        node.name = self._resolved(node.name)
+        self._visit_all(node.decorator_list)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._declared(node)
-        node.bases = [self.visit(each) for each in node.bases]
-        node.keywords = [self.visit(each) for each in node.keywords]
+        self._visit_all([*node.bases, *node.keywords])
         # Names of a class body are attributes: they are seen from outside.
         self.classes.add(len(self.scopes))
         self.scopes.append({name: name for name in _assigned(node.body)})
         self._declare_globals(node.body)
-        node.body = [self.visit(each) for each in node.body]
+        self._visit_all(node.body)
         self.scopes.pop()
         self.classes.discard(len(self.scopes))
-        return node
 
-    def _comprehension(self, node: Comprehension) -> ast.AST:
-        first = node.generators[0]
-        first.iter = self.visit(first.iter)
-        targets = (name for each in node.generators for name in _targets(each.target))
-        self._enter(targets)
-        for place, each in enumerate(node.generators):
-            each.target = self.visit(each.target)
-            each.iter = each.iter if place == 0 else self.visit(each.iter)
-            each.ifs = [self.visit(test) for test in each.ifs]
-        for part in ("elt", "key", "value"):
-            if hasattr(node, part):
-                setattr(node, part, self.visit(getattr(node, part)))
+    def _comprehension(self, node: Comprehension) -> None:
+        first, *others = node.generators
+        self.visit(first.iter)
+        self._enter(name for each in node.generators for name in _targets(each.target))
+        self._visit_all([first.target, *first.ifs, *others])
+        self._visit_all(getattr(node, part, None) for part in ("elt", "key", "value"))
         self.scopes.pop()
-        return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._resolved(node.id)
-        return node
-
-    def _named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar) -> ast.AST:
-        node.name = node.name and self._resolved(node.name)
-        return self.generic_visit(node)
-
-    visit_ExceptHandler = visit_MatchAs = visit_MatchStar = _named
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
         node.names = [self._resolved(name) for name in node.names]
-        return node
 
-    def visit_alias(self, node: ast.alias) -> ast.AST:
+    def visit_alias(self, node: ast.alias) -> None:
         bound = node.asname or node.name.partition(".")[0]
         new = self._resolved(bound)
         if new != bound:
             node.asname = new
-        return node
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
-        node.rest = node.rest and self._resolved(node.rest)
-        return self.generic_visit(node)
 
 
 def _parameters(arguments: ast.arguments) -> list[ast.arg]:
@@ -190,19 +177,18 @@ def _bound(node: Function | ast.Lambda) -> Iterator[str]:
     yield from (name for name in _assigned(body) if name not in declared)
 
 
+def _named(node: ast.AST) -> str | None:
+    """Return the name that a node writes, or None."""
+    return getattr(node, _NAME_FIELD.get(type(node), ""), None)
+
+
 def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the names that statements bind in their own scope, in the order of the text."""
     for node in _inside(body):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
-            yield from [node.name] if node.name else []
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            yield node.rest
-        elif isinstance(node, ast.alias):
+        if isinstance(node, ast.alias):
             yield node.asname or node.name.partition(".")[0]
+        elif not isinstance(getattr(node, "ctx", None), ast.Load) and (name := _named(node)):
+            yield name
 
 
 def _inside(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
