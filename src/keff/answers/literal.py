@@ -9,7 +9,7 @@ import warnings
 from collections import deque
 from typing import Literal, overload
 
-from keff.answers.parts.base import TAIL, ByKey, Extracted, last_match, nesting, strip_thinking
+from keff.answers.parts.base import TAIL, ByKey, Extracted, closing, last_match, nesting, strip_thinking
 from keff.answers.parts.statements import Statement, statements
 from keff.records import frozen
 
@@ -34,10 +34,14 @@ MOST_CHARACTERS = 10_000
 DEEPEST = 60
 # Signs in a row nest too.
 _SIGNS = re.compile(r"[-+~][-+~ ]*")
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
-# What a literal begins with where no bracket opens it: strings, numbers, constants, the empty set.
+# The possessive repeat cannot go back, so the time stays linear.
+_STRING = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
+# Brackets within strings do not count, and one that never closes runs to the end.
+_BRACKETS = re.compile(rf"[()\[\]{{}}]|{_STRING}|['\"].*", re.DOTALL)
+# A literal where no bracket opens it: a string, a number, a constant, the empty set.
 _PREFIX = re.compile(
-    r"[bBuUrR]{0,2}(?=['\"])|set\(\)|[-+]{0,2}[\d.][\w.]*(?:[+-][\d.]+j)?|True|False|None|\.\.\."
+    rf"[bBuUrR]{{0,2}}(?:{_STRING})|set\(\)|[-+]{{0,2}}[\d.][\w.]*(?:[+-][\d.]+j)?|True|False|None|\.\.\.",
+    re.DOTALL,
 )
 # The form in which CRUXEval asks. Both windows are bounded, so the time stays linear.
 _ASSERT = re.compile(r"assert\s+\w{1,40}\([^\n]{0,400}?\)\s*==\s*")
@@ -130,35 +134,11 @@ def _stated(statement: Statement, truncated: bool) -> str | None:
 
 def _literal_at(text: str) -> str | None:
     """Return the literal that a statement begins with, after formatting marks."""
-    text = text.lstrip(" \t\r\n:=*`$>").rstrip()
-    if text[:1] in _CLOSING or re.match(r"[bBuUrR]{0,2}['\"]", text):
-        end = _closing(text)
-        return text[:end] if end else None
+    text = text.lstrip(" \t\r\n:=*`$>").rstrip()[:MOST_CHARACTERS]
+    if text[:1] in ("(", "[", "{"):
+        return text[: closing(text, 0, _BRACKETS)] or None
     match = _PREFIX.match(text)
-    return match[0].rstrip(".") if match and match[0].rstrip(".") else None
-
-
-def _closing(text: str) -> int:
-    """Return the end of the bracketed or quoted literal that the text begins with; 0 if it does not close."""
-    quote, escaped, depth = "", False, 0
-    for i, character in enumerate(text[:MOST_CHARACTERS]):
-        if escaped:
-            escaped = False
-        elif quote:
-            escaped = character == "\\"
-            if character == quote:
-                quote = ""
-                if depth == 0:
-                    return i + 1
-        elif character in "'\"":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-    return 0
+    return match[0].rstrip(".") or None if match else None
 
 
 def _rest(text: str, match: re.Match[str]) -> str:
