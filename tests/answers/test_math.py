@@ -183,6 +183,13 @@ def test_a_string_that_overruns_is_given_up_and_a_killed_worker_is_replaced() ->
     assert pool.ask("2+2", seconds=30)[0] == "4"
 
 
+@pytest.mark.slow
+def test_what_cannot_be_worked_out_votes_as_it_is_written() -> None:
+    pytest.importorskip("math_verify")
+    assert MATH.key("9^{9^{9^9}}") == "9^{9^{9^9}}"
+    assert MATH.key("x+x") == "2x"
+
+
 def test_correct_is_a_function_of_the_key() -> None:
     assert MATH.correct(r"\frac12", "0.5")
     assert MATH.correct("2", ["1", "2"])

@@ -3,9 +3,9 @@
 Workers are asked one line of JSON at a time; who overruns is killed.
 
 The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
-signal-based limits do not work in threads. They refuse what would be too large before they compute it. A
-worker has a few seconds of processor time a string, and one that overruns is killed; an answer has
-``ANSWER_SECONDS`` for all its parts. One that needs more is compared as it is written, which is remembered.
+signal-based limits do not work in threads. A worker has a few seconds of processor time a string, and one
+that overruns is killed; an answer has ``ANSWER_SECONDS`` for all its parts. One that needs more is compared
+as it is written, which is remembered.
 
 ``trust`` is called for the flag ``--answer-key`` of this command line, and by nothing that is read from a
 file. Runs, logs and plans hold the *spec* of such a reading, which names the function and the hash of its
