@@ -33,6 +33,15 @@ from keff.stats.voting.draws import permuted
 
 RECORD = Path(__file__).parents[2] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
 ORDERS = 200
+# What people stop by today, with any threshold: at a cap, by the lead, by adaptive consistency.
+FIELD = tuple(
+    map(
+        parse_policy,
+        [f"fixed:{k}" for k in range(1, 9)]
+        + [f"lead_k:{k},cap={cap}" for k in (2, 3) for cap in range(3, 9)]
+        + [f"adaptive_consistency:{sure},cap=8" for sure in (0.8, 0.9, 0.95)],
+    )
+)
 JUDGED = 1_500
 """Questions that a simulated pilot's rules are judged on."""
 
@@ -177,7 +186,8 @@ def _judged(pilot: Votes, auc: float | None, seed: int) -> tuple[float, float, b
 def bound(questions: int = 3_000) -> None:
     """Print the paths at the accuracy of a vote of 4 of whoever knows the law, with and without scores.
 
-    And of the candidates of keff, calibrated on these questions, against those that read no score.
+    And of the candidates of keff, calibrated on these questions, against those that read no score and
+    against the rules of the field.
     """
     for law in LAWS:
         for auc in (0.6, 0.68, 0.76):
@@ -186,16 +196,18 @@ def bound(questions: int = 3_000) -> None:
                 votes, confidences=simulated(7, auc, questions, law=law, between=0).confidences
             )
             plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
-            rules = [*plain, *rated_paths(votes, 8).rules]
-            found = outcomes(votes, rules, 0, 40)
+            found = outcomes(votes, [*plain, *rated_paths(votes, 8).rules], 0, 40)
+            field = outcomes(votes, list(FIELD), 0, 40)
             four = found[0][:, [len(plain) - 2]]
             blind = _informed(votes, law, None)
             seeing = _informed(votes, law, auc)
             within = _informed(level_free, law, auc, between=0)
             own = _part(four, found, tuple(values[:, : len(plain)] for values in found))
+            gained = _part(four, found, field)
             print(
                 f"{law.name}, AUC {auc}: who knows the law takes {_part(four, seeing, blind)} of the paths, "
-                f"from scores that say nothing of the level {_part(four, within, blind)}; keff's rules {own}"
+                f"from scores that say nothing of the level {_part(four, within, blind)}; "
+                f"keff's rules {own} of its own others, {gained} of the field's"
             )
 
 
