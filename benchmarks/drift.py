@@ -47,7 +47,7 @@ from keff.plan import Plan
 from keff.policy import parse_policy
 from keff.protocol.server import Sharing
 from keff.stats.alarms import ConformalMartingale, MeanLooks
-from keff.stats.drift import agreeing_pairs, pattern_code, stop_score
+from keff.stats.drift import agreeing_pairs, stop_score
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -74,8 +74,7 @@ def big_pairs(records: list[Record], wanted: int) -> list[tuple[Record, Record]]
 
 def first_agree(m: int) -> Score:
     """Return the score of the agreeing pairs among the first m paths."""
-    pairs = agreeing_pairs(m)
-    return lambda keys: float(pairs[pattern_code(keys, m)])
+    return lambda keys: agreeing_pairs(Counter(key for key in keys[:m] if key is not None).values())
 
 
 def stop_of(spec: str) -> Score:

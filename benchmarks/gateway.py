@@ -297,7 +297,7 @@ def plan(folder: Path, policy: str) -> Path:
         task={"name": "gsm8k", "options": {"name": "gsm8k"}},
         config=config,
         estimates={},
-        profile=Profile(paths=4, table=(60, 20, 10, 7, 3)),
+        profile=Profile(paths=4, votes=((4,),) * 60 + ((3, 1),) * 20 + ((2, 2),) * 20),
     )
     found.write(folder / "plan.json")
     return folder / "plan.json"

@@ -17,7 +17,6 @@ import numpy as np
 from fault_server import Script, running
 from gateway_rig import gateway, make_plan
 from keff.plan import Profile
-from keff.stats.drift import pattern_code, patterns
 
 PATHS = 8
 PILOT = 100
@@ -72,10 +71,8 @@ def read(file: Path) -> Record:
 
 def profile(record: Record, questions: list[str]) -> Profile:
     """Return the profile of a pilot on these questions."""
-    table = [0] * len(patterns(PATHS))
-    for question in questions:
-        table[pattern_code(record.keys[question], PATHS)] += 1
-    return Profile(paths=PATHS, table=tuple(table))
+    votes = [Counter(key for key in record.keys[question] if key is not None) for question in questions]
+    return Profile(paths=PATHS, votes=tuple(tuple(sorted(each.values(), reverse=True)) for each in votes))
 
 
 def delay(pilot: Record, traffic: Record, requests: int, seed: int) -> int | None:

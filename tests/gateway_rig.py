@@ -29,6 +29,10 @@ from keff.gateway.upstream.answer import Address
 from keff.plan import Plan, Profile
 from thread_server import serving
 
+# 100 questions of 4 paths: of 60 all agree, of 3 none.
+PROFILE = Profile(
+    paths=4, votes=((4,),) * 60 + ((3, 1),) * 20 + ((2, 2),) * 10 + ((2, 1, 1),) * 7 + ((1, 1, 1, 1),) * 3
+)
 SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 64, "stop": [], "seed": 0, "thinking": None}
 ENGINE = {"engine": "openai", "model": "stub", "extra_body": {}, "omit": [], "thinking": "template"}
 # No request is drawn on but where a test says so.
@@ -43,7 +47,7 @@ def make_plan(policy: str = "lead_k:3", **fields: Any) -> Plan:
         "task": {"name": "gsm8k", "options": {"name": "gsm8k"}},
         "config": {"engine": ENGINE, "task": {}, "sampling": SAMPLING, "templates": [0]},
         "estimates": {},
-        "profile": Profile(paths=4, table=(60, 20, 10, 7, 3)),
+        "profile": PROFILE,
     }
     return Plan(policy=policy, **(given | fields))
 

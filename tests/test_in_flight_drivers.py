@@ -22,7 +22,7 @@ from keff.analysis.walks import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
 from keff.gateway.options import POLICY
-from keff.gateway.traffic.monitor import Monitor, by_stops
+from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.vote import Drawn, Outcome, Vote
@@ -228,9 +228,8 @@ def test_without_a_plan_todays_paths_are_drawn_in_flight(
 
 
 def test_the_alarm_does_not_look_at_stops_on_arrival() -> None:
-    profile = Profile(paths=2, table=(0, 1), votes=((2,),))
-    assert by_stops(parse_policy("lead_k:3,cap=8,in_flight=2"), profile)
-    assert not by_stops(parse_policy(FAST), profile)
+    profile = Profile(paths=8, votes=((8,), (5, 3)))
+    assert Monitor(Plan(policy=FAST, estimates={}, profile=profile), parse_policy(FAST)).shadow_only
 
 
 def workload(rng: np.random.Generator, questions: int) -> tuple[np.ndarray, np.ndarray]:

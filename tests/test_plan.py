@@ -14,7 +14,7 @@ PLAN = Plan(
     policy="lead_k:3",
     space="numeric",
     estimates={"n": 3},
-    profile=Profile(paths=4, table=(2, 1, 0, 0, 0)),
+    profile=Profile(paths=4, votes=((4,), (4,), (3, 1))),
 )
 
 
@@ -28,7 +28,7 @@ def test_a_plan_reads_back_equal(tmp_path: Path) -> None:
     [
         ("{", "not a plan"),
         ('{"policy": "x"}', "not a plan"),
-        (PLAN.model_dump_json().replace("[2,1,0,0,0]", "[2,1]"), "not a plan"),
+        (PLAN.model_dump_json().replace("[3,1]", "[3,2]"), "not a plan"),
         (PLAN.model_copy(update={"schema_version": 99}).model_dump_json(), "upgrade keff"),
     ],
 )

@@ -12,7 +12,6 @@ from pydantic import (
     Field,
     JsonValue,
     NonNegativeFloat,
-    NonNegativeInt,
     PositiveInt,
     ValidationError,
     model_validator,
@@ -20,7 +19,6 @@ from pydantic import (
 
 from keff import files
 from keff.errors import PlanError
-from keff.stats.drift import patterns
 from keff.stats.voting.calibration import Calibration
 
 # 2 added branches; plans of schema 1 are read as plans without.
@@ -30,27 +28,19 @@ SCHEMA = 2
 class Profile(BaseModel):
     """Label-free picture of the pilot's votes that the drift alarm compares traffic with.
 
-    ``paths`` is how many paths of each item were looked at, ``table`` counts the items that show each
-    pattern, in the order of ``stats.patterns.patterns(paths)``. ``votes`` holds for each item the votes of
-    its
-    answers, largest first, without the paths that abstained: what it takes to say when a rule would have
-    stopped (None in plans of keff 0.1).
+    ``paths`` is how many paths of each item were looked at. ``votes`` holds for each item the votes of its
+    answers, largest first, without the paths that abstained.
     """
 
     model_config = ConfigDict(frozen=True)
 
     paths: int = Field(ge=2, le=16)
-    table: tuple[NonNegativeInt, ...]
-    votes: tuple[tuple[PositiveInt, ...], ...] | None = None
+    votes: tuple[tuple[PositiveInt, ...], ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _fits(self) -> Profile:
-        if len(self.table) != len(patterns(self.paths)) or not any(self.table):
-            raise ValueError(f"a profile of {self.paths} paths holds {len(patterns(self.paths))} counts")
-        if self.votes is not None and (
-            len(self.votes) != sum(self.table) or any(sum(row) > self.paths for row in self.votes)
-        ):
-            raise ValueError("a profile holds the votes of every item, at most as many as there are paths")
+        if any(sum(row) > self.paths for row in self.votes):
+            raise ValueError("a profile holds at most as many votes of an item as there are paths")
         return self
 
 

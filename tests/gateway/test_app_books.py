@@ -50,7 +50,7 @@ def test_the_shadow_budget_is_the_share_of_the_paths_that_are_drawn_for_nobody(s
 def test_where_one_path_may_do_the_shadows_feed_the_drift_alarm(serve: Serve) -> None:
     rig = serve(
         Script(answer=says("7")),
-        plan=make_plan("fixed:1", profile=Profile(paths=8, table=(90, 10) + (0,) * 20)),
+        plan=make_plan("fixed:1", profile=Profile(paths=8, votes=((8,),) * 90 + ((7, 1),) * 10)),
         options=Options(shadow_budget=1.0, shadow_paths=4),
     )
     monitor = rig.monitor

@@ -14,11 +14,11 @@ import pytest
 
 from gateway_rig import make_plan
 from keff.errors import UsageError
-from keff.gateway.traffic.monitor import Monitor, StateFile, pattern_paths, pilot_stops, stops_at, thinned
+from keff.gateway.traffic.monitor import Monitor, StateFile, pilot_scores, stops_at, watched_paths
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.stats.alarms import ConformalMartingale
-from keff.stats.drift import pattern_code, patterns, stop_score
+from keff.stats.drift import stop_score
 
 BASE, BIG = (0.8, 0.6), (0.55, 0.45)
 """Accuracy and correlation of the pilot, and of a big drift."""
@@ -36,16 +36,17 @@ def traffic(p: float, c: float, n: int, k: int, rng: np.random.Generator) -> lis
     return np.where(right, 0, wrong).astype(str).tolist()
 
 
-def plan_of(rng: np.random.Generator, policy: str, items: int = 100, k: int = 8) -> Plan:
-    table = [0] * len(patterns(k))
-    for keys in traffic(*BASE, items, k, rng):
-        table[pattern_code(keys, k)] += 1
-    return make_plan(policy, profile=Profile(paths=k, table=tuple(table)))
+def plan_of(
+    rng: np.random.Generator, policy: str, truth: tuple[float, float] = BASE, items: int = 100
+) -> Plan:
+    """Return a plan whose pilot drew 8 paths of each question."""
+    votes = [tuple(sorted(Counter(keys).values(), reverse=True)) for keys in traffic(*truth, items, 8, rng)]
+    return make_plan(policy, profile=Profile(paths=8, votes=tuple(votes)))
 
 
 def alarmed(truth: tuple[float, float], seed: int, requests: int) -> bool:
     rng = np.random.default_rng(seed)
-    plan = plan_of(rng, "adaptive_consistency:0.95")
+    plan = plan_of(rng, "fixed:1")
     monitor = Monitor(plan, parse_policy(plan.policy))
     assert monitor.m == 4
     for keys in traffic(*truth, requests, 4, rng):
@@ -74,37 +75,29 @@ def test_quiet_traffic_stays_quiet() -> None:
         ("fixed:1", 3, (3, True)),
     ],
 )
-def test_patterns_are_taken_at_what_every_request_draws(
+def test_agreement_is_taken_at_what_every_request_draws(
     policy: str, paths: int, expected: tuple[int, bool]
 ) -> None:
-    table = (1,) + (0,) * (len(patterns(paths)) - 1)
-    assert pattern_paths(parse_policy(policy), Profile(paths=paths, table=table)) == expected
+    assert watched_paths(parse_policy(policy), Profile(paths=paths, votes=((paths,),))) == expected
 
 
 def test_thinning_is_a_draw_without_replacement() -> None:
     """Of a 3-1 split, two random paths agree with chance 1/2; of 2-2 with 1/3; of 4 with 1."""
-    rng = np.random.default_rng(1)
     n = 20_000
-    for place, chance in ((0, 1.0), (1, 1 / 2), (2, 1 / 3), (3, 1 / 6), (4, 0.0)):
-        table = tuple(n if i == place else 0 for i in range(5))
-        share = thinned(Profile(paths=4, table=table), 2, rng).mean()
+
+    def scores(votes: tuple[int, ...], m: int) -> Counter[float]:
+        monitor = Monitor(make_plan("fixed:1"), parse_policy("fixed:1"))
+        monitor.m = m
+        profile = Profile(paths=4, votes=(votes,) * n)
+        return Counter(pilot_scores(profile, monitor.score, np.random.default_rng(1)))
+
+    for votes, chance in (((4,), 1.0), ((3, 1), 1 / 2), ((2, 2), 1 / 3), ((2, 1, 1), 1 / 6), ((1,) * 4, 0.0)):
+        share = scores(votes, 2)[1.0] / n
         assert abs(share - chance) < 4 * np.sqrt(chance * (1 - chance) / n) + 1e-12
-    three = Counter(thinned(Profile(paths=4, table=(0, n, 0, 0, 0)), 3, rng).tolist())
+    three = scores((3, 1), 3)
     assert set(three) == {3, 1}
     assert abs(three[3] / n - 1 / 4) < 4 * np.sqrt(3 / 16 / n)
-    whole = Profile(paths=4, table=(5, 4, 3, 2, 1))
-    assert Counter(thinned(whole, 4, rng).tolist()) == {6: 5, 3: 4, 2: 3, 1: 2, 0: 1}
-    with pytest.raises(ValueError, match="cannot be thinned"):
-        thinned(whole, 5, rng)
-
-
-def with_votes(rng: np.random.Generator, policy: str, truth: tuple[float, float], items: int = 100) -> Plan:
-    """Return a plan whose profile also tells when a rule would have stopped."""
-    table, votes = [0] * len(patterns(8)), list[tuple[int, ...]]()
-    for keys in traffic(*truth, items, 8, rng):
-        table[pattern_code(keys, 8)] += 1
-        votes.append(tuple(sorted(Counter(keys).values(), reverse=True)))
-    return make_plan(policy, profile=Profile(paths=8, table=tuple(table), votes=tuple(votes)))
+    assert scores((2, 1, 1), 4) == {1: n}
 
 
 RULE = "budget:1.6,b=8"
@@ -123,9 +116,9 @@ def test_the_stop_of_a_rule_is_what_the_rule_does_live() -> None:
 def test_the_pilots_stops_are_those_of_fresh_draws_of_it() -> None:
     """A question of 6 to 2 votes: two random paths agree with chance (30 + 2)/56."""
     n = 4000
-    table = tuple(n if pattern == (6, 2) else 0 for pattern in patterns(8))
-    profile = Profile(paths=8, table=table, votes=((6, 2),) * n)
-    scores = pilot_stops(parse_policy(RULE), profile, np.random.default_rng(0))
+    profile = Profile(paths=8, votes=((6, 2),) * n)
+    monitor = Monitor(make_plan(RULE), parse_policy(RULE))
+    scores = pilot_scores(profile, monitor.score, np.random.default_rng(0))
     first = np.mean(np.array(scores) > -2)
     assert abs(first - 32 / 56) < 4 * np.sqrt(0.25 / n)
 
@@ -133,11 +126,11 @@ def test_the_pilots_stops_are_those_of_fresh_draws_of_it() -> None:
 def stopped(truth: tuple[float, float], seed: int, requests: int) -> tuple[bool, bool]:
     """Return whether the gateway alarms, and whether a martingale with all of the 5% would have."""
     rng = np.random.default_rng(seed)
-    plan = with_votes(rng, RULE, BASE)
+    plan = plan_of(rng, RULE)
     policy = parse_policy(plan.policy)
     monitor = Monitor(plan, policy)
     assert plan.profile is not None
-    alone = ConformalMartingale(pilot_stops(policy, plan.profile, rng), rng)
+    alone = ConformalMartingale(pilot_scores(plan.profile, monitor.score, rng), rng)
     for keys in traffic(*truth, requests, 32, rng):
         stop = stops_at(policy, keys, 32)
         monitor.observe(keys[:stop])
@@ -159,7 +152,7 @@ def test_stops_of_exchangeable_traffic_alarm_in_at_most_one_of_twenty() -> None:
 
 def test_a_pilot_that_always_agreed_sees_that_traffic_does_not() -> None:
     """The profile holds no other stop than the first: what it never showed counts as no agreement."""
-    profile = Profile(paths=8, table=(40, *[0] * (len(patterns(8)) - 1)), votes=((8,),) * 40)
+    profile = Profile(paths=8, votes=((8,),) * 40)
     plan = make_plan(RULE, profile=profile)
     monitor = Monitor(plan, parse_policy(RULE))
     for place in range(80):
@@ -167,9 +160,9 @@ def test_a_pilot_that_always_agreed_sees_that_traffic_does_not() -> None:
     assert monitor.alarms["looks"]
 
 
-def test_a_profile_of_other_votes_is_refused() -> None:
-    with pytest.raises(ValueError, match="votes of every item"):
-        Profile(paths=4, table=(1, 0, 0, 0, 0), votes=((4,), (4,)))
+def test_a_profile_of_more_votes_than_paths_is_refused() -> None:
+    with pytest.raises(ValueError, match="as many votes of an item"):
+        Profile(paths=4, votes=((4,), (3, 2)))
 
 
 def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -216,7 +209,7 @@ def test_a_state_file_that_cannot_be_used_is_refused_with_one_line(tmp_path: Pat
 
 
 def test_an_alarm_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    plan = make_plan("lead_k:3", profile=Profile(paths=4, table=(50, 0, 0, 0, 0)))
+    plan = make_plan("lead_k:3", profile=Profile(paths=4, votes=((4,),) * 50))
     monitor = Monitor(plan, parse_policy("lead_k:3"))
     with caplog.at_level(logging.WARNING, "keff.gateway"):
         for _ in range(100):

@@ -22,20 +22,19 @@ import pytest
 
 from app_rig import until
 from fault_server import Script, running
-from gateway_rig import QUESTION
+from gateway_rig import PROFILE, QUESTION
 from keff.gateway.traffic.ledger import DrawnOn, Note, OwnBooks, RemoteBooks, Voted
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
 from keff.gateway.traffic.traffic import Traffic
 from keff.gateway.vote.request_policy import policy_of_plan
-from keff.plan import Plan, Profile
+from keff.plan import Plan
 
 
 def profiled() -> OwnBooks:
     policy = policy_of_plan("lead_k:3")
-    profile = Profile(paths=4, table=(60, 20, 10, 7, 3))
-    monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
+    monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=PROFILE), policy)
     return OwnBooks(
         policy=policy, monitor=monitor, traffic=Traffic(change=GatewayChange(Baseline("fixed:32", 32)))
     )

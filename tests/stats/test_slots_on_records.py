@@ -8,8 +8,8 @@ import pytest
 from keff.stats.alarms import ConformalMartingale
 from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
 from keff.stats.branches.weights import judge_weights
-from keff.stats.drift import agreeing_pairs, pattern_codes
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import equal_pairs
 
 
 def load(path):
@@ -48,8 +48,8 @@ def test_most_of_the_gain_of_weights_is_the_best_slot(models):
 def test_the_alarm_stays_silent_on_the_pilots_own_task_and_wakes_on_another(shared, models):
     asdiv = load(shared / "data" / "recorded" / "woc_asdiv_gpt-3.5-turbo-0301.jsonl")
     rng = np.random.default_rng(1)
-    own = agreeing_pairs(4)[pattern_codes(asdiv, 4)]
-    other = agreeing_pairs(4)[pattern_codes(models, 4)]
+    own = equal_pairs(asdiv.answered()[:, :4])
+    other = equal_pairs(models.answered()[:, :4])
     false, delays = 0, []
     for _ in range(15):
         order = rng.permutation(own.size)

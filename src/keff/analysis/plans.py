@@ -21,7 +21,6 @@ from keff.policies.mix import Mix, Share
 from keff.reading.open import Record
 from keff.records import Note
 from keff.sampling.manifest import Config
-from keff.stats.drift import pattern_codes, pattern_table
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.calibrate import calibrate
@@ -42,7 +41,7 @@ def profile(votes: Votes) -> Profile | None:
         return None
     counts = vote_counts(votes.paths(range(m)))[0]
     held = tuple(tuple(sorted((v for v in row if v), reverse=True)) for row in counts.tolist())
-    return Profile(paths=m, table=tuple(pattern_table(pattern_codes(votes, m), m).tolist()), votes=held)
+    return Profile(paths=m, votes=held)
 
 
 def task_of(info: LogInfo) -> dict[str, object]:

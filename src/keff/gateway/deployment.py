@@ -32,7 +32,7 @@ from keff.protocol.server import Sharing
 from keff.records import stable_hash
 from keff.sampling.verifier import check_rated
 
-# Paths at which a profile holds patterns at most.
+# Paths of a request in a profile at most.
 MOST_PROFILED = 16
 
 

@@ -249,7 +249,7 @@ class _Stream:
 class ConformalMartingale(_Stream):
     """An alarm whose chance of ever being false is at most alpha, however long the stream.
 
-    ``pilot`` are scores of the pilot's requests, such as ``patterns.agreeing_pairs(m)[codes]``; ``update``
+    ``pilot`` are scores of the pilot's requests, such as ``drift.stop_score``; ``update``
     takes the same score of each new request, in order. The bag is the pilot and all that was seen; wealth is
     the mean over lambda in {+-0.6, +-1.2, +-1.8} of the product of 1 + lambda (u - 1/2), a martingale while
     pilot and stream are exchangeable, and 1/alpha is reached with chance at most alpha (Ville). Slow to

@@ -160,7 +160,7 @@ class OwnBooks:
         self.learner = None
         plan = Plan(policy=self.policy.spec, estimates={}, profile=profile)
         self.monitor = Monitor(plan, self.policy, self.state)
-        log.info(json.dumps({"event": "profile", "requests": sum(profile.table), "paths": profile.paths}))
+        log.info(json.dumps({"event": "profile", "requests": len(profile.votes), "paths": profile.paths}))
         if self.state is not None:
             save_profile(self.state, self.policy, profile)
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from pydantic import ValidationError
@@ -19,12 +22,11 @@ from keff.errors import UsageError
 from keff.gateway.traffic.metrics import Labels, series
 from keff.narrow import fields
 from keff.plan import Plan, Profile
-from keff.policy import Policy, Sample, View, in_flight_of
+from keff.policy import Policy, Sample, View
 from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
 from keff.stats.alarms import ConformalMartingale, MeanLooks, ShiryaevRoberts
-from keff.stats.drift import agreeing_pairs, pattern_code, patterns, stop_score
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.drift import agreeing_pairs, stop_score
 
 log = logging.getLogger("keff.gateway")
 
@@ -37,11 +39,14 @@ ORDERS = 8
 # The mean number of requests before Shiryaev-Roberts, which also sees late changes, alarms falsely.
 RUN_LENGTH = 20_000
 
-# Where the policy may stop at one path, the pattern is that of 4 paths of shadow requests.
+# Where the policy may stop at one path, the agreement is that of 4 paths of shadow requests.
 SHADOW_DRAWS = 4
 
 # A crash loses at most a second of what the alarm saw.
 SAVE_SECONDS = 1.0
+
+# A score of one request, from all of its keys in launch order: more where its paths agree more.
+Score: TypeAlias = Callable[[Sequence[str | None]], float]
 
 OTHER_VERSION = "the state file is of another version of keff: name another with --state"
 
@@ -52,28 +57,13 @@ def first_draw(policy: Policy) -> int:
     return decision.m if isinstance(decision, Sample) else 0
 
 
-def pattern_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
-    """Return at how many paths m patterns are taken, and whether only shadow requests draw as many.
+def watched_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
+    """Return of how many paths m the agreement is taken, and whether only shadow requests draw as many.
 
     m is the policy's first round (no vote makes it stop earlier), at most the pilot's own number of paths.
     """
     first = first_draw(policy)
     return min(SHADOW_DRAWS if first < 2 else first, profile.paths), first < 2
-
-
-def thinned(profile: Profile, m: int, rng: np.random.Generator) -> IntArray:
-    """Return the agreeing pairs [items] among m random paths of each item of the pilot.
-
-    Paths are exchangeable, so a random m of them are distributed as the first m; an abstention agrees with
-    nothing. Raises ValueError for m above the profile's paths.
-    """
-    if m > profile.paths:
-        raise ValueError(f"a profile of {profile.paths} paths cannot be thinned to {m}")
-    pairs: list[IntArray] = []
-    for pattern, count in zip(patterns(profile.paths), profile.table, strict=True):
-        drawn = rng.multivariate_hypergeometric(pattern, m, size=count)
-        pairs.append((drawn * (drawn - 1) // 2).sum(axis=1))
-    return np.concatenate(pairs)
 
 
 def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | None:
@@ -92,37 +82,15 @@ def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | Non
         n += decision.m
 
 
-def by_stops(policy: Policy, profile: Profile) -> bool:
-    """Return whether the alarm can look at when a policy stops: the profile tells, and votes alone decide.
-
-    Not of votes on arrival: which come first depends on lengths, and a profile holds none.
-    """
-    flight = in_flight_of(policy)
-    if flight is not None and flight.order == "arrival":
-        return False
-    return profile.votes is not None and policy.needs <= {"answers"} and policy.cap > 1
-
-
-def pilot_stops(policy: Policy, profile: Profile, rng: np.random.Generator) -> list[float]:
-    """Return the ``stop_score`` of every item of the pilot, its paths in a random order."""
+def pilot_scores(profile: Profile, score: Score, rng: np.random.Generator) -> list[float]:
+    """Return the score of every item of the pilot, its paths in a random order: they are exchangeable."""
     scores: list[float] = []
-    for votes in profile.votes or ():
+    for votes in profile.votes:
         keys: list[str | None] = [None] * profile.paths
         keys[: sum(votes)] = [str(code) for code, count in enumerate(votes) for _ in range(count)]
         order: list[int] = rng.permutation(profile.paths).tolist()
-        drawn = [keys[place] for place in order]
-        scores.append(stop_score(drawn, stops_at(policy, drawn, profile.paths), profile.paths))
+        scores.append(score([keys[place] for place in order]))
     return scores
-
-
-def agreements(profile: Profile, *, by_votes: bool) -> FloatArray:
-    """Return the share of agreeing pairs of each item, in the order of ``pilot_stops`` or ``thinned``."""
-    whole = profile.paths * (profile.paths - 1) / 2
-    if not by_votes:
-        return np.repeat(agreeing_pairs(profile.paths), profile.table) / whole
-    return (
-        np.array([sum(count * (count - 1) / 2 for count in votes) for votes in profile.votes or ()]) / whole
-    )
 
 
 class StateFile:
@@ -178,38 +146,40 @@ class Monitor:
     """Three alarms over one stream of requests.
 
     ``martingale`` is soon at big changes, ``looks`` finds smaller ones, and ``shiryaev_roberts`` late ones.
-    ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where the
-    profile tells when the policy would have stopped on the pilot, the stop is the score: rules draw two or
-    three paths first, and what those show is little (``by_stops``). Else it is the agreement of the first m.
+    ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where votes
+    alone decide when the policy stops, the stop is the score: rules draw two or three paths first, and what
+    those show is little. Else it is the agreement of the first m.
     """
 
     def __init__(self, plan: Plan, policy: Policy, file: StateFile | None = None) -> None:
         assert plan.profile is not None, "a plan without a profile has no drift alarm"
-        self.m, self.shadow_only = pattern_paths(policy, plan.profile)
-        self._policy = policy if by_stops(policy, plan.profile) and not self.shadow_only else None
+        self.m, self.shadow_only = watched_paths(policy, plan.profile)
+        # Of paths in flight only shadow requests are seen: which votes arrive first depends on lengths.
+        by_stops = policy.needs <= {"answers"} and not self.shadow_only
+        self._policy = policy if by_stops else None
         self._most = plan.profile.paths
         profile = plan.profile.model_dump(mode="json")
         self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "looks")
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
-        self._pairs = agreeing_pairs(self.m)
         self.seen, self._last = 0, {"martingale": 1.0, "shiryaev_roberts": 0.0, "looks": 0.0}
         if saved is None:
             rng = np.random.default_rng(int(self._name[:15], 16))
-            orders = [self._scored(plan.profile, rng) for _ in range(ORDERS)]
+            orders = [pilot_scores(plan.profile, self.score, rng) for _ in range(ORDERS)]
             early, late = rng.spawn(2)
             self._martingale = ConformalMartingale(orders[0], early, ALPHA)
             self._late = ShiryaevRoberts(orders[0], late, RUN_LENGTH)
-            agreement = agreements(plan.profile, by_votes=self._policy is not None)
-            self._looks = MeanLooks(np.transpose(orders), agreement, LOOKS_ALPHA)
+            agreement = [agreeing_pairs(votes) / math.comb(self._most, 2) for votes in plan.profile.votes]
+            self._looks = MeanLooks(np.transpose(orders), np.array(agreement), LOOKS_ALPHA)
         else:
             self._resume(saved)
 
-    def _scored(self, profile: Profile, rng: np.random.Generator) -> list[float]:
-        """Return the scores of the pilot's items, item by item, their paths in a random order."""
-        if self._policy is not None:
-            return pilot_stops(self._policy, profile, rng)
-        return thinned(profile, self.m, rng).astype(np.float64).tolist()
+    def score(self, keys: Sequence[str | None]) -> float:
+        """Return the score of one request: when its policy stops, else the agreeing pairs of its first m."""
+        if self._policy is None:
+            votes = Counter(key for key in keys[: self.m] if key is not None)
+            return float(agreeing_pairs(votes.values()))
+        return stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
 
     def _resume(self, saved: Object) -> None:
         try:
@@ -234,14 +204,12 @@ class Monitor:
     def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
         """Take one request: all of its keys in launch order, at least m of them.
 
-        ``stopped``: the policy stopped at them, so that where it draws in rounds it need not be asked again.
+        ``stopped``: the policy stopped at them, so that it need not be asked again.
         """
-        if self._policy is None:
-            score = float(self._pairs[pattern_code(keys, self.m)])
-        elif stopped and in_flight_of(self._policy) is None:
+        if stopped and self._policy is not None:
             score = stop_score(keys, len(keys) if len(keys) <= self._most else None, self._most)
         else:
-            score = stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
+            score = self.score(keys)
         self.seen += 1
         for name, stream in self._streams:
             before = stream.alarm

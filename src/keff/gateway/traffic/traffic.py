@@ -6,6 +6,7 @@ Of those a label-free plan is made where that is asked for.
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from keff.plan import Plan, Profile
 from keff.policy import Policy, parse_policy, tally
 from keff.protocol.values import Object
 from keff.records import Interval
-from keff.stats.drift import pattern_code, patterns
+from keff.stats.drift import agreeing_pairs
 from keff.stats.votes import IntArray, Votes
 
 # Spans of the charts: when there are more, each two become one, so that the whole time is always shown. The
@@ -140,12 +141,9 @@ class Learner:
 
 def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
     """Return the profile of requests at their first m paths, at least one request."""
-    table = [0] * len(patterns(m))
-    for row in rows:
-        table[pattern_code(row, m)] += 1
     votes = [Counter(key for key in row[:m] if key is not None) for row in rows]
     held = tuple(tuple(sorted(counts.values(), reverse=True)) for counts in votes)
-    return Profile(paths=m, table=tuple(table), votes=held)
+    return Profile(paths=m, votes=held)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,12 +180,12 @@ class Traffic:
         if stop == "policy" and len(keys) > 1:
             self.kinds[kind or "plan"] += 1
             counts = Counter(key for key in keys if key is not None)
-            pairs = sum(n * (n - 1) for n in counts.values())
-            share = pairs / (len(keys) * (len(keys) - 1))
+            pairs = agreeing_pairs(counts.values())
+            share = pairs / math.comb(len(keys), 2)
             self.agreement.add(share)
             self.history.agreed(share, time.time())
             if (read := counts.total()) > 1:
-                self.matching.add(pairs / (read * (read - 1)))
+                self.matching.add(pairs / math.comb(read, 2))
 
     def answered(self, spent: Spent) -> None:
         """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
