@@ -99,15 +99,16 @@ class Rig:
 def gateway(
     upstream: str | None, plan: Plan | None = None, *, planless: bool = False, **fields: Any
 ) -> Iterator[Rig]:
-    """Run a gateway on a free port; ``fields`` are those of Deployment, ``planless`` serves no plan.
+    """Run a gateway on a free port; ``fields`` are settings or those of Deployment.
 
-    Without an upstream every branch of the plan has its own.
+    ``planless`` serves no plan. Without an upstream every branch of the plan has its own.
     """
-    options = fields.setdefault("options", Options())
     key = fields.pop("key", "")
     seconds = fields.pop("path_seconds", 20.0)
     limits: dict[str, Any] = {"path_seconds": seconds, "connections": 2048, "more": fields.pop("more", ())}
     limits["ca_file"] = fields.pop("ca_file", "")
+    settings = {name: fields.pop(name) for name in ServedOptions.model_fields.keys() & fields.keys()}
+    options = fields["options"] = fields.get("options", Options()).model_copy(update=settings)
     address = None if upstream is None else Address(url=upstream, key=key, **limits)
     made: list[Service] = []
 

@@ -70,7 +70,7 @@ def test_the_vote_log_is_redacted_and_read_by_analyze(serve: Serve, tmp_path: Pa
     )
     for name, answers in (("redacted", False), ("open", True)):
         log = tmp_path / f"{name}.jsonl"
-        rig = serve(script, plan=make_plan("fixed:4"), vote_log=log, log_answers=answers)
+        rig = serve(script, plan=make_plan("fixed:4"), vote_log=log, vote_log_answers=answers)
         for length in range(1, 7):
             rig.post({"messages": [{"role": "user", "content": "x" * length}], "seed": 0})
         text = log.read_text()

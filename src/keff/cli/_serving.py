@@ -43,21 +43,16 @@ def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
         model=served.model,
         answer_space=served.space(plan),
         verifier=verifier_of(served.verifier, served.verifier_url),
-        upstream_n=settings.upstream_n,
         state=None if settings.redis is not None else state_of(served.plan, served.state),
-        vote_log=settings.vote_log,
-        log_answers=settings.vote_log_answers,
-        redis=settings.redis,
-        spend=served.spend_file(settings.spend),
-        otlp=settings.otlp
-        and base_url(settings.otlp, "otlp", "OTEL_EXPORTER_OTLP_HEADERS").removesuffix("/v1"),
     )
 
 
 def options_of(served: ServeOptions, settings: ServeSettings, prices: dict[str, Price]) -> Options:
     """Return how requests are answered."""
+    collector = settings.otlp and base_url(settings.otlp, "otlp", "OTEL_EXPORTER_OTLP_HEADERS")
+    kept = {"spend": served.spend_file(settings.spend), "otlp": collector and collector.removesuffix("/v1")}
     return Options(
-        **dict(settings),
+        **dict(settings.model_copy(update=kept)),
         now=served.now,
         shadow_paths=served.cap or DEFAULT_CAP,
         prices=prices,

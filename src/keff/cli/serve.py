@@ -36,6 +36,6 @@ def command(
         return
     g.log_to_stderr(settings.quiet)
     if workers > 1:
-        g.serve_with_workers(deployment, workers, settings.quiet)
+        g.serve_with_workers(deployment, workers)
     else:
         g.serve(deployment, np.random.default_rng())

@@ -12,7 +12,7 @@ from keff.errors import UsageError
 from keff.gateway.accounts.accounts import AccountLedger
 from keff.gateway.accounts.billing import Billing, PriceList
 from keff.gateway.http.security import check_exposure
-from keff.gateway.options import Deployment
+from keff.gateway.options import Deployment, Options
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import OwnBooks, Shadows, VoteLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, Views
@@ -54,10 +54,10 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         raise UsageError("strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
         raise UsageError("append_answer_format needs to know the answer: set --answer-space, or a --plan")
-    vote_log, kept = deployment.vote_log, books or books_of(deployment)
+    vote_log, kept = options.vote_log, books or books_of(deployment)
     tracer = None
-    if deployment.otlp is not None:
-        tracer = import_extra("keff.gateway.traffic.tracing", "the setting otlp").Tracer(deployment.otlp)
+    if options.otlp is not None:
+        tracer = import_extra("keff.gateway.traffic.tracing", "the setting otlp").Tracer(options.otlp)
     service = Service(
         policy=policy,
         reader=reader,
@@ -71,10 +71,10 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         kinds=KindReader(ignored),
         books=kept,
         shadows=Shadows(options, kept, rng),
-        vote_log=None if vote_log is None else VoteLog(vote_log, answers=deployment.log_answers),
-        billing=Billing(prices=prices, ledger=_ledger(deployment)),
+        vote_log=None if vote_log is None else VoteLog(vote_log, answers=options.vote_log_answers),
+        billing=Billing(prices=prices, ledger=_ledger(options)),
         tracer=tracer,
-        sharing=Sharing(deployment.upstream_n),
+        sharing=Sharing(options.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
     )
     if not service.priced and any(account.dollars for account in options.accounts):
@@ -82,11 +82,11 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
     return service
 
 
-def _ledger(deployment: Deployment) -> AccountLedger | None:
-    if deployment.redis is not None and deployment.options.accounts:
+def _ledger(options: Options) -> AccountLedger | None:
+    if options.redis is not None and options.accounts:
         shared = _shared()
-        return shared.RedisLedger(shared.RedisStore(deployment.redis))
-    return None if deployment.spend is None else AccountLedger(deployment.spend)
+        return shared.RedisLedger(shared.RedisStore(options.redis))
+    return None if options.spend is None else AccountLedger(options.spend)
 
 
 def _shared() -> Any:
@@ -108,7 +108,8 @@ def _plan(deployment: Deployment) -> Plan:
 def books_of(deployment: Deployment) -> OwnBooks:
     """Return the books of a deployment, with its state file opened; raises PlanError and UsageError."""
     policy = policy_of(deployment)
-    if deployment.redis is None:
+    redis = deployment.options.redis
+    if redis is None:
         return _books(deployment, policy, StateFile(deployment.state) if deployment.state else None)
     shared, plan = _shared(), _plan(deployment)
     profile = None if plan.profile is None else plan.profile.model_dump(mode="json")
@@ -117,7 +118,7 @@ def books_of(deployment: Deployment) -> OwnBooks:
         policy,
         shared.HeldState(),
         shared.SharedBooks,
-        store=shared.RedisStore(deployment.redis),
+        store=shared.RedisStore(redis),
         name=f"keff:drift:{stable_hash(policy.spec, plan.fingerprint, profile)}",
         made=partial(_books, deployment, policy),
     )
@@ -192,7 +193,8 @@ def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]
 
     Raises what ``serve`` raises before it listens.
     """
-    return summary(service_of(replace(deployment, state=None, vote_log=None, spend=None, otlp=None), rng))
+    opens_none = deployment.options.model_copy(update={"vote_log": None, "spend": None, "otlp": None})
+    return summary(service_of(replace(deployment, state=None, options=opens_none), rng))
 
 
 def summary(service: Service) -> dict[str, object]:

@@ -137,9 +137,7 @@ class Deployment:
     ``keys`` are those of the environment variables that branches name.
 
     ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
-    than the plan, ``verifier`` rates paths, ``upstream_n`` is the most paths that one upstream call asks for.
-    ``state`` is the file of the drift alarm (None: not kept), ``spend`` that of what each key spent, ``otlp``
-    the collector of traces, ``redis`` holds both for several hosts.
+    than the plan, ``verifier`` rates paths. ``state`` is the file of the drift alarm (None: not kept).
     """
 
     plan: Plan | None = None
@@ -153,10 +151,4 @@ class Deployment:
     model: str | None = None
     answer_space: str | None = None
     verifier: Verifier | None = None
-    upstream_n: int = 1
     state: Path | None = None
-    vote_log: Path | None = None
-    log_answers: bool = False
-    spend: Path | None = None
-    redis: str | None = field(default=None, repr=False)
-    otlp: str | None = None

@@ -174,12 +174,12 @@ class WorkerEnd:
         server.should_exit = True
 
 
-def work(deployment: Deployment, listener: socket.socket, end: socket.socket, quiet: bool) -> None:
+def work(deployment: Deployment, listener: socket.socket, end: socket.socket) -> None:
     """Serve one worker's share, in a process of its own, until told to stop or left alone."""
     steady_heap()
     # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    log_to_stderr(quiet)
+    log_to_stderr(deployment.options.quiet)
     books = RemoteBooks()
     service = service_of(deployment, np.random.default_rng(), books)
     worker = WorkerEnd(end, service, books)
@@ -272,7 +272,7 @@ class _Place:
     short_lives: int = 0
 
 
-def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> None:
+def serve_with_workers(deployment: Deployment, workers: int) -> None:
     """Serve until SIGTERM or SIGINT, then let requests in flight end in all workers.
 
     Raises RunError when the port is taken, or when workers cannot start.
@@ -280,14 +280,14 @@ def serve_with_workers(deployment: Deployment, workers: int, quiet: bool) -> Non
     steady_heap()
     books = books_of(deployment)
     # Made once here, so that whatever is wrong is said once, and before any worker starts.
-    checked = replace(deployment, vote_log=None, otlp=None)
-    service = service_of(checked, np.random.default_rng(), books)
+    options = deployment.options.model_copy(update={"vote_log": None, "otlp": None})
+    service = service_of(replace(deployment, options=options), np.random.default_rng(), books)
     warn(deployment)
     with listeners(deployment.host, deployment.port, workers) as listening:
         told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
         places = [_Place(number, listener) for number, listener in enumerate(listening)]
         joint = WorkerBooks(books, workers)
-        supervisor = WorkerSupervisor(_share(deployment, workers), joint, places, quiet)
+        supervisor = WorkerSupervisor(_share(deployment, workers), joint, places)
         asyncio.run(supervisor.run({**told, **summary(service)}))
 
 
@@ -307,7 +307,6 @@ class WorkerSupervisor:
     share: Deployment
     joint: WorkerBooks
     places: list[_Place]
-    quiet: bool
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: str | None = None
     _started: int = 0
@@ -357,7 +356,7 @@ class WorkerSupervisor:
     async def _one_life(self, place: _Place) -> int | None:
         mine, theirs = socket.socketpair()
         self._started += 1
-        number, given = self._started, (self.share, place.listener, theirs, self.quiet)
+        number, given = self._started, (self.share, place.listener, theirs)
         process = place.process = multiprocessing.get_context("spawn").Process(target=work, args=given)
         place.born = time.monotonic()
         await asyncio.to_thread(process.start)

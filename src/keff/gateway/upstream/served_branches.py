@@ -102,7 +102,7 @@ def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList
             plan=branch,
             upstream=servers[server],
             price=_price_of(branch, prices),
-            sharing=Sharing(deployed.upstream_n),
+            sharing=Sharing(deployed.options.upstream_n),
             open=branch.upstream is None,
         )
     return ServedBranches(branches, branches[policy.branches[0]], skip=deployed.options.branch_down == "skip")
