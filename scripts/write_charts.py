@@ -137,7 +137,6 @@ def specs() -> dict[str, dict[str, Any]]:
         **money_charts(),
         "frontier_paths": _frontier("mean paths per question (logarithmic)"),
         "stability": vote_charts.stability(),
-        "changes": _changes(),
         "slots": _slots(),
         **side_charts.charts(),
     }
@@ -292,26 +291,6 @@ def _frontier(title: str) -> Any:
         ),
         chosen.mark_point(color=ORANGE, opacity=1, filled=True, size=170).encode(x=x, y=y, tooltip=rule),
     ).properties(height=TALL - 40)
-
-
-def _changes() -> Any:
-    rows = data("changes")
-    y = alt.Y("change:N", title=None, sort=None, axis=alt.Axis(labelLimit=220, minExtent=132))
-    x = alt.X("value:Q", title="change from the first arm to the second", axis=alt.Axis(format="+.0%"))
-    shown = [
-        tip("change", ""),
-        tip("value", "change", "+.1%"),
-        tip("lo", "95% from", "+.1%"),
-        tip("hi", "to", "+.1%"),
-    ]
-    zero = rows.mark_rule(color=GREY).encode(x=alt.datum(0), tooltip=alt.value("no change"))
-    return alt.layer(
-        zero,
-        rows.mark_rule(color=BLUE, strokeWidth=2).encode(
-            y=y, x=alt.X("lo:Q", title=None), x2="hi:Q", tooltip=shown
-        ),
-        rows.mark_point(color=BLUE, filled=True, size=90).encode(y=y, x=x, tooltip=shown),
-    ).properties(height=140)
 
 
 def _slots() -> Any:

@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_it_writes_one_complete_file(log: Path, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    done = keff("report", log, log, "--arms", "-o", tmp_path / "page.html", "--json")
+    done = keff("report", log, log, "-o", tmp_path / "page.html", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     page = (tmp_path / "page.html").read_text("utf-8")
@@ -46,7 +46,7 @@ def test_it_writes_one_complete_file(log: Path, tmp_path: Path) -> None:
 
 def test_bad_input_is_one_line(log: Path, tmp_path: Path) -> None:
     for arguments, said in (
-        ((log, "--arms", "-o", tmp_path / "x.html"), "--arms compares two"),
+        ((log, log, "--arms"), "report --arms is keff compare A B -o PAGE.html since 0.3"),
         ((log, "-o", tmp_path / "no" / "x.html"), "does not exist"),
         ((tmp_path / "none.jsonl",), "does not exist"),
     ):

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
+from keff.analysis.arms import Comparing, compare
 from keff.analysis.audit import audit
 from keff.analysis.scores import contest, noise
 from keff.log import LogInfo, Question
@@ -35,7 +36,9 @@ def test_pages_have_one_picture_and_escape_what_a_record_says(tmp_path: Path) ->
     scored = [as_scored(one), as_scored(two)]
     compared = contest(scored)
     write_noise_page([(HOSTILE, noise(scored[0]))], tmp_path / "noise.html")
-    write_comparison_page(compared.pairs, compared.warnings, tmp_path / "compare.html")
+    write_comparison_page(compared, tmp_path / "compare.html")
+    write_comparison_page(compare(one, two, Comparing(replicates=100)), tmp_path / "arms.html")
+    assert "mean pairwise rho" in (tmp_path / "arms.html").read_text()
     write_audit_page(audit([one, two]), tmp_path / "audit.html")
     for file in tmp_path.iterdir():
         text = file.read_text()

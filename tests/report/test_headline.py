@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.decision import Bill, Decision, Differences, Kept, Recommendation, Seconds
 from keff.analysis.results.words import first_sentence, in_words, sentences
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.records import Interval
-from keff.report.headline import arms_sentence, headline
+from keff.report.headline import headline
 
 TOLD = {
     "fixed:1": "One path, no vote.",
@@ -23,6 +22,10 @@ TOLD = {
     "budget:3,cap=8,b=64": "Stop when one answer leads by 3, or by 2 from path 6 on; at most 8 paths.",
     "adaptive_consistency:0.95": "Stop when the vote stands at 4 to 0, 6 to 1 or 8 to 2; at most 32 paths.",
 }
+
+
+def change(lo: float | None, hi: float | None) -> Interval:
+    return Interval(0.0, lo, hi, "given")
 
 
 @pytest.mark.parametrize(("spec", "words"), TOLD.items())
@@ -124,27 +127,3 @@ def test_tiles_tell_what_is_kept_saved_paid_and_waited_for() -> None:
     ]
     assert "62% sure" in tiles["Accuracy kept, of 8 paths"].detail
     assert "instead of 8; accuracy +0.0 [-1.1, +0.4] points" in tiles["Paths saved, against 8 paths"].detail
-
-
-def change(lo: float | None, hi: float | None) -> Interval:
-    return Interval(0.0, lo, hi, "given")
-
-
-@pytest.mark.parametrize(
-    ("rho", "vote", "said"),
-    [
-        ((-0.4, -0.2), (0.01, 0.1), "Its paths agree less; the vote is better."),
-        ((0.2, 0.4), (-0.1, -0.01), "Its paths agree more; the vote is worse."),
-        ((-0.4, -0.2), (-0.1, 0.1), "Its paths agree less; no difference of the vote is shown."),
-        ((-0.1, 0.1), (0.01, 0.1), "No difference is shown in how much its paths agree; the vote is better."),
-        (
-            (None, None),
-            (-0.1, 0.1),
-            "These questions show no difference, neither in how much paths agree nor",
-        ),
-    ],
-)
-def test_two_arms_are_summed_up_by_what_their_intervals_exclude(rho: Any, vote: Any, said: str) -> None:
-    nothing: Any = dict.fromkeys(field.name for field in fields(Comparison))
-    compared = Comparison(**nothing | {"delta_rho": change(*rho), "delta_plurality": change(*vote)})
-    assert arms_sentence(compared).startswith(said)

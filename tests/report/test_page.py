@@ -19,7 +19,6 @@ pytest.importorskip("vl_convert")
 sync_api = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 import keff  # noqa: E402
-from keff.analysis.arms import compare  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
 from keff.analysis.scores import contest  # noqa: E402
 from keff.gateway.traffic.live import page as live_page  # noqa: E402
@@ -134,7 +133,7 @@ def side_pages(folder: Path) -> list[Path]:
     write_noise_page([(logs[0].name, keff.noise(logs[0]))], folder / "noise.html")
     scored = [as_scored(open_record(log)) for log in logs]
     compared = contest(scored)
-    write_comparison_page(compared.pairs, compared.warnings, folder / "compare.html")
+    write_comparison_page(compared, folder / "compare.html")
     return [folder / f"{name}.html" for name in ("mix", "noise", "compare", "keff")]
 
 
@@ -313,16 +312,14 @@ def test_the_page_refuses_scripts_that_are_not_its_own(opened: Loaded) -> None:
 def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None:
     files = [write_log(folder / f"run{seed}.jsonl", rows(30, 4, seed, slots=seed - 2)) for seed in (3, 4)]
     one, two = (exhibit(file) for file in files)
-    write_page([one, two], folder / "two.html", comparison=compare(one[0], two[0]))
+    write_page([one, two], folder / "two.html")
     page, wrong = load(browser, folder / "two.html", "#item-2-q%2F5")
     assert wrong == []
     assert page.locator("#overview a").all_inner_texts() == ["run3", "run4"]
     assert page.locator("#run-2 tr.target").count() == 1
-    assert page.locator("#arms .mark-symbol path").count() >= 3
-    assert page.locator("#arms .mark-rule line").count() >= 4 + 1
     assert page.locator("#run-1 [data-chart=slots]").count() == 0
-    parts = page.eval_on_selector_all("#overview, #arms, #run-1, #run-2", "all => all.map(e => e.id)")
-    assert parts == ["overview", "arms", "run-1", "run-2"]
+    parts = page.eval_on_selector_all("#overview, #run-1, #run-2", "all => all.map(e => e.id)")
+    assert parts == ["overview", "run-1", "run-2"]
     page.set_viewport_size({"width": 390, "height": 800})
     clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)"
     assert page.eval_on_selector_all(".scroll", clipped) == [], "no table is cut on a telephone"

@@ -58,6 +58,7 @@ SETTINGS = """
 # Options of 0.2 that have another name, of one command or of all, and what to write instead.
 RENAMED = {
     **dict.fromkeys(("--in-flight", "replay --concurrency"), "a key of the policy, lead_k:3,in_flight=8,"),
+    "report --arms": "keff compare A B -o PAGE.html",
     "--k-max": "--cap",
     "--confidence": "--sure",
     "--budget-mean": "--budget (90% sure)",

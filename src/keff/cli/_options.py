@@ -259,7 +259,6 @@ OldPolicies = Annotated[list[str] | None, Option("--policy", hidden=True)]
 RandomSlots = Annotated[
     bool, computing_option("--random-slots", help="Deployment draws its template slots at random.")
 ]
-Arms = Annotated[bool, Option("--arms", help="The two PATHs are arms: compare the second with the first.")]
 Accuracy = Annotated[float, Option("--p", min=0, max=1, help="Accuracy of one path.")]
 Correlation = Annotated[float, Option("--c", max=1, help="Correctness correlation of two paths.")]
 AnswerCount = Annotated[

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from keff.analysis.arms import Comparing, compare_all, open_scored
-from keff.analysis.results.comparison import ScoreComparison
 from keff.analysis.scores import worse_than
 from keff.cli import _options as o
 from keff.cli._console import tell
@@ -63,9 +62,8 @@ def command(
         compared = compare_all(scored, len(arms) - 1, how)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    pairs = compared.pairs if isinstance(compared, ScoreComparison) else (compared.better,)
     if report is not None:
-        import_extra("keff.report.evals", "the page").write_comparison_page(pairs, compared.warnings, report)
+        import_extra("keff.report.evals", "the page").write_comparison_page(compared, report)
     tell(compared, json=json)
-    if fail_if_worse and any(worse_than(pair, tolerance) for pair in pairs):
+    if fail_if_worse and any(worse_than(pair, tolerance) for pair in compared.pairs):
         raise typer.Exit(WORSE)

@@ -20,28 +20,18 @@ from keff.report.write import write_runs
 def command(
     paths: o.Paths,
     out: o.ReportOut = Path("report.html"),
-    arms: o.Arms = False,
     *,
     log: LogOptions,
     wanted: WantedOptions,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
-    if arms and len(paths) != 2:
-        raise UsageError(f"--arms compares two PATHs, not {len(paths)}")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
     opening = log.opening(texts=True)
     settings = wanted.settings()
     records = [record for path in paths for record in open_records(path, opening)]
-    if arms and len(records) != 2:
-        raise UsageError(f"--arms compares two records, and these PATHs hold {len(records)}")
-    comparison = None
-    if arms:
-        from keff.analysis.arms import compare
-
-        comparison = compare(records[0], records[1])
-    write_runs(((record, analyze(record, settings)) for record in records), out, comparison, settings.seed)
+    write_runs(((record, analyze(record, settings)) for record in records), out, settings.seed)
     if json:
         print_json({"report": str(out), "runs": len(records), "bytes": out.stat().st_size})
     else:

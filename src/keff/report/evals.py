@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from keff.analysis.results.comparison import Better
+from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.scores import Audit, Noise
 from keff.files import write_text
 from keff.records import Interval, Note, frozen
@@ -86,33 +86,37 @@ def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
     _write([_noise_sheet(path, noise) for path, noise in found], file)
 
 
-def write_comparison_page(pairs: Sequence[Better], warnings: Sequence[Note], file: Path) -> None:
+def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) -> None:
     """Write the page of a comparison; raises OSError when it cannot be written."""
+    pairs = compared.pairs
     first = pairs[0]
     alone = len({pair.first for pair in pairs}) == 1
+    bars = [
+        Bar(
+            pair.names[1] if alone else pair.versus,
+            pair.difference,
+            None if pair.noise is None else 1.96 * pair.noise,
+        )
+        for pair in pairs
+    ]
     decided = [(pair.versus, *pair.facts().values(), pair.verdict) for pair in pairs]
+    tables: list[Table] = [("What would decide it", ("second / first", *first.facts(), ""), decided)]
+    if isinstance(compared, Comparison):
+        bars += [Bar(name, change) for name, change in compared.changes.items()]
+        head, *arms = compared.rows()
+        tables.append(("Both arms", head, arms))
     sheet = Sheet(
         title="Is it better?",
         about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
         answer=".\n".join(pair.line() for pair in pairs[:3]),
         tiles=[],
         chart=_chart("forest", shares=first.scale == (0.0, 1.0)),
-        data=forest(
-            [
-                Bar(
-                    pair.names[1] if alone else pair.versus,
-                    pair.difference,
-                    None if pair.noise is None else 1.96 * pair.noise,
-                )
-                for pair in pairs
-            ],
-            zero=True,
-        ),
+        data=forest(bars, zero=True),
         caption=(f"Each minus {first.names[0]}. " if alone else "The second minus the first. ")
         + "Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
         "very questions, in 19 of 20 comparisons of a model with itself.",
-        tables=[("What would decide it", ("second / first", *pairs[0].facts(), ""), decided)],
-        warnings=warnings,
+        tables=tables,
+        warnings=compared.warnings,
     )
     _write([sheet], file)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.decision import Decision, Recommendation
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import (
@@ -123,25 +122,6 @@ def _seconds(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
         against = f"; {change.value:+{style}} s against {reference_words(decision.reference)}"
     detail = f"{median}rounds one after the other{against}"
     return (Tile("Seconds to answer, 95th percentile", seconds.p95.text(style), detail),)
-
-
-def arms_sentence(compared: Comparison) -> str:
-    """Say what two arms show: whether paths agree less in the second, and whether its vote is better."""
-    vote = compared.delta_plurality or compared.delta_majority
-    agree = _direction(compared.delta_rho, "agree less", "agree more")
-    better = _direction(vote, "the vote is worse", "the vote is better")
-    if agree is None and better is None:
-        return "These questions show no difference, neither in how much paths agree nor in the vote."
-    first = f"its paths {agree}" if agree else "no difference is shown in how much its paths agree"
-    return f"{first[0].upper()}{first[1:]}; {better or 'no difference of the vote is shown'}."
-
-
-def _direction(change: Interval, down: str, up: str) -> str | None:
-    """Return the word for a change whose interval excludes zero, else None."""
-    if change.limits is None:
-        return None
-    lo, hi = change.limits
-    return down if hi < 0 else up if lo > 0 else None
 
 
 def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:

@@ -12,14 +12,13 @@ from markupsafe import Markup
 
 from keff import files
 from keff.analysis.combine import slot_table
-from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
 from keff.reading.open import Record
 from keff.records import frozen, percent
 from keff.report import advice_series, series, vega
-from keff.report.headline import Headline, alternatives, arms_sentence, headline
+from keff.report.headline import Headline, alternatives, headline
 from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import Datasets, fixed
 from keff.report.template import TEMPLATES, drawings, filled
@@ -42,40 +41,33 @@ def write_page(
     file: Path,
     *,
     replays: Sequence[Replay | None] = (),
-    comparison: Comparison | None = None,
     draw: vega.Draw = vega.draw,
 ) -> None:
     """Write the report page of some runs: one HTML file that works offline.
 
     ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their analyses;
-    ``replays`` the replay of each run where there is one; ``comparison`` that of two arms; ``draw`` draws
-    the charts. Vote splits and texts are embedded up to a size limit, beyond it a stable sample. Raises
-    ValueError without runs, OSError when the file cannot be written.
+    ``replays`` the replay of each run where there is one; ``draw`` draws the charts. Vote splits and texts
+    are embedded up to a size limit, beyond it a stable sample. Raises ValueError without runs, OSError when
+    the file cannot be written.
     """
     if not runs:
         raise ValueError("a report needs at least one run")
     matched = [*replays, *[None] * (len(runs) - len(replays))]
     exhibits = [Exhibit(*run, replayed) for run, replayed in zip(runs, matched, strict=True)]
-    files.write_text(file, render(exhibits, comparison, draw))
+    files.write_text(file, render(exhibits, draw))
 
 
-def render(exhibits: Sequence[Exhibit], comparison: Comparison | None, draw: vega.Draw) -> str:
+def render(exhibits: Sequence[Exhibit], draw: vega.Draw) -> str:
     """Return the page as text."""
     limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
-    charts = {view.id: view.charts for view in views}
-    compared = None
-    if comparison is not None:
-        compared = {"comparison": comparison, "sentence": arms_sentence(comparison)}
-        charts["arms"] = {"changes": series.arms(comparison)}
     script = (TEMPLATES / "page.js").read_text("utf-8")
     return filled(
         "page.html.j2",
         {"percent": percent, "fixed": fixed, "points": points},
         runs=views,
         grid=_grid(views),
-        compared=compared,
-        drawings=drawings(charts, draw),
+        drawings=drawings({view.id: view.charts for view in views}, draw),
         data=Markup(embed({view.id: view.items for view in views})),
         script=Markup(script),
         # The policy admits the script by the hash of its text.

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keff.analysis.results.comparison import Comparison, Slot
+from keff.analysis.results.comparison import Slot
 from keff.analysis.results.estimates import Analysis
 from keff.records import Interval, number
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve, majority_limit
@@ -205,18 +205,6 @@ def reliability(analysis: Analysis) -> Datasets:
 
 def _sum(law: FloatArray, start: int, stop: int) -> float:
     return float(law[start:stop].sum())
-
-
-def arms(compared: Comparison) -> Datasets:
-    """Return the forest of changes between two arms."""
-    changes = {
-        "correlation (relative)": compared.delta_rho if compared.has_ratio else None,
-        "one path": compared.delta_p,
-        "majority vote": compared.delta_majority,
-        "plurality": compared.delta_plurality,
-    }
-    rows = [{"change": label, **limits(change)} for label, change in changes.items() if change is not None]
-    return {"changes": rows}
 
 
 def slots(table: Sequence[Slot] | None) -> Datasets:

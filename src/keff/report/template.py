@@ -27,7 +27,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7
 # Units of a drawing, of which its type has 12: for a whole column, for a telephone, and for half a column.
 WIDTHS = {"wide": 880, "narrow": 400, "half": 400}
 # Charts that stand side by side, so that they never have a whole column.
-HALVES = ("worth", "difficulty", "changes")
+HALVES = ("worth", "difficulty")
 
 # Attributes of a drawing that a page has no use for, and those that a group hands down to its marks.
 UNUSED = re.compile("aria-|role|class|pointer-events|font-family|stroke-miterlimit")

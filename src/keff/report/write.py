@@ -12,7 +12,6 @@ import numpy as np
 from keff.analysis import estimates
 from keff.analysis.estimates import Settings
 from keff.analysis.replay import replay
-from keff.analysis.results.comparison import Comparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.errors import PolicyError, UsageError
@@ -42,7 +41,7 @@ def write_report(
     records = [read(each, how, texts=True) for each in _several(source)]
     runs = ((record, estimates.analyze(record, settings)) for record in records)
     try:
-        write_runs(runs, target, seed=settings.seed)
+        write_runs(runs, target, settings.seed)
     except OSError as error:
         raise UsageError(f"{target}: {error.strerror or error}") from None
     return target
@@ -57,9 +56,7 @@ def _several(source: object) -> list[object]:
     return [source]
 
 
-def write_runs(
-    runs: Iterable[tuple[Record, Analysis]], file: Path, comparison: Comparison | None = None, seed: int = 0
-) -> None:
+def write_runs(runs: Iterable[tuple[Record, Analysis]], file: Path, seed: int = 0) -> None:
     """Write the page of analysed records; raises PluginError where the ``report`` extra is missing.
 
     What draws charts is made ready while ``runs`` are, where these are made as they are asked for.
@@ -68,7 +65,7 @@ def write_runs(
     with page.vega.draw_beside() as draw:
         runs = list(runs)
         replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
-        page.write_page(runs, file, replays=replays, comparison=comparison, draw=draw)
+        page.write_page(runs, file, replays=replays, draw=draw)
 
 
 def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:

@@ -379,6 +379,22 @@ class Comparison(Finding):
     warnings: tuple[Note, ...]
 
     @property
+    def pairs(self) -> tuple[Better, ...]:
+        """The one comparison of two scores, as ``ScoreComparison`` has it."""
+        return (self.better,)
+
+    @property
+    def changes(self) -> dict[str, Interval]:
+        """What changes from the first arm to the second, as shares of what was or of questions."""
+        told = {
+            "correlation (relative)": self.delta_rho if self.has_ratio else None,
+            "one path": self.delta_p,
+            "majority vote": self.delta_majority,
+            "plurality": self.delta_plurality,
+        }
+        return {name: change for name, change in told.items() if change is not None}
+
+    @property
     def has_ratio(self) -> bool:
         """Whether a relative change of correlation says anything: the first arm's is surely above zero."""
         limits = self.arms[0].c.limits
@@ -403,7 +419,7 @@ class Comparison(Finding):
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff compare`` prints of two arms; weights and blocks are those of the second."""
-        yield from _better((self.better,))
+        yield from _better(self.pairs)
         first, second = self.arms
         size = f"{self.shared_items} shared questions, {first.k} paths each"
         yield f"\n{text_table(self.rows(), size)}"
