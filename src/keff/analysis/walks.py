@@ -197,19 +197,19 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool
 def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
     if (flight := in_flight_of(policy)) is not None:
         return _flown(policy, flight, draws, crowding, whole=whole)
-    table = None
+    table, course = None, slice(None)
     if isinstance(policy, TablePolicy) and type(policy).ahead is TablePolicy.ahead:
         # Looked up only where an order comes by: it skips most prefixes.
-        ahead, table = draws.cells(policy.cap + 1), policy.table
+        ahead, table, course = draws.cells(policy.cap + 1), policy.table, draws.courses[1]
     elif at_once(policy) and isinstance(policy, Vectorised):
         ahead = policy.ahead(draws)
     else:
         return _one_by_one(policy, draws)
     shape, work = draws.codes.shape[:2], draws.seconds
     flat = None if work is None else work.reshape(-1, work.shape[2])
-    ends, rounds, wait = in_rounds(ahead.reshape(-1, ahead.shape[2]), flat, crowding, table)
-    stop, times = ends.reshape(shape), None if wait is None else wait.reshape(shape)
-    return Walks(stop, rounds.reshape(shape), *_answered(policy, draws, stop), times)
+    ends, rounds, wait = in_rounds(ahead.reshape(-1, ahead.shape[-1]), flat, crowding, table)
+    stop, times = ends[course].reshape(shape), None if wait is None else wait.reshape(shape)
+    return Walks(stop, rounds[course].reshape(shape), *_answered(policy, draws, stop), times)
 
 
 def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:

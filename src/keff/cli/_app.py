@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from keff.cli import COMMANDS, module_of, overview, summary
-from keff.cli._start import UNUSED, as_given, keep_memory, only_compiled, postpone, without_docstrings
+from keff.cli._start import UNUSED, as_given, begin, keep_memory, only_compiled, without_docstrings
 from keff.errors import UsageError
 
 # click, whose UsageError this is, comes with typer: in newer versions as a part of it.
@@ -103,7 +103,8 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             without_docstrings()
-            postpone(UNUSED)
+            for module, part in UNUSED.items():
+                begin(module, part)
             if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
                 only_compiled()
                 keep_memory()

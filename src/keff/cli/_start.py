@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import LazyLoader, find_spec, module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# scipy.special asks numpy for everything that it holds: these take as long to import as numpy itself.
-UNUSED = ("numpy.f2py", "numpy.testing", "numpy.ma")
+
+def _unmasked(array: Any) -> bool:  # noqa: ARG001
+    """Say that no value is masked, as none is before numpy.ma is imported; ``numpy.unique`` asks for it."""
+    return False
+
+
+# What is imported only where more of it is asked for. scipy.special asks numpy for all names that it holds:
+# these modules take as long to import as numpy itself.
+UNUSED: Mapping[str, Mapping[str, Any]] = {
+    "numpy.f2py": {},
+    "numpy.testing": {},
+    "numpy.ma": {"is_masked": _unmasked},
+}
 
 # What numpy says of its compiled functions in help() and nowhere else: a tenth of its import. ``python -OO``
 # leaves it out too.
@@ -46,29 +57,28 @@ def keep_memory() -> None:
             mallopt(parameter, size)
 
 
-def postpone(names: Sequence[str]) -> None:
-    """Let modules be imported on the first use of what they hold, where they are not yet."""
-    for name in names:
-        spec = find_spec(name)
-        if name in sys.modules or spec is None or spec.loader is None:
-            continue
-        loader = spec.loader = LazyLoader(spec.loader)
-        sys.modules[name] = module = module_from_spec(spec)
-        loader.exec_module(module)
-        package, _, own = name.rpartition(".")
-        setattr(sys.modules[package], own, module)
-
-
-class _Special(ModuleType):
-    """scipy.special as far as it is compiled; the first other name that is asked for loads all of it."""
+class _Partial(ModuleType):
+    """A module with a part of what it holds; the first other name that is asked for loads all of it."""
 
     def __getattr__(self, name: str) -> Any:
-        spec = self.__spec__
-        if name.startswith("__") or spec is None or spec.loader is None:
-            raise AttributeError(name)
         self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
-        spec.loader.exec_module(self)
+        assert self.__spec__ is not None
+        assert self.__spec__.loader is not None
+        self.__spec__.loader.exec_module(self)
         return getattr(self, name)
+
+
+def begin(name: str, part: Mapping[str, Any]) -> None:
+    """Let a module begin with a part of what it holds, where it is not imported yet."""
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is None:
+        return
+    module = module_from_spec(spec)
+    module.__class__ = _Partial
+    vars(module).update(part)
+    package, _, own = name.rpartition(".")
+    sys.modules[name] = module
+    setattr(sys.modules[package], own, module)
 
 
 def only_compiled() -> None:
@@ -76,18 +86,12 @@ def only_compiled() -> None:
 
     What it holds besides, and the rewriting of all its docstrings, takes as long to import as numpy.
     """
-    name, inner = "scipy.special", "scipy.special._ufuncs"
-    spec = None if name in sys.modules else find_spec(name)
-    if spec is None:
-        return
-    module = module_from_spec(spec)
-    module.__class__ = _Special
-    sys.modules[name] = module
-    try:
-        compiled = import_module(inner)
-        vars(module).update({each: getattr(compiled, each) for each in compiled.__all__})
-    except (ImportError, AttributeError):  # another SciPy: as it is
-        del sys.modules[name]
+    begin("scipy.special", {})
+    with suppress(ImportError, AttributeError):  # another SciPy: as it is
+        compiled = import_module("scipy.special._ufuncs")
+        vars(sys.modules["scipy.special"]).update(
+            {each: getattr(compiled, each) for each in compiled.__all__}
+        )
 
 
 def as_given(parameter: Any) -> Any:

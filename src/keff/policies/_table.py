@@ -188,7 +188,8 @@ class TablePolicy:
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
         # One index into the flat table: three of them take several times as long.
-        return self.table.take(draws.cells(self.cap + 1))
+        ahead = self.table.take(draws.cells(self.cap + 1))[draws.courses[1]]
+        return ahead.reshape(*draws.codes.shape[:2], self.cap + 1)
 
 
 class BoundedTable(TablePolicy):

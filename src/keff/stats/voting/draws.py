@@ -21,6 +21,9 @@ Mask = NDArray[np.bool_]
 # What goes with the answers of paths, where known.
 MEASURED = ("correct", "tokens", "confidences", "seconds")
 
+# Longer orders have hardly a course in common.
+MOST_SHARED = 32
+
 # Ends the names of what was cross-fitted from a confidence: P(right), and the weight of the vote.
 CHANCE, WEIGHT = " chance", " weight"
 
@@ -96,16 +99,32 @@ class Draws:
         """How many paths have voted, not abstained, after each path of each order [n, R, cap]."""
         return (self.codes >= 0).cumsum(axis=2, dtype=np.int16)
 
-    def cells(self, side: int) -> NDArray[np.int32]:
-        """Return the place of each prefix in a flat table over (n, v1, v2) [n, R, side], each 0..side - 1.
+    @cached_property
+    def courses(self) -> tuple[IntArray | slice, IntArray | slice]:
+        """An order of each course of the two largest counts [m], and the course of each of n * R orders.
 
-        Kept for the last side asked for: many rules of one cap look them up.
+        Short orders share few courses. Of long ones, and where each path has a time, each has its own.
+        """
+        if self.cap > MOST_SHARED or self.seconds is not None:
+            return slice(None), slice(None)
+        # Each path raises the first, the second or neither: a digit of a number with three values.
+        digits = np.diff(self.tallies.v1) + 2 * np.diff(self.tallies.v2)
+        number = digits.reshape(-1, self.cap) @ 3 ** np.arange(self.cap, dtype=np.int64)
+        _, first, course = np.unique(number, return_index=True, return_inverse=True)
+        return first.astype(np.int64), course.astype(np.int64)
+
+    def cells(self, side: int) -> NDArray[np.int32]:
+        """Return the place of each prefix in a flat table over (n, v1, v2) [m, side], each 0..side - 1.
+
+        Of each of the ``courses``. Kept for the last side asked for: many rules of one cap look them up.
         """
         kept = vars(self).get("_cells")
-        if kept is not None and kept.shape[2] == side:
+        if kept is not None and kept.shape[1] == side:
             return kept
-        place = self.tallies.v1[..., :side] * np.int32(side)
-        place += self.tallies.v2[..., :side]
+        seen, (first, _) = self.tallies, self.courses
+        v1, v2 = (each.reshape(-1, self.cap + 1)[first, :side] for each in (seen.v1, seen.v2))
+        place = v1 * np.int32(side)
+        place += v2
         place += np.arange(side, dtype=np.int32) * np.int32(side**2)
         vars(self)["_cells"] = place
         return place
