@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial, reduce
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from keff.records import frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -137,13 +138,7 @@ def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
 
 def _with_any(ways: FloatArray, small: IntArray, k: int) -> FloatArray:
     """Multiply polynomials [d, T] by those of draws of any of ``small`` [T] paths, cut at degree k."""
-    # What the case with the fewest has stands in all cases: one product of matrices, much the fastest.
-    shared = int(small.min(initial=k))
-    ways = _times(ways, _terms(small - shared, int(small.max(initial=0)) - shared, k), k)
-    least = len(ways) - 1
-    padded = np.zeros(least + min(len(ways) + shared, k + 1))
-    padded[least : least + shared + 1] = binomials(k)[shared, : shared + 1]
-    return _shifted(padded, len(ways)) @ ways
+    return _times(ways, _terms(small, int(small.max(initial=0)), k), k)
 
 
 def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
@@ -203,14 +198,9 @@ def _times(ways: FloatArray, factor: FloatArray, k: int) -> FloatArray:
     size, shape = min(len(ways) + least, k + 1), np.broadcast_shapes(ways.shape[1:], factor.shape[1:])
     padded = np.zeros((least + size, *shape))
     padded[least : least + len(ways)] = ways[:size]
-    return np.einsum("de...,e...->d...", _shifted(padded, len(factor)), factor)
-
-
-def _shifted(padded: FloatArray, width: int) -> FloatArray:
-    """Return a view [d, width, ...] whose entry [d, e] is that of degree d - e; ``width - 1`` zeros lead."""
-    step, *others = padded.strides
-    shape = (len(padded) + 1 - width, width, *padded.shape[1:])
-    return np.ndarray(shape, np.float64, padded, (width - 1) * step, (step, -step, *others))
+    # Degree d of the product is made of degrees d - least to d, which stand side by side.
+    windows = sliding_window_view(padded, len(factor), axis=0)
+    return np.einsum("d...e,e...->d...", windows, factor[::-1])
 
 
 @lru_cache(maxsize=512)
