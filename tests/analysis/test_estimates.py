@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keff.analysis.estimates import Settings, analyze, prediction_ks
+from keff.analysis.estimates import Settings, analyze
+from keff.analysis.money import doublings
 from keff.analysis.plans import make_plan
 from keff.analysis.results.estimates import Analysis
 from keff.log import LogInfo, Question
@@ -165,6 +166,6 @@ def test_a_plan_carries_the_profile_of_the_pilot() -> None:
 
 
 def test_prediction_sizes_end_at_the_most_paths() -> None:
-    assert prediction_ks(32) == [1, 2, 4, 8, 16, 32]
-    assert prediction_ks(20) == [1, 2, 4, 8, 16, 20]
-    assert prediction_ks(1) == [1]
+    assert doublings(32) == [1, 2, 4, 8, 16, 32]
+    assert doublings(20) == [1, 2, 4, 8, 16, 20]
+    assert doublings(1) == [1]

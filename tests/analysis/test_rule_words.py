@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from how_many import examples
-from keff.analysis.results.words import boundaries, in_words
+from keff.analysis.results.words import in_words
 from keff.policies._table import TablePolicy
 from keff.policy import Stop, View, parse_policy, tally
 
@@ -36,7 +36,7 @@ def said_of(sentence: str, v1: int, v2: int, n: int) -> bool | None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_rule_does_what_its_sentence_says(spec: str) -> None:
-    policy, sentence = parse_policy(spec), boundaries(spec)
+    policy, sentence = parse_policy(spec), in_words(spec, finer=True)
     assert isinstance(policy, TablePolicy)
     assert f"at most {policy.cap} paths" in sentence or f"Draw {policy.cap} paths" in sentence
     assert f"{policy.cap} paths" in in_words(spec)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri, stdtr
 
-from keff.stats.alarms import LOOKS, MeanLooks, _between, normal_of_t
+from keff.stats.alarms import LOOKS, MeanLooks, normal_of_t
 from keff.stats.votes import FloatArray
 
 ALPHA = 0.1
@@ -97,10 +97,3 @@ def test_student_s_t_as_a_normal_deviate(df: int, off: float) -> None:
     t = np.linspace(0, 12, 121)
     exact = -ndtri(stdtr(df, -t))
     assert [normal_of_t(float(each), df) for each in t] == pytest.approx(exact, abs=off)
-
-
-def test_scores_between_those_of_the_pilot() -> None:
-    scores, values = [0.0, 1.0, 1.5, 4.0], [0.1, 0.3, 0.2, 0.9]
-    for score in np.linspace(-1, 5, 61):
-        expected = np.interp(score, scores, values, 0.0, 1.0)
-        assert _between(float(score), scores, values) == pytest.approx(expected, abs=1e-12)

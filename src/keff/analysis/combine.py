@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,7 @@ def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -
 
 
 def _learners(embeddings: FloatArray, seed: int) -> dict[str, Learn]:
-    """Return what learns the weights of GLS (no ridge) and GLS-R; both rules share folds, and so weights."""
+    """Return what learns the weights of GLS (no ridge) and GLS-R."""
 
     def gls(items: NDArray[np.bool_]) -> FloatArray:
         return _voting(gls_r_weights(embeddings[items], 0.0))
@@ -180,15 +180,7 @@ def _learners(embeddings: FloatArray, seed: int) -> dict[str, Learn]:
     def ridged(items: NDArray[np.bool_]) -> FloatArray:
         return _voting(choose_ridge(embeddings[items], np.random.default_rng(seed)).weights)
 
-    return {"gls": _once(gls), "gls_r": _once(ridged)}
-
-
-def _once(learn: Learn) -> Learn:
-    @cache
-    def known(items: bytes) -> FloatArray:
-        return learn(np.frombuffer(items, np.bool_))
-
-    return lambda items: known(items.tobytes())
+    return {"gls": gls, "gls_r": ridged}
 
 
 def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed: int) -> list[WeightedVote]:

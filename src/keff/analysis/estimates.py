@@ -5,7 +5,6 @@ Its curves are votes by the number of paths: measured, with bands, and predicted
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -16,6 +15,7 @@ import numpy as np
 from keff.analysis.decision import Aim, decide
 from keff.analysis.matching import field_notes, matching
 from keff.analysis.matching import notes as matching_notes
+from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Limits, Predicted
 from keff.analysis.terms import Accounts, Terms, fixed_curve
 from keff.logs.parts.coding import Coded
@@ -84,15 +84,9 @@ def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[in
     return {k: (float(low), float(high)) for k, low, high in zip(ks, lows, highs, strict=True)}
 
 
-def prediction_ks(k_max: int) -> list[int]:
-    """Return the powers of two up to ``k_max``, and ``k_max`` itself."""
-    powers = [2**power for power in range(int(math.log2(k_max)) + 1)]
-    return sorted({*powers, k_max})
-
-
 def predicted(votes: Votes, k_max: int, level: float) -> Predicted:
     """Return what votes of up to ``k_max`` paths should do; needs gold labels."""
-    ks = prediction_ks(k_max)
+    ks = doublings(k_max)
     several = votes.n > 1 and votes.k > 1
     return Predicted(
         binomial={k: float(majority_binomial(k, votes.p)) for k in ks},

@@ -12,9 +12,9 @@ from keff.analysis.results.estimates import Matching, SplitAnswers
 from keff.answers import is_document, only_object, proposed_fields
 from keff.reading.ballot import Ballot
 from keff.records import Note
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import Votes
 from keff.stats.voting.alike import alike, one_of_each, pooled_counts
-from keff.stats.voting.correlation import MEETS, equal_pairs
+from keff.stats.voting.correlation import MEETS, equal_pairs, right_pairs
 
 # Answers that match less often than this are as good as never equal: a second vote takes ten paths.
 FLOOR = 0.1
@@ -145,15 +145,11 @@ def _rare(value: float | None, least: float, questions: int) -> bool:
     return value is not None and questions >= LEAST_QUESTIONS and value < least
 
 
-def _pairs(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the pairs of equal answers and all pairs of answers of each question [n]."""
-    total = np.sum(codes >= 0, axis=1)
-    return equal_pairs(codes).astype(np.int64), (total * (total - 1) // 2).astype(np.int64)
-
-
 def _met(votes: Votes) -> tuple[float | None, int, int]:
     """Return how often two answers meet, in how many questions there are two, and in how many none meet."""
-    same, pairs = _pairs(one_of_each(votes).answered())
+    codes = one_of_each(votes).answered()
+    given = np.sum(codes >= 0, axis=1)
+    same, pairs = equal_pairs(codes), given * (given - 1) / 2
     several = pairs > 0
     counts, share = alike(votes).counts[several], same[several] / pairs[several]
     agreement = float(counts @ share / counts.sum()) if several.any() else None
@@ -173,8 +169,7 @@ def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, 
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:
         return None, 0, 0, ()
-    distinct, patterns = one_of_each(votes), alike(votes)
-    same, pairs = _pairs(np.where(distinct.scored() > 0, distinct.answered(), -1))
+    patterns, (same, pairs) = alike(votes), right_pairs(votes)
     counts, split = patterns.counts, same < pairs
     met = float(counts @ same / (counts @ pairs)) if pairs.any() else None
     first = np.flatnonzero(split[patterns.back])[:EXAMPLES] if split.any() else ()

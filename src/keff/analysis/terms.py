@@ -99,19 +99,7 @@ def _longest(seconds: FloatArray) -> FloatArray:
 def redrawn(votes: Votes, k: int) -> Votes:
     """Return votes with k paths of each question, drawn again with replacement from the recorded ones."""
     columns = np.random.default_rng(0).integers(0, votes.k, (votes.n, k))
-
-    def pick(values: FloatArray | None) -> FloatArray | None:
-        return None if values is None else np.take_along_axis(values, columns, axis=1)
-
-    return Votes(
-        answers=np.take_along_axis(votes.answered(), columns, axis=1),
-        correct=None,
-        clusters=votes.clusters,
-        tokens=pick(votes.tokens),
-        confidences=pick(votes.confidences),
-        closed=votes.closed,
-        seconds=pick(votes.seconds),
-    )
+    return votes.picked(lambda values: np.take_along_axis(values, columns, axis=1), slots=None)
 
 
 @frozen

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from keff.analysis.results.decision import Decision, Recommendation
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import (
-    boundaries,
     count,
     first_sentence,
+    in_words,
     points,
     reference_words,
     relative,
@@ -58,7 +58,7 @@ def headline(decision: Decision, advice: Recommendation) -> Headline:
         badge=f"{verdict[0].upper()}{verdict[1:]}",
         sentence=first_sentence(decision),
         rule=decision.policy,
-        words=boundaries(decision.policy),
+        words=in_words(decision.policy, finer=True),
         why=tuple(why(decision)),
         saved=saved.value,
         tiles=(_kept(decision), saved, *_money(decision, advice), *_seconds(decision, advice)),

@@ -284,10 +284,7 @@ def icc_interval(repeats: Repeats) -> Interval | None:
         return None
     if repeats.binary and repeats.k == int(repeats.count.max()):
         columns = np.arange(repeats.k) < repeats.right[:, None]
-        if repeats.clusters is None:
-            counts = np.bincount(repeats.right.astype(np.int64), minlength=repeats.k + 1)
-            return interval_c(counts).interval
-        return interval_c(Votes.from_correct(columns.astype(np.int64), repeats.clusters)).interval
+        return interval_c(Votes.from_correct(columns, repeats.clusters)).interval
     method = "delta, Fisher scale"
     if math.isnan(c) or repeats.units < 2:
         return Interval(c, None, None, method)

@@ -154,9 +154,6 @@ def group_sums(values: NDArray[Kind], groups: IntArray, count: int) -> NDArray[K
     if count == len(values) and np.array_equal(groups, np.arange(count)):
         return values
     out = np.zeros((count, values.shape[1]), values.dtype)
-    if values.dtype != np.float64 and values.dtype.kind not in "bi":
-        np.add.at(out, groups, values)
-        return out
     # Columns by bincount, which adds in the same order and goes through many rows several times as fast.
     for place in range(values.shape[1]):
         out[:, place] = np.bincount(groups, values[:, place], count)

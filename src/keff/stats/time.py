@@ -259,18 +259,15 @@ def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
     cap = runs.shape[1]
     width = min(in_flight, cap)
     start = np.zeros_like(runs)
-    if width == 1:
-        start[:, 1:] = runs[:, :-1].cumsum(axis=1)
-    elif width < cap:
-        # Places stand first, sorted by when they are free: each path takes the first and is sorted in.
-        busy = np.sort(runs[:, :width].T, axis=0)
-        for path in range(width, cap):
-            start[:, path] = busy[0]
-            later = busy[0] + runs[:, path]
-            for place in range(1, width):
-                np.minimum(busy[place], later, out=busy[place - 1])
-                np.maximum(busy[place], later, out=later)
-            busy[-1] = later
+    # Places stand first, sorted by when they are free: each path takes the first and is sorted in.
+    busy = np.sort(runs[:, :width].T, axis=0)
+    for path in range(width, cap):
+        start[:, path] = busy[0]
+        later = busy[0] + runs[:, path]
+        for place in range(1, width):
+            np.minimum(busy[place], later, out=busy[place - 1])
+            np.maximum(busy[place], later, out=later)
+        busy[-1] = later
     end = start + runs
     return Timetable(start, end, end.argsort(axis=1, kind="stable").astype(np.int64), width)
 

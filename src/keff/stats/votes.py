@@ -75,7 +75,8 @@ class Votes:
             _same_shape(getattr(self, name), (length,), name)
         # The first two, answers and correctness, are integers and were checked above.
         for name in PER_PATH[2:]:
-            _set(self, name, _same_shape(_optional_floats(getattr(self, name)), (n, k), name))
+            if (values := getattr(self, name)) is not None:
+                _set(self, name, _same_shape(np.asarray(values, np.float64), (n, k), name))
         named = {name: np.asarray(values, np.float64) for name, values in self.named.items()}
         _set(self, "named", {name: _same_shape(values, (n, k), name) for name, values in named.items()})
         if self.seconds is not None and bool(np.any((self.seconds < 0) | np.isinf(self.seconds))):
@@ -137,14 +138,15 @@ class Votes:
     def take(self, items: ArrayLike) -> Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)
-        return self._part(lambda values: values[rows], clusters=_rows(self.clusters, rows))
+        return self.picked(lambda values: values[rows], clusters=_rows(self.clusters, rows))
 
     def paths(self, columns: ArrayLike) -> Votes:
         """Return the votes of some paths: column indices or a boolean mask [K]."""
         chosen = np.asarray(columns)
-        return self._part(lambda values: values[:, chosen], slots=_rows(self.slots, chosen))
+        return self.picked(lambda values: values[:, chosen], slots=_rows(self.slots, chosen))
 
-    def _part(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
+    def picked(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
+        """Return votes with what ``pick`` takes of all that is known of paths, and ``others`` as they are."""
         known = {name: values for name in PER_PATH if (values := getattr(self, name)) is not None}
         changes: dict[str, Any] = {name: pick(values) for name, values in known.items()}
         named = {name: pick(values) for name, values in self.named.items()}
@@ -200,10 +202,6 @@ def _set(votes: Votes, name: str, value: object) -> None:
 
 def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> NDArray[Kind] | None:
     return None if array is None else array[rows]
-
-
-def _optional_floats(array: ArrayLike | None) -> FloatArray | None:
-    return None if array is None else np.asarray(array, np.float64)
 
 
 def _same_shape(array: NDArray[Kind] | None, shape: tuple[int, ...], name: str) -> NDArray[Kind] | None:

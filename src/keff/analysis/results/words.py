@@ -20,22 +20,13 @@ from keff.records import Interval
 MOST_DISSENT, MOST_FINER = 2, 5
 
 
-def in_words(spec: str) -> str:
+def in_words(spec: str, *, finer: bool = False) -> str:
     """Return what a policy does, in one plain sentence that ends with the most paths it draws.
 
     A rule that sees only votes is told by the lead at which it stops, where that says it all, else by the
-    votes at which it stops (``boundaries`` has the rest). Others are told by the first line of their
+    votes at which it stops (``finer``: by more of them). Others are told by the first line of their
     documentation.
     """
-    return _told(spec, finer=False)
-
-
-def boundaries(spec: str) -> str:
-    """Return all that there is to say of where a policy stops: as ``in_words`` where that says it all."""
-    return _told(spec, finer=True)
-
-
-def _told(spec: str, *, finer: bool) -> str:
     if spec == "fixed:1":
         return "One path, no vote."
     try:
@@ -57,11 +48,11 @@ def _told(spec: str, *, finer: bool) -> str:
 def _around(policy: Policy, *, finer: bool) -> str:
     """Return in words a rule that draws several paths at once, or reads a confidence; "" for any other."""
     if isinstance(policy, InWaves):
-        rule = _told(policy.rule.spec, finer=finer)
+        rule = in_words(policy.rule.spec, finer=finer)
         sizes = ", then ".join(map(str, policy.sizes))
         return f"At least {sizes} paths at a time, and after each wave: {rule}"
     if (flight := in_flight_of(policy)) is not None:
-        rule = _told(flight.rule.spec, finer=finer).rstrip(".")
+        rule = in_words(flight.rule.spec, finer=finer).rstrip(".")
         return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
     if policy.needs & {"calibration"}:
         return _by_confidence(policy, finer=finer)
@@ -80,7 +71,7 @@ def _counted(flight: InFlight) -> str:
 def _by_confidence(policy: Policy, *, finer: bool) -> str:
     if isinstance(policy, LogOddsVote):
         weigh = "Votes weigh as likely as they are right by their confidence"
-        return f"{weigh}. {_told(policy.rule.spec, finer=finer)}"
+        return f"{weigh}. {in_words(policy.rule.spec, finer=finer)}"
     bar = PolicySpec.parse(policy.spec).value
     return f"Take the first path that is right with chance {bar}; at most {policy.cap} paths."
 
@@ -144,7 +135,7 @@ def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
     With ``verbose`` the rule has its finer boundaries, and the change of accuracy a second interval: that of
     one run with other paths.
     """
-    rule = boundaries(decision.policy) if verbose else in_words(decision.policy)
+    rule = in_words(decision.policy, finer=verbose)
     # The spec is what sample, replay and serve take as it is.
     spec = f"{rule.rstrip('.') or 'By the rule'} ({decision.policy})."
     told = [first_sentence(decision), spec, *_sure(decision)]
