@@ -133,16 +133,13 @@ def _normal_totals(
 
 
 def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Return a row of each kind [u] and how many there are [u]; rows are told apart by a 64-bit hash."""
-    name = np.zeros(units.shape[0], np.uint64)
-    for place in range(units.shape[1]):
-        column = np.ascontiguousarray(units[:, place], np.float64).view(np.uint64)
-        # The finaliser of splitmix64 spreads every bit of a value over all bits of the name.
-        mixed = name + column + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        name = mixed ^ (mixed >> np.uint64(31))
-    _, first, counts = np.unique(name, return_index=True, return_counts=True)
+    """Return a row of each kind [u] and how many there are [u]; rows are named by a randomly weighted sum."""
+    weights: FloatArray = np.random.default_rng(0).random(len(units.T))
+    name: FloatArray = np.zeros(len(units))
+    for place, weight in enumerate(weights):
+        name += weight * units[:, place]
+    # What differs by rounding alone is one kind, so that resamples do not hang on the machine.
+    _, first, counts = np.unique(name.round(11), return_index=True, return_counts=True)
     return first.astype(np.int64), counts.astype(np.int64)
 
 

@@ -70,28 +70,12 @@ def alike(votes: Votes) -> Alike:
     codes = np.broadcast_to(np.int64(0), (votes.n, k)) if votes.answers is None else votes.answers
     # Sums of random numbers name bags of pairs: equal bags have equal sums, whatever their order.
     name_of = np.random.default_rng(0).integers(1, 2**63, (k + 1) * (k + 1), np.uint64)
-    step = max(1, BLOCK_CELLS // k)
-    parts: list[tuple[NDArray[np.uint64], IntArray, IntArray]] = []
-    back = np.empty(votes.n, np.int64)
+    step, names = max(1, BLOCK_CELLS // k), np.empty(votes.n, np.uint64)
     for start in range(0, votes.n, step):
         rows = slice(start, start + step)
-        names = _names(codes[rows], None if votes.correct is None else votes.correct[rows], name_of)
-        kinds, first, place, counts = np.unique(
-            names, return_index=True, return_inverse=True, return_counts=True
-        )
-        parts.append((kinds, first.astype(np.int64) + start, counts.astype(np.int64)))
-        back[rows] = place.ravel()
-    # Block by block, so that no more than the patterns of all blocks is sorted at once.
-    every, own = np.unique(np.concatenate([kinds for kinds, _, _ in parts]), return_inverse=True)
-    first = np.full(every.size, votes.n, np.int64)
-    np.minimum.at(first, own, np.concatenate([each for _, each, _ in parts]))
-    counts = np.bincount(own, np.concatenate([each for _, _, each in parts]), every.size)
-    at = 0
-    for start, (kinds, _, _) in zip(range(0, votes.n, step), parts, strict=True):
-        rows = slice(start, start + step)
-        back[rows] = own[at : at + kinds.size][back[rows]]
-        at += kinds.size
-    return Alike(first, counts.astype(np.int64), back)
+        names[rows] = _names(codes[rows], None if votes.correct is None else votes.correct[rows], name_of)
+    _, first, back, counts = np.unique(names, return_index=True, return_inverse=True, return_counts=True)
+    return Alike(first.astype(np.int64), counts.astype(np.int64), back.astype(np.int64))
 
 
 def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64]) -> NDArray[np.uint64]:
