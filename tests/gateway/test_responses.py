@@ -10,7 +10,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from gateway_rig import Options, make_plan
+from gateway_rig import Options
 from keff.sampling.cost import Price
 from responses_rig import call, post, response, says, served, text
 
@@ -79,31 +79,13 @@ def test_a_json_schema_is_voted_by_value_and_parsed() -> None:
     assert bodies[0]["text"]["format"]["type"] == "json_schema"
 
 
-def test_a_plan_fills_in_and_compares() -> None:
-    with served(says("The answer is 7.")) as (rig, bodies, _):
-        plain = post(rig, input=[{"role": "user", "content": [{"type": "input_text", "text": "How many?"}]}])
-        other = post(rig, input="How many?", temperature=0.1, instructions="Be rude.")
-    assert plain.json()["keff"]["stale_plan"] == []
-    assert (bodies[0]["temperature"], bodies[0]["max_output_tokens"]) == (0.7, 64)
-    assert "max_tokens" not in bodies[0]
-    assert set(other.json()["keff"]["stale_plan"]) == {"temperature", "system"}
-
-
-def test_the_contract_is_appended_to_the_last_user_message() -> None:
-    options = Options(append_answer_format=True)
-    with served(says("The answer is 7."), options=options) as (rig, bodies, _):
-        post(rig, input="How many?")
-        post(rig, input=[{"role": "user", "content": [{"type": "input_text", "text": "How many?"}]}])
-    assert "Final answer" in bodies[0]["input"]
-    assert "Final answer" in bodies[-1]["input"][0]["content"][1]["text"]
-
-
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
         ({"background": True}, "background"),
         ({"conversation": "conv_1"}, "conversation"),
-        ({"tools": [{"type": "web_search"}]}, "tools of the server"),
+        ({"tools": [{"type": "web_search"}]}, "tools that are no functions"),
+        ({"tools": [{"type": "custom", "name": "patch"}]}, "tools that are no functions"),
     ],
 )
 def test_what_cannot_be_voted_is_passed_through_and_said(more: dict[str, Any], reason: str) -> None:
@@ -151,12 +133,3 @@ def test_a_malformed_request_is_refused_by_name(body: dict[str, Any]) -> None:
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] in ("input", "model")
     assert bodies == []
-
-
-def test_a_plan_of_chat_alone_says_what_it_cannot_fill_in() -> None:
-    plan = make_plan()
-    assert plan.config is not None
-    sampling = {**plan.config["sampling"], "stop": ["\n\n"]}
-    plan = make_plan(config={**plan.config, "sampling": sampling})
-    with served(says("The answer is 7."), plan=plan) as (rig, _, _):
-        assert post(rig, input="How many?").json()["keff"]["stale_plan"] == ["stop"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from gateway_rig import gateway
+from gateway_rig import Options, gateway, make_plan
 from keff.protocol.responses import chat_request
 from raw_server import answer, http, raw_server
 from responses_rig import post
@@ -33,7 +33,7 @@ def chat_server(say: Say, missing: bytes = b'{"detail": "Not Found"}', **options
         choice = {"index": 0, "message": message, "finish_reason": finish}
         return http(json.dumps(answer() | {"choices": [choice]}).encode())
 
-    with raw_server(give, paths) as url, gateway(url, planless=True, **options) as rig:
+    with raw_server(give, paths) as url, gateway(url, **{"planless": True} | options) as rig:
         yield rig, bodies, paths
 
 
@@ -92,18 +92,35 @@ def test_schemas_and_functions_are_asked_and_answered() -> None:
     assert bodies[-1]["messages"][1]["tool_calls"][0]["id"] == call.call_id
 
 
+def test_under_a_plan_it_is_asked_as_the_pilot_was() -> None:
+    plan = make_plan()
+    assert plan.config is not None
+    plan = make_plan(config={**plan.config, "sampling": {**plan.config["sampling"], "stop": ["\n\n"]}})
+    options = Options(append_answer_format=True)
+    with chat_server(seven, plan=plan, planless=False, options=options) as (rig, bodies, paths):
+        plain = post(rig, input="How many?", model="stub")
+        other = post(rig, input="How many?", model="stub", temperature=0.1, instructions="Be rude.")
+    assert plain.json()["keff"]["stale_plan"] == []
+    assert (bodies[0]["temperature"], bodies[0]["max_tokens"], bodies[0]["stop"]) == (0.7, 64, ["\n\n"])
+    assert bodies[0]["messages"][-1]["content"].startswith("How many?\n\n")
+    assert "Final answer" in bodies[0]["messages"][-1]["content"]
+    assert set(other.json()["keff"]["stale_plan"]) == {"temperature", "system"}
+    assert "/v1/responses" not in paths
+
+
 @pytest.mark.parametrize(
     ("missing", "more", "status"),
     [
         (b'{"error": {"message": "The model `m` does not exist.", "code": 404}}', {}, 404),
         (b'{"detail": "Not Found"}', {"previous_response_id": "resp_1"}, 400),
+        (b'{"detail": "Not Found"}', {"input": [{"type": "custom_tool_call", "name": "patch"}]}, 400),
     ],
 )
 def test_what_is_no_missing_path_or_cannot_be_asked_as_chat_is_said(
     missing: bytes, more: dict[str, Any], status: int
 ) -> None:
     with chat_server(seven, missing) as (rig, bodies, _):
-        assert post(rig, input="How many?", **more).status_code == status
+        assert post(rig, **{"input": "How many?"} | more).status_code == status
     assert not bodies
 
 

@@ -100,10 +100,19 @@ class Service:
         """Whether what is drawn has a price."""
         return bool(self.billing.prices) or (self.board is not None and self.board.priced)
 
+    @property
+    def by_chat(self) -> bool:
+        """Whether requests of Responses are asked as chat: as pilots are, where a plan says how to ask."""
+        adds = self.terms.known or self.board is not None or self.options.append_answer_format
+        return adds or self.upstream.chat_only
+
     async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
         """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
         view = ask.view
-        stale = self.terms.apply(view) + lacking(self.reader, view) + ask.fill()
+        stale = self.terms.apply(view) + lacking(self.reader, view)
+        if "model" in view:
+            # Of Responses, which are asked as they are, a plan says no more than this.
+            ask.body["model"] = view["model"]
         if stale and self.options.strict:
             line = f"this gateway serves its plan only; the request differs in {', '.join(stale)}"
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")

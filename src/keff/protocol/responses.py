@@ -1,11 +1,11 @@
 """OpenAI's Responses in the words of chat, and back; pure.
 
-A request becomes the chat request that asks the same (``chat_view``), so that a plan's terms and the kind of
-its answer are found as in chat; what a plan fills in goes back into the request (``filled``). A response
-becomes the chat choice that says the same (``choice_of``), so that it is read and voted as in chat.
+A request becomes the chat request that asks the same (``chat_view``), so that the kind of its answer is found
+as in chat. A response becomes the chat choice that says the same (``choice_of``), so that it is read and
+voted as in chat.
 
-For servers that know chat only, a request becomes the whole chat request that asks the same, with nothing
-left out that chat can say, and its answer goes back (``as_chat``).
+Where the upstream is asked by chat, a request becomes the whole chat request that asks the same, with nothing
+left out that chat can say (``chat_request``), and its answer goes back (``response_of``).
 """
 
 from __future__ import annotations
@@ -19,27 +19,14 @@ from keff.narrow import entries, fields, is_array
 from keff.protocol.reply import body_error, reasoning_of
 from keff.protocol.values import Object, text_of
 
-# Fields that are the same in both.
-ALIKE = ("model", "temperature", "top_p")
-
-# What a plan and the kind of an answer are found from.
-VIEWED = frozenset({*ALIKE, "messages", "max_tokens", "tools", "response_format", "reasoning_effort"})
-
-# Tools that the client runs; all others are run by the server, once for each path.
-OWN_TOOLS = frozenset({"function", "custom"})
+# What the model and the kind of an answer are found from.
+VIEWED = frozenset({"model", "messages", "max_tokens", "tools", "response_format"})
 
 # What a request for responses names in ``include`` to get log-probabilities; chat has a field of its own for
 # it.
 LOGPROBS = "message.output_text.logprobs"
 # The name of the limit on length here, and why a response may be incomplete -> chat's reason to finish.
 LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "content_filter": "content_filter"}
-
-
-# Of each kind of call: the field with what it is called with, and the name of its events.
-CALLS = {
-    "function_call": ("arguments", "function_call_arguments"),
-    "custom_tool_call": ("input", "custom_tool_call_input"),
-}
 
 
 def not_voted(body: Mapping[str, object]) -> str | None:
@@ -49,32 +36,13 @@ def not_voted(body: Mapping[str, object]) -> str | None:
     if body.get("conversation") is not None:
         return "conversation"
     kinds = {str(tool.get("type")) for tool in entries(body.get("tools"))}
-    return "tools of the server" if kinds - OWN_TOOLS else None
+    # Functions are run by the client; most other tools by the server, once for each path.
+    return "tools that are no functions" if kinds - {"function"} else None
 
 
 def chat_view(body: Mapping[str, object]) -> Object:
     """Return the chat request that asks the same; what chat does not know is left out."""
     return {name: value for name, value in chat_request(body).items() if name in VIEWED and value is not None}
-
-
-def filled(body: Mapping[str, object], view: Mapping[str, object]) -> tuple[Object, list[str]]:
-    """Return a request with what a plan put into its view, and the fields that it has no place for."""
-    before, full = chat_view(body), dict(body)
-    full.update({name: view[name] for name in ALIKE if name in view})
-    rest: list[str] = []
-    for name, value in view.items():
-        if name in before or name in ALIKE:
-            continue
-        if name in ("max_tokens", "max_completion_tokens"):
-            full[LENGTH] = value
-        elif name == "reasoning_effort":
-            full["reasoning"] = {**fields(body.get("reasoning")), "effort": value}
-        else:
-            rest.append(name)
-    first, mine = entries(view["messages"])[:1], entries(before["messages"])
-    if len(entries(view["messages"])) > len(mine) and first:
-        full["instructions"] = first[0].get("content")
-    return full, rest
 
 
 def choice_of(response: Mapping[str, object]) -> Object:
@@ -94,9 +62,7 @@ def choice_of(response: Mapping[str, object]) -> Object:
         if kind == "message":
             _add_message(message, logprobs, item)
         elif kind == "function_call":
-            calls.append(_call(item, item.get("arguments")))
-        elif kind == "custom_tool_call":
-            calls.append(_call(item, json.dumps(item.get("input"))))
+            calls.append(_call(item))
         elif kind == "reasoning":
             thought = text_of(item.get("content")) or text_of(item.get("summary"))
             message["reasoning_content"] = text_of(message.get("reasoning_content")) + thought
@@ -117,8 +83,9 @@ def _add_message(message: Object, logprobs: list[Object], item: Mapping[str, obj
             logprobs += entries(part.get("logprobs"))
 
 
-def _call(item: Mapping[str, object], arguments: object) -> Object:
-    function = {"name": item.get("name"), "arguments": arguments}
+def _call(item: Mapping[str, object]) -> Object:
+    """Return a call of a function as chat writes it."""
+    function = {"name": item.get("name"), "arguments": item.get("arguments")}
     return {"id": item.get("call_id"), "type": "function", "function": function}
 
 
@@ -168,8 +135,9 @@ OWN_WORDS = frozenset(
     }
 )
 
-# Of a turn that needs what a server keeps there is no chat request.
+# Of a turn that needs what a server keeps there is no chat request, nor of calls of what is no function.
 KEPT_BY_SERVERS = ("previous_response_id", "prompt")
+NOT_IN_CHAT = ("item_reference", "custom_tool_call")
 
 # Back again: why a chat reply broke off, as a response says it.
 REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -178,8 +146,8 @@ REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
 def needs_responses(body: Mapping[str, object]) -> str | None:
     """Return the field for which a request cannot be asked as chat, or None."""
     named = next((name for name in KEPT_BY_SERVERS if body.get(name) is not None), None)
-    stored = any(item.get("type") == "item_reference" for item in entries(body.get("input")))
-    return named or ("input" if stored else None)
+    unknown = any(item.get("type") in NOT_IN_CHAT for item in entries(body.get("input")))
+    return named or ("input" if unknown else None)
 
 
 def chat_request(body: Mapping[str, object]) -> Object:
@@ -218,13 +186,13 @@ def _chat_messages(body: Mapping[str, object]) -> list[Object]:
         return [*messages, {"role": "user", "content": given}]
     for item in entries(given):
         kind = item.get("type")
-        if kind in ("function_call", "custom_tool_call"):
-            call = _chat_call(item)
+        if kind == "function_call":
+            call = _call(item)
             if messages and messages[-1].get("tool_calls"):
                 messages[-1]["tool_calls"] = [*entries(messages[-1]["tool_calls"]), call]
             else:
                 messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        elif kind in ("function_call_output", "custom_tool_call_output"):
+        elif kind == "function_call_output":
             told = {"tool_call_id": item.get("call_id"), "content": _content(item.get("output"))}
             messages.append({"role": "tool", **told})
         elif isinstance(item.get("role"), str):
@@ -232,14 +200,6 @@ def _chat_messages(body: Mapping[str, object]) -> list[Object]:
             role = "system" if item["role"] == "developer" else item["role"]
             messages.append({"role": role, "content": _content(item.get("content"))})
     return messages
-
-
-def _chat_call(item: Mapping[str, object]) -> Object:
-    if item.get("type") == "custom_tool_call":
-        kind, said = "custom", {"name": item.get("name"), "input": item.get("input")}
-    else:
-        kind, said = "function", {"name": item.get("name"), "arguments": item.get("arguments")}
-    return {"id": item.get("call_id"), "type": kind, kind: said}
 
 
 def _content(content: object) -> object:
@@ -302,13 +262,13 @@ def response_of(
 
 
 def _called(call: Mapping[str, object], name: str) -> Object:
-    custom = call.get("type") == "custom"
-    said, field = fields(call.get(str(call.get("type") or "function"))), "input" if custom else "arguments"
+    said = fields(call.get("function"))
+    given = said.get("arguments")
     return {
-        "type": "custom_tool_call" if custom else "function_call",
+        "type": "function_call",
         "id": name,
         "call_id": call.get("id") or name,
         "name": said.get("name"),
-        field: said.get(field) if isinstance(said.get(field), str) else json.dumps(said.get(field)),
+        "arguments": given if isinstance(given, str) else json.dumps(given),
         "status": "completed",
     }

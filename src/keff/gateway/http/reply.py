@@ -14,7 +14,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.vote.vote import Drawn, Outcome
 from keff.narrow import entries, fields, items
 from keff.protocol.reply import counts_of
-from keff.protocol.responses import CALLS, response_of, response_usage
+from keff.protocol.responses import response_of, response_usage
 from keff.protocol.values import MOST_TOKENS, Object, count, sendable, text_of
 from keff.records import stable_hash
 
@@ -265,16 +265,16 @@ def _item(place: int, item: Object) -> Iterator[_Told]:
     empty: Object = {**item, "status": "in_progress"}
     if kind == "message":
         empty["content"] = []
-    elif kind in CALLS:
-        empty[CALLS[kind][0]] = ""
+    elif kind == "function_call":
+        empty["arguments"] = ""
     yield "response.output_item.added", {"output_index": place, "item": empty}
     if kind == "message":
         for index, part in enumerate(items(item.get("content"))):
             yield from _part({**where, "content_index": index}, fields(part))
-    elif kind in CALLS:
-        field, event = CALLS[kind]
-        yield f"response.{event}.delta", {**where, "delta": item.get(field)}
-        yield f"response.{event}.done", {**where, field: item.get(field)}
+    elif kind == "function_call":
+        given = item.get("arguments")
+        yield "response.function_call_arguments.delta", {**where, "delta": given}
+        yield "response.function_call_arguments.done", {**where, "arguments": given}
     yield "response.output_item.done", {"output_index": place, "item": item}
 
 

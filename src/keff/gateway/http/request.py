@@ -97,24 +97,15 @@ class Ask:
     def as_chat(self) -> Ask:
         """Return a request of Responses as the chat request that asks the same; raises Problem (400)."""
         if (name := responses.needs_responses(self.body)) is not None:
-            line = f"the upstream has no /responses, and {name} cannot be asked as chat"
+            line = f"the upstream is asked by chat, which knows no {name}"
             raise Problem(400, line, param=name, code="unsupported_value")
         body = responses.chat_request(self.body)
         return replace(self, body=body, api=CHAT, asked=self.body)
 
-    def fill(self) -> list[str]:
-        """Put what a plan filled into the view into the body; return what the body has no place for."""
-        if self.api is CHAT:
-            return []
-        self.body, rest = responses.filled(self.body, self.view)
-        return rest
-
     def end_with(self, contract: str) -> None:
-        """End the last user message in the answer contract."""
-        name, kind = ("messages", "text") if self.api is CHAT else ("input", "input_text")
-        said, template = self.body[name], f"{{question}}\n\n{contract}"
-        told = template.replace("{question}", said) if isinstance(said, str) else None
-        self.body[name] = told or with_prompt(entries(said), None, template, kind)
+        """End the last user message of a chat in the answer contract."""
+        template = f"{{question}}\n\n{contract}"
+        self.body["messages"] = with_prompt(entries(self.body["messages"]), None, template)
 
     def head(self, with_logprobs: bool) -> bytes:
         """Return the body of an upstream call without its closing brace; raises Problem (400)."""
@@ -191,12 +182,12 @@ def head_of(body: Mapping[str, object]) -> bytes:
 
 
 def with_prompt(
-    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None, kind: str = "text"
+    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None
 ) -> list[Mapping[str, object]]:
     """Return messages with a system message, and with a template around the last user message.
 
     A template that holds ``{question}`` replaces the message, with the question in its place; any other
-    stands before it, after a blank line. Content in parts gets parts of that ``kind`` around it.
+    stands before it, after a blank line. Content in parts gets parts around it.
     """
     told = list(messages)
     if system is not None:
@@ -206,15 +197,15 @@ def with_prompt(
         return told
     for place in range(len(told) - 1, -1, -1):
         if told[place].get("role") == "user":
-            told[place] = {**told[place], "content": _framed(told[place].get("content"), template, kind)}
+            told[place] = {**told[place], "content": _framed(told[place].get("content"), template)}
             break
     return told
 
 
-def _framed(content: object, template: str, kind: str) -> object:
+def _framed(content: object, template: str) -> object:
     if is_array(content):
         before, _, after = template.partition("{question}")
-        first, last = ([{"type": kind, "text": text}] if text.strip() else [] for text in (before, after))
+        first, last = ([{"type": "text", "text": text}] if text.strip() else [] for text in (before, after))
         return [*first, *content, *last]
     if "{question}" in template:
         return template.replace("{question}", str(content or ""))

@@ -94,8 +94,7 @@ class Chat:
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
             ask = read_response_ask(raw, exchange.headers)
-            # A plan's branches are asked by chat: each has a prompt of its own.
-            if isinstance(ask, Ask) and (self.service.board is not None or self.service.upstream.chat_only):
+            if isinstance(ask, Ask) and self.service.by_chat:
                 ask = ask.as_chat()
         else:
             ask = read_ask(raw, exchange.headers)
