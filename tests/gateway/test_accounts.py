@@ -34,7 +34,7 @@ from keff.gateway.accounts.billing import (
     paths_asked,
 )
 from keff.gateway.http.errors import Problem
-from keff.gateway.upstream.pass_through import AnswerMeter
+from keff.gateway.upstream.pass_through import Meter
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server
 
@@ -361,17 +361,16 @@ MESSAGE = [
 
 
 def test_usage_is_found_in_streams_of_other_protocols() -> None:
-    meter = AnswerMeter("text/event-stream; charset=utf-8")
+    meter = Meter("text/event-stream; charset=utf-8")
     for part in MESSAGE:
         meter.feed(part)
-    usage, model = meter.stated()
-    assert (usage, model) == (
+    assert (meter.usage, meter.model) == (
         {"prompt_tokens": 25, "cache_read_input_tokens": 20, "completion_tokens": 9},
         "m",
     )
-    left = AnswerMeter("text/event-stream")
+    left = Meter("text/event-stream")
     left.feed(MESSAGE[1])
-    assert (left.stated()[0], left.deltas) == (None, 1)
+    assert (left.usage, left.deltas) == ({}, 1)
 
 
 def test_without_a_stated_length_what_is_usual_for_the_key_and_model_is_reserved() -> None:

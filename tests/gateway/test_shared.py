@@ -177,5 +177,5 @@ def test_an_answer_of_redis_that_never_comes_is_waited_for_once() -> None:
     store = RedisStore("redis://127.0.0.1:9/0")
     for _ in range(20):
         with pytest.raises(LedgerError, match="away"):
-            store.ask(hang)
+            store.ask("transaction", hang)
     assert asked == 1, "the others do not wait for it"

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -30,7 +29,6 @@ from keff.narrow import fields, items
 from keff.protocol.values import Object, decoded
 
 log = logging.getLogger("keff.gateway")
-T = TypeVar("T")
 
 # A request waits so long for Redis; after it failed nobody asks again for as long, so that a server that is
 # away does not hold up one request after the other.
@@ -39,8 +37,8 @@ WAIT_SECONDS = 0.5
 # A balance is kept for a day after its own, for requests that end after midnight.
 KEPT_SECONDS = 2 * 86_400
 
-# Between two turns of a host at the shared alarm, and after which the turn of one that died is over.
-TURN_SECONDS, LONGEST_TURN_MS = 1.0, 10_000
+# Between two turns of a host at the shared alarm.
+TURN_SECONDS = 1.0
 
 # Requests that wait for a turn at most; the oldest go first.
 MOST_WAITING = 10_000
@@ -60,9 +58,6 @@ redis.call('HINCRBYFLOAT', KEYS[1], 'dollars', ARGV[2])
 redis.call('HINCRBY', KEYS[1], 'held_paths', -ARGV[3])
 redis.call('HINCRBYFLOAT', KEYS[1], 'held_dollars', -ARGV[4])
 redis.call('EXPIRE', KEYS[1], ARGV[5])"""
-_END_TURN = """if redis.call('GET', KEYS[1]) == ARGV[1] then
-if ARGV[2] ~= '' then redis.call('SET', KEYS[2], ARGV[2]) end
-redis.call('DEL', KEYS[1]) end"""
 
 
 class LedgerError(Exception):
@@ -79,12 +74,12 @@ class RedisStore:
         )
         self._until = 0.0
 
-    def ask(self, question: Callable[[Any], T]) -> T:
-        """Return what Redis answers; raises LedgerError."""
+    def ask(self, command: str, *given: object) -> Any:
+        """Return what Redis answers to a command; raises LedgerError."""
         if time.monotonic() < self._until:
             raise LedgerError("Redis is away")
         try:
-            return question(self._client)
+            return getattr(self._client, command)(*given)
         except (RedisError, OSError) as error:
             self._until = time.monotonic() + WAIT_SECONDS
             raise LedgerError(f"Redis is away ({type(error).__name__})") from None
@@ -112,7 +107,7 @@ class RedisLedger(AccountLedger):
 
     def today(self, name: str) -> Balance:
         """Return the balance of today; raises LedgerError."""
-        told = self._store.ask(lambda redis: cast("Mapping[str, str]", redis.hgetall(_key(day_now(), name))))
+        told: Mapping[str, str] = self._store.ask("hgetall", _key(day_now(), name))
         whole = (int(told.get(each, 0)) for each in ("requests", "paths", "held_paths"))
         dollars = (float(told.get(each, 0)) for each in ("dollars", "held_dollars"))
         (requests, paths, held), (spent, reserved) = whole, dollars
@@ -122,13 +117,12 @@ class RedisLedger(AccountLedger):
         """Hold paths and dollars, unless a limit is reached; raises LedgerError."""
         most = ("" if limit is None else repr(limit) for limit in (account.paths, account.dollars))
         given = (paths, repr(dollars), *most, KEPT_SECONDS)
-        return bool(self._store.ask(lambda redis: redis.eval(_RESERVE, 1, _key(day, account.name), *given)))
+        return bool(self._store.ask("eval", _RESERVE, 1, _key(day, account.name), *given))
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
         """Enter what a request drew, and give back what it had reserved; raises LedgerError."""
         given = (paths, repr(dollars), held.paths, repr(held.dollars), KEPT_SECONDS)
-        key = _key(held.day, held.account.name)
-        self._store.ask(lambda redis: redis.eval(_SETTLE, 1, key, *given))
+        self._store.ask("eval", _SETTLE, 1, _key(held.day, held.account.name), *given)
 
     def close(self) -> None:
         """Close the connections."""
@@ -140,7 +134,7 @@ def _key(day: int, name: str) -> str:
 
 
 class HeldState(StateFile):
-    """The state of the alarm while a host has its turn: what Redis held, and what goes back."""
+    """The state of the alarm in a host's turn: what Redis held, and what goes back."""
 
     def __init__(self) -> None:
         self.states: Object = {}
@@ -161,14 +155,14 @@ class HeldState(StateFile):
 class SharedBooks(OwnBooks):
     """The books of one host, whose drift alarm and profile are those of all hosts.
 
-    A host takes its turn every second: it reads the shared state, enters what it saw since its last turn, and
-    writes it back. Requests are exchangeable for the alarm, so it does not matter whose turn comes first.
+    A host takes its turn every second: in one transaction it reads the shared state, enters what it saw since
+    its last turn, and writes it back. Requests are exchangeable for the alarm, so it does not matter whose
+    turn comes first.
     """
 
     store: RedisStore
     name: str
     made: Callable[[HeldState], OwnBooks]
-    away: str = ""
     _waiting: deque[tuple[str | None, ...]] = field(
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=MOST_WAITING)
     )
@@ -189,17 +183,19 @@ class SharedBooks(OwnBooks):
             await asyncio.to_thread(self.turn)
 
     def turn(self) -> None:
-        """Enter what was seen into the shared state; while Redis is away, or another has its turn, later."""
-        token, turn = secrets.token_hex(8), f"{self.name}:turn"
-        try:
-            mine = self.store.ask(lambda redis: redis.set(turn, token, nx=True, px=LONGEST_TURN_MS))
-            if not mine:
-                return
-            raw = self.store.ask(lambda redis: cast("str | None", redis.get(self.name)))
-            waiting = list(self._waiting)
+        """Enter what was seen into the shared state; while Redis is away, later."""
+        waiting = list(self._waiting)
+
+        def enter(redis: Any) -> None:
+            raw = redis.get(self.name)
             state = self._entered(raw, waiting)
-            told = json.dumps(state) if waiting or raw is None else ""
-            self.store.ask(lambda redis: redis.eval(_END_TURN, 2, turn, self.name, token, told))
+            redis.multi()
+            if waiting or raw is None:
+                redis.set(self.name, json.dumps(state))
+
+        try:
+            # Begun again where another host writes meanwhile.
+            self.store.ask("transaction", enter, self.name)
         except LedgerError as error:
             if not self.away:
                 line = f"{error}: the drift alarm waits for it, requests are served"

@@ -81,7 +81,7 @@ async def _relayed(
         raise
     with contextlib.closing(response):
         job.stop, job.paths, job.drawn = "off", 1, 1
-        meter = EventMeter(pass_usage=job.ask.include_usage)
+        meter = Meter(response.kind, pass_usage=job.ask.include_usage)
         try:
             await _streamed(response, exchange, meter)
             service.metrics.count("keff_paths_total", became="relayed")
@@ -92,7 +92,7 @@ async def _relayed(
                 job.hidden_prompts += 1
 
 
-async def _streamed(response: Call, exchange: Exchange, meter: EventMeter) -> None:
+async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
     kind = response.headers.get("content-type", "text/event-stream")
     await exchange.begin(200, kind, {"cache-control": "no-cache", "x-accel-buffering": "no"})
     try:
@@ -210,7 +210,7 @@ async def _call(
         elif demand is None:
             await _copied(exchange, response, None)
         else:
-            meter = AnswerMeter(response.kind)
+            meter = Meter(response.kind)
             try:
                 await _copied(exchange, response, meter)
             finally:
@@ -219,18 +219,18 @@ async def _call(
         response.close()
 
 
-def _settle(service: Service, exchange: Exchange, demand: Demand, meter: AnswerMeter) -> None:
+def _settle(service: Service, exchange: Exchange, demand: Demand, meter: Meter) -> None:
     """Charge what the answer stated; what stated nothing costs its events, or the most that it may."""
-    (usage, model), spent, billing = meter.stated(), exchange.spent, service.billing
-    paths = meter.paths or demand.paths
-    if usage is None and not meter.deltas:
+    meter.end()
+    spent, billing, paths = exchange.spent, service.billing, meter.paths or demand.paths
+    if not meter.usage and not meter.deltas:
         spent.lost = paths
         return
-    spent.lost, spent.drawn, spent.hidden_prompts = 0, paths, int(usage is None)
+    spent.lost, spent.drawn, spent.hidden_prompts = 0, paths, int(not meter.usage)
     # An answer that was left says nothing of how long they usually are.
-    spent.key = exchange.account.name if usage and exchange.account is not None else ""
-    price = billing.prices.of(model, demand.model)
-    billing.charge(spent, usage or {"completion_tokens": meter.deltas}, demand.model, price, paths)
+    spent.key = exchange.account.name if meter.usage and exchange.account is not None else ""
+    price = billing.prices.of(meter.model, demand.model)
+    billing.charge(spent, meter.cost(), demand.model, price, paths)
 
 
 async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:
@@ -246,18 +246,17 @@ async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None
     await exchange.part(raw, last=True)
 
 
-async def _copied(exchange: Exchange, response: Call, meter: AnswerMeter | None) -> None:
+async def _copied(exchange: Exchange, response: Call, meter: Meter | None) -> None:
     kind, told = _told(response)
     await exchange.begin(response.status, kind, told, response.length)
     try:
         async for part in response.parts():
-            if meter is not None:
-                meter.feed(part)
-            await exchange.part(part)
+            if passed := part if meter is None else meter.feed(part):
+                await exchange.part(passed)
     except BROKEN:
         # The head is gone: only a connection that ends early tells the client.
         raise Problem(502, "the upstream closed the connection in the middle of its answer") from None
-    await exchange.part(b"", last=True)
+    await exchange.part(b"" if meter is None else meter.rest(), last=True)
 
 
 def _told(response: Call) -> tuple[str, dict[str, str]]:
@@ -269,26 +268,42 @@ def _told(response: Call) -> tuple[str, dict[str, str]]:
     return told.pop("content-type", "application/octet-stream"), told
 
 
-class EventMeter:
-    """Passes the events of a stream on and counts what it cost.
+class Meter:
+    """Reads what an answer cost from its bytes as they pass: a stream of events, JSON, or neither.
 
-    The upstream is always asked for its usage; the event that holds it is kept back from a client that did
-    not ask. A stream that ends before its usage is counted by its events, about one per token.
+    Without ``pass_usage`` the event that holds the usage, for which the upstream is always asked, is kept
+    back. A stream that ends before its usage is counted by its events, about one per token. ``paths`` are the
+    choices of JSON (None: not known).
     """
 
-    def __init__(self, *, pass_usage: bool) -> None:
-        self._events, self._pass_usage = Events(), pass_usage
+    def __init__(self, kind: str, *, pass_usage: bool = True) -> None:
+        self._events = Events() if kind.startswith("text/event-stream") else None
+        self._is_json, self._raw = kind.startswith("application/json"), bytearray()
+        self._pass_usage = pass_usage
         self.usage: Object = {}
         self.model: object = None
+        self.paths: int | None = None
         self.deltas = 0
 
     def feed(self, part: bytes) -> bytes:
-        """Return what of the stream goes on to the client."""
-        return b"".join(event for event in self._events.feed(part) if self._goes_on(event))
+        """Return what of a part of the body goes on to the client."""
+        if self._events is not None:
+            return b"".join(event for event in self._events.feed(part) if self._goes_on(event))
+        if self._is_json and len(self._raw) <= MOST_JSON:
+            self._raw += part
+        return part
 
     def rest(self) -> bytes:
         """Return what is left of an event that never ended."""
-        return self._events.rest
+        return b"" if self._events is None else self._events.rest
+
+    def end(self) -> None:
+        """Read the whole JSON; what broke off states nothing."""
+        if self._raw and len(self._raw) <= MOST_JSON:
+            with contextlib.suppress(ValueError):
+                body = fields(decoded(bytes(self._raw)))
+                self.note(body)
+                self.paths = len(entries(body.get("choices"))) or None
 
     def _goes_on(self, event: bytes) -> bool:
         if b'"usage"' not in event:
@@ -321,36 +336,3 @@ def _stated(usage: object) -> Object:
     if any(cached):
         given["prompt_tokens"] = (count(given.get("prompt_tokens")) or 0) + sum(cached)
     return {name: value for name, value in given.items() if value}
-
-
-class AnswerMeter:
-    """Reads what an answer of any kind cost, from a copy of its bytes; ``paths`` are its choices."""
-
-    def __init__(self, kind: str) -> None:
-        self._events = EventMeter(pass_usage=True) if kind.startswith("text/event-stream") else None
-        self._is_json, self._raw = kind.startswith("application/json"), bytearray()
-        self.paths: int | None = None
-
-    def feed(self, part: bytes) -> None:
-        """Take a part of the body."""
-        if self._events is not None:
-            self._events.feed(part)
-        elif self._is_json and len(self._raw) <= MOST_JSON:
-            self._raw += part
-
-    def stated(self) -> tuple[object, object]:
-        """Return the usage that was stated (None: none was) and the model that answered."""
-        meter = self._events or EventMeter(pass_usage=True)
-        if self._raw and len(self._raw) <= MOST_JSON:
-            try:
-                body = fields(decoded(bytes(self._raw)))
-            except ValueError:
-                body = {}
-            meter.note(body)
-            self.paths = len(entries(body.get("choices"))) or None
-        return meter.usage or None, meter.model
-
-    @property
-    def deltas(self) -> int:
-        """How many events of an answer came."""
-        return 0 if self._events is None else self._events.deltas
