@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from keff import plugins
-from keff.cli._sampling import Oracle
+from keff.cli._oracle import Oracle
 from keff.records import Sampling
 from keff.sampling.orders import Order
 from keff.stats.votes import Votes
@@ -90,4 +89,3 @@ def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path, tmp
     told = Oracle([(task, item, ORDER) for item in select(task, 20)])
     assert all(len(set(one["wrong"])) == 4 for one in told.values())
     assert json.dumps(dict(told))
-    assert pickle.loads(pickle.dumps(told)) == dict(told)

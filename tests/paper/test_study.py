@@ -261,7 +261,7 @@ def test_only_status_and_dry_run(study: Path, capsys: pytest.CaptureFixture[str]
 def test_a_paid_model_is_asked_about(study: Path) -> None:
     text = 'models = [{ name = "far", model = "m", base_url = "https://api.example.org/v1" }, '
     study.write_text(study.read_text().replace("models = [", text))
-    with pytest.raises(UsageError, match="far may cost money, and there is no terminal: add --yes"):
+    with pytest.raises(UsageError, match="far may cost money and there is no terminal to ask at: add --yes"):
         command(Actions.run, study)
 
 

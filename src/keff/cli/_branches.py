@@ -6,15 +6,15 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from keff import files
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
-from keff.cli._preflight import held_by, is_paid, limits, sample_as_wished, usage
-from keff.cli._sampling import Together, Wishes, report
+from keff.cli._preflight import Spending, is_paid, price_at, sample_as_wished
+from keff.cli._sampling import Shown, Wishes, report
 from keff.errors import UsageError
 from keff.files import toml_of
 from keff.policy import Policy
@@ -23,9 +23,9 @@ from keff.reading.join import align
 from keff.reading.open import Opening, open_record
 from keff.sampling import RUN_FILE
 from keff.sampling.branches import BranchSampler, sample_branches
-from keff.sampling.cost import FREE, Price, Usage
+from keff.sampling.cost import Price
 from keff.sampling.job import Job, configuration
-from keff.sampling.orders import Halt, Progress
+from keff.sampling.orders import Progress
 from keff.sampling.store import Run
 from keff.sampling.verifier import rule_of
 
@@ -71,51 +71,6 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
     return branches
 
 
-@dataclass(slots=True)
-class _Total:
-    """The one limit of all branches in tokens or dollars (None: none), and what their runs hold [branch]."""
-
-    tokens: int | None
-    dollars: float | None
-    prices: dict[str, Price | None]
-    spent: dict[str, Usage]
-
-    @classmethod
-    def of(cls, branches: Mapping[str, Wishes]) -> _Total:
-        """Begin with what was spent before: a run that goes on has no new budget."""
-        first = next(iter(branches.values()))
-        prices = {name: limits(own).price for name, own in branches.items()}
-        held = {name: held_by(own.run) for name, own in branches.items()}
-        return cls(first.token_budget, first.max_cost, prices, held)
-
-    def left(self, own: str = "") -> tuple[int | None, float | None]:
-        """Return the tokens and dollars that are left; of a branch its ``own`` run's limits."""
-        spent = {name: used for name, used in self.spent.items() if name != own}
-        used = sum(each.prompt + each.output for each in spent.values())
-        paid = sum(each.dollars(self.prices[name] or FREE) for name, each in spent.items())
-        tokens = None if self.tokens is None else self.tokens - used
-        return tokens, None if self.dollars is None else self.dollars - paid
-
-    def reason(self) -> str | None:
-        """Return why nothing more may be drawn, or None."""
-        tokens, dollars = self.left()
-        if tokens is not None and tokens < 1:
-            return f"the token budget of {self.tokens:,} is spent by all branches together"
-        if dollars is not None and dollars <= 0:
-            return f"the cost limit of ${self.dollars:g} is reached by all branches together"
-        return None
-
-    def halt(self, name: str) -> Halt:
-        """Return the rule that stops a branch when all of them together reach the total."""
-        before = self.spent[name]
-
-        def reason(progress: Progress) -> str | None:
-            self.spent[name] = before + usage(progress)
-            return self.reason()
-
-        return reason
-
-
 def draw_branches(
     branches: Mapping[str, Wishes], prices: Mapping[str, Price] | None = None, *, keep_all: bool = False
 ) -> list[Path]:
@@ -126,24 +81,22 @@ def draw_branches(
     branches that are not worth their cost beside a cheaper one are drawn no further, unless
     ``keep_all``; their run folders say so, and a resumed pilot leaves them as they are.
     """
-    first, total = next(iter(branches.values())), _Total.of(branches)
+    first, total = next(iter(branches.values())), Spending.of(*branches.values())
     wanted = dict(branches)
-    sizes, together, drawn = _rounds(first.n), Together(), dict[str, tuple[Job, Progress]]()
+    sizes, shown, drawn = _rounds(first.n), Shown(), dict[str, tuple[Job, Progress]]()
     for number, size in enumerate(sizes):
         if number == 1:
             wanted = _fewer_of_the_dear(branches)
         going = {name: own for name, own in wanted.items() if keep_all or dropped_by(own.run) is None}
         if first.n is not None:
-            dropped = (together.held.get(own.run, 0) for name, own in wanted.items() if name not in going)
-            together.wanted = sum(first.n * own.k for own in going.values()) + sum(dropped)
+            dropped = (shown.held.get(own.run, 0) for name, own in wanted.items() if name not in going)
+            shown.wanted = sum(first.n * own.k for own in going.values()) + sum(dropped)
         for name, wishes in going.items():
             if total.reason():
                 break
             k = min(wishes.k, FIRST_PATHS) if number == 0 else wishes.k
             own = replace(wishes, n=size, k=k, yes=wishes.yes or number > 0)
-            tokens, dollars = total.left(name)
-            job, now = sample_as_wished(replace(own, token_budget=tokens, max_cost=dollars), together)
-            total.spent[name] = held_by(own.run)
+            job, now = sample_as_wished(own, total, shown)
             drawn[name] = job, now.after(drawn[name][1]) if name in drawn else now
         if keep_all or size not in LOOKS or size == sizes[-1] or total.reason() or len(going) < 2:
             continue
@@ -155,11 +108,11 @@ def draw_branches(
     return [wishes.run for wishes in branches.values()]
 
 
-def _tell(drawn: Iterable[tuple[Job, Progress]], total: _Total) -> None:
+def _tell(drawn: Iterable[tuple[Job, Progress]], total: Spending) -> None:
     for job, progress in drawn:
-        report(job, progress, json=False)
+        report(job, progress)
     if why := total.reason():
-        note(f"{why}; what was drawn before counts")
+        note(f"{why} by all branches together; what was drawn before counts")
 
 
 def _rounds(n: int | None) -> list[int | None]:
@@ -213,13 +166,13 @@ def _path_cost(wishes: Wishes) -> float:
         return 0.0
     with Run.open(wishes.run) as run:
         tokens = [scored.completion.tokens for item in run.items() for scored in run.kept(item.id)]
-    price = limits(wishes).price
+    price = price_at(wishes)
     mean = sum(tokens) / max(len(tokens), 1)
     return mean * price.output if price is not None and price.output > 0 else mean
 
 
-def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, Progress]:
-    """Sample under a policy over several branches, within one total of tokens or dollars.
+def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, tuple[Job, Progress]]:
+    """Sample under a policy over several branches, in one total of tokens or dollars; return their counts.
 
     Raises UsageError where a paid run was not agreed to with ``--yes``.
     """
@@ -227,12 +180,13 @@ def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, Progress]:
     if any(is_paid(own.engine, own.base_url) for own in branches.values()) and not wishes.yes:
         raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
     policy = rule_of(wishes.policy or "")
-    total = _Total.of(branches)
+    total = Spending.of(*branches.values())
     jobs: dict[str, Job] = {}
     for name, own in branches.items():
         job = replace(own, policy=None).job()
-        jobs[name] = replace(job, order=replace(job.order, halt=total.halt(name)))
-    return asyncio.run(_sample(jobs, policy))
+        jobs[name] = replace(job, order=replace(job.order, halt=total.halt(own.run)))
+    drawn = asyncio.run(_sample(jobs, policy))
+    return {name: (job, drawn[name]) for name, job in jobs.items()}
 
 
 async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress]:

@@ -12,14 +12,14 @@ import typer
 
 from keff import plugins
 from keff.cli._console import note
-from keff.cli._sampling import Together, Wishes, draw
+from keff.cli._sampling import Shown, Wishes, draw
 from keff.errors import RunError, UsageError
-from keff.records import frozen, text_table
+from keff.records import text_table
 from keff.sampling import RUN_FILE
 from keff.sampling.cost import FREE, Price, Usage, price_of
 from keff.sampling.integrity import WASTED
 from keff.sampling.job import Job
-from keff.sampling.orders import Progress
+from keff.sampling.orders import Halt, Progress
 from keff.sampling.price_table import read_prices
 from keff.sampling.store import Run
 
@@ -31,25 +31,44 @@ FIRST_PATHS = 64
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@frozen
+@dataclass(slots=True)
 class Spending:
-    """What a run may cost: output and prompt tokens, dollars; the price to count with, and what it holds."""
+    """What runs may cost together, in tokens or dollars (None: any), with each run's price and what it holds.
 
-    tokens: int | None = None
-    dollars: float | None = None
-    price: Price | None = None
-    held: Usage = Usage()
+    A run that goes on has no new budget.
+    """
 
-    def halt(self, progress: Progress) -> str | None:
-        """Return why a run must stop at its limits, or None."""
-        used = self.held + usage(progress)
-        if self.tokens is not None and (tokens := used.prompt + used.output) >= self.tokens:
+    tokens: int | None
+    dollars: float | None
+    prices: dict[Path, Price | None]
+    held: dict[Path, Usage]
+
+    @classmethod
+    def of(cls, *runs: Wishes) -> Spending:
+        """Return the limits of runs; raises UsageError when a dollar limit has no price to count with."""
+        prices = {wishes.run: price_at(wishes) for wishes in runs}
+        held = {wishes.run: held_by(wishes.run) for wishes in runs}
+        return cls(runs[0].token_budget, runs[0].max_cost, prices, held)
+
+    def reason(self) -> str | None:
+        """Return why nothing more may be drawn, or None."""
+        tokens = sum(used.prompt + used.output for used in self.held.values())
+        if self.tokens is not None and tokens >= self.tokens:
             return f"the token budget of {self.tokens:,} is spent ({tokens:,} tokens)"
-        if self.dollars is not None and self.price is not None:
-            spent = used.dollars(self.price)
-            if spent >= self.dollars:
-                return f"the cost limit of ${self.dollars:g} is reached (${spent:.4f})"
+        dollars = sum(used.dollars(self.prices[run] or FREE) for run, used in self.held.items())
+        if self.dollars is not None and dollars >= self.dollars:
+            return f"the cost limit of ${self.dollars:g} is reached (${dollars:.4f})"
         return None
+
+    def halt(self, run: Path) -> Halt:
+        """Return the rule that stops a run when all of them together reach their limits."""
+        before = held_by(run)
+
+        def reason(progress: Progress) -> str | None:
+            self.held[run] = before + usage(progress)
+            return self.reason()
+
+        return reason
 
 
 @dataclass(slots=True)
@@ -91,11 +110,8 @@ def held_by(folder: Path) -> Usage:
     return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"])
 
 
-def limits(wishes: Wishes) -> Spending:
-    """Return the limits of a run, in which what it holds counts: one that goes on has no new budget.
-
-    Raises UsageError when a dollar limit has no price to count with.
-    """
+def price_at(wishes: Wishes) -> Price | None:
+    """Return the price of the model that is asked; raises UsageError where a limit in dollars needs one."""
     table = read_prices(wishes.prices) if wishes.prices else {}
     local = plugins.declares("engine", wishes.engine, "local")
     price = FREE if local else price_of(wishes.model, table)
@@ -103,7 +119,7 @@ def limits(wishes: Wishes) -> Spending:
         raise UsageError(
             f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
         )
-    return Spending(wishes.token_budget, wishes.max_cost, price, held_by(wishes.run))
+    return price
 
 
 def is_paid(engine: str, base_url: str | None) -> bool:
@@ -112,22 +128,27 @@ def is_paid(engine: str, base_url: str | None) -> bool:
     return not local and urlsplit(base_url or "").hostname not in LOOPBACK
 
 
-def sample_as_wished(wishes: Wishes, together: Together | None = None) -> tuple[Job, Progress]:
-    """Draw what the wishes still owe, within their limits, after asking where it may cost money.
+def sample_as_wished(
+    wishes: Wishes, spending: Spending | None = None, shown: Shown | None = None
+) -> tuple[Job, Progress]:
+    """Draw what the wishes still owe, after asking where it may cost money.
 
-    ``together`` has the runs that share one bar.
+    ``spending`` has the limits and ``shown`` the paths of runs that share them, and one bar.
     """
-    spending = limits(wishes)
+    spending = spending or Spending.of(wishes)
     plain = wishes.job()
     free = not is_paid(wishes.engine, wishes.base_url)
     gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or free)
 
+    spent = spending.halt(wishes.run)
+
     def halt(progress: Progress) -> str | None:
-        return gate.halt(progress) or spending.halt(progress)
+        return gate.halt(progress) or spent(progress)
 
     job = replace(plain, order=replace(plain.order, halt=halt))
     confirm(job, wishes, spending)
-    drawn = draw(job, together)
+    spent = spending.halt(wishes.run)  # with what was drawn before it was asked
+    drawn = draw(job, shown)
     if gate.suspect:
         raise RunError(
             f"stopped early: {gate.suspect}. All {drawn.kept + drawn.done} paths are kept in {wishes.run}: "
@@ -143,14 +164,24 @@ def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
     """
     if wishes.yes or not is_paid(wishes.engine, wishes.base_url):
         return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{wishes.engine} may cost money and there is no terminal to ask at: add --yes")
+    refuse_unasked(wishes.engine)
     items = job.items()
     begun = time.monotonic()
     probe = draw(replace(job, chosen=items[:PROBE_ITEMS]))
     if probe.done == 0:
         return
-    note(_forecast(probe, len(items) * job.order.k, time.monotonic() - begun, spending.price))
+    note(_forecast(probe, len(items) * job.order.k, time.monotonic() - begun, spending.prices[wishes.run]))
+    ask()
+
+
+def refuse_unasked(what: str) -> None:
+    """Raise UsageError where there is no terminal at which a paid run can be agreed to."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"{what} may cost money and there is no terminal to ask at: add --yes")
+
+
+def ask() -> None:
+    """Ask whether to go on; a refusal exits."""
     if not typer.confirm("Continue?", err=True):
         raise typer.Exit(1)
 

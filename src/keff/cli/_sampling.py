@@ -1,17 +1,13 @@
-"""What sample, pilot and demo share: make the job, draw with a progress bar, stop cleanly on a signal.
-
-And what the fake engine says: for each prompt an answer that its task scores right, and wrong ones.
-"""
+"""What sample, pilot, demo and study share: make the job, draw with a bar, stop cleanly on a signal."""
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,14 +17,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keff import plugins
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import console, note, print_json
+from keff.cli._console import console, note
+from keff.cli._oracle import Asked, Oracle
 from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._local import longest
-from keff.engines.fake import wrong_answers
 from keff.errors import RunError, UsageError
-from keff.narrow import is_array
-from keff.records import Completion, Item, Sampling, stable_hash
+from keff.records import Sampling
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.sampling.selection import choose
@@ -37,110 +32,6 @@ from keff.task import Task
 
 # What a coroutine gives when it is done.
 Done = TypeVar("Done")
-
-# Wrong answers of a prompt, where its task has so many.
-WRONG = 4
-
-# Ways to state an answer; the first that the task reads is used.
-FORMS = ("The final answer is {}", "Final answer: {}", r"The final answer is $\boxed{{{}}}$", "#### {}")
-
-# Answers that share no word with any gold answer: near misses would pass a token F1 of one half.
-STRANGERS = ("Quillby", "Ostrava", "Venlo", "Marbeck", "Tolleson", "9001", "9002", "9003", "9004")
-
-
-# ``{"right": text, "wrong": [text, ...]}``: how right and wrong paths of a prompt end.
-Ends = dict[str, str | list[str]]
-
-
-# What an engine will be asked: an item of a task under the slots of an order.
-Asked = tuple[Task, Item, orders.Order]
-
-
-class Oracle(Mapping[str, Ends]):
-    """``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold.
-
-    Nothing is worked out before a prompt is asked: a complete run asks none.
-    """
-
-    def __init__(self, asked: Iterable[Asked]) -> None:
-        self._asked = list(asked)
-        self._ends = lru_cache(maxsize=1024)(self._worked_out)
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {
-            stable_hash(list(task.messages(item, slot))): place
-            for place, (task, item, order) in enumerate(self._asked)
-            if item.gold is not None
-            for slot in order.slots
-        }
-
-    def _worked_out(self, place: int) -> Ends:
-        task, item, _ = self._asked[place]
-        return _program(item) if item.space == "code" else _texts(task, item)
-
-    def __getitem__(self, prompt: str) -> Ends:
-        """Return how paths of a prompt end; raises KeyError for one of no item with gold."""
-        return self._ends(self._places[prompt])
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the hashes of the messages."""
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        """Return how many prompts are known."""
-        return len(self._places)
-
-    def __reduce__(self) -> tuple[type[dict[str, Ends]], tuple[dict[str, Ends]]]:
-        """Go to another process worked out: a task need not be able to."""
-        return dict, (dict(self),)
-
-
-def _texts(task: Task, item: Item) -> Ends:
-    """Return texts that the task itself scores as right and as wrong: nobody else knows what it accepts."""
-    golds = item.gold if is_array(item.gold) else [item.gold]
-
-    @lru_cache(maxsize=256)
-    def score(text: str) -> tuple[str | None, int | None]:
-        judged = task.judge(item, Completion(text))
-        return judged.key, judged.correct
-
-    def stated(answers: Iterable[str], right: int) -> Iterator[str]:
-        for answer in answers:
-            texts = (form.format(answer) for form in FORMS)
-            fitting = next((text for text in texts if score(text)[0] and score(text)[1] == right), None)
-            if fitting is not None:
-                yield fitting
-
-    right = next(stated(map(str, golds), 1), FORMS[0].format(golds[0]))
-    wrong: dict[str | None, str] = {}
-    for text in stated(_candidates(item, str(golds[0])), 0):
-        wrong.setdefault(score(text)[0], text)
-        if len(wrong) == WRONG:
-            break
-    return {"right": right, "wrong": list(wrong.values()) or ["I do not know."]}
-
-
-def _candidates(item: Item, gold: str) -> Iterator[str]:
-    yield from (str(label) for label in item.meta.get("labels", ()))
-    yield from wrong_answers(gold, WRONG)
-    yield from STRANGERS
-    yield from map(repr, STRANGERS)
-
-
-def _program(item: Item) -> Ends:
-    """Return the data's own program, and programs whose functions return something else."""
-    solution = str(item.meta.get("solution", ""))
-    try:
-        names = [node.name for node in ast.parse(solution).body if isinstance(node, ast.FunctionDef)]
-    except SyntaxError:
-        names = []
-    wrong = (
-        "\n".join(f"def {name}(*args, **kwargs):\n    return 'wrong {rank}'\n" for name in names)
-        for rank in range(WRONG)
-    )
-    return {"right": f"```python\n{solution}\n```", "wrong": [f"```python\n{text}\n```" for text in wrong]}
-
 
 # Refused questions that are named in a line; all of them are in ``--json``.
 NAMED = 5
@@ -238,7 +129,7 @@ def made_engine(
     takes = plugins.options("engine", name)
     if "oracle" in takes and "oracle" not in given:
         told = Oracle(asked())
-        # Workers of a cluster get a copy.
+        # Workers of a cluster get it worked out: a task need not be able to go to another process.
         given["oracle"] = told if on is None else dict(told)
     if "prompts" in takes and "n_ctx" not in given:
         given["prompts"] = longest(
@@ -268,43 +159,35 @@ def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, ob
     return plugins.load("task", name, **given), {"name": name, **given}
 
 
-@dataclass(slots=True)
-class Together:
-    """What one bar shows of several runs: ``wanted`` paths of all (None: unknown), those each ``held``."""
-
-    wanted: int | None = None
-    held: dict[Path, int] = field(default_factory=dict[Path, int])
-
-
-def draw(job: Job, together: Together | None = None) -> orders.Progress:
+def draw(job: Job, shown: Shown | None = None) -> orders.Progress:
     """Draw what the job owes, with a bar on stderr; Ctrl-C and SIGTERM keep what was received.
 
     The bar of a run that is one of several counts them all, and goes when the run has its paths.
     """
-    return asyncio.run(_draw(job, together))
+    return asyncio.run(_draw(job, shown))
 
 
-def report(job: Job, drawn: orders.Progress, *, json: bool) -> None:
-    """Say what was drawn: one line on stderr, or one JSON object on stdout."""
-    if json:
-        print_json(
-            {
-                "run": str(job.folder),
-                "items": drawn.items,
-                "kept_before": drawn.kept,
-                "drawn": drawn.done,
-                "failed": drawn.failed,
-                "tokens": drawn.tokens,
-                "abstained": drawn.abstained,
-                "truncated": drawn.truncated,
-                "estimated": drawn.estimated,
-                "refused": drawn.refused,
-                "rated": drawn.rated,
-                "verifier_failed": 0 if job.verifier is None else job.verifier.failures.total(),
-                "stopped": drawn.stopped,
-            }
-        )
-        return
+def counts(job: Job, drawn: orders.Progress) -> dict[str, object]:
+    """Return what was drawn, as ``--json`` says it."""
+    return {
+        "run": str(job.folder),
+        "items": drawn.items,
+        "kept_before": drawn.kept,
+        "drawn": drawn.done,
+        "failed": drawn.failed,
+        "tokens": drawn.tokens,
+        "abstained": drawn.abstained,
+        "truncated": drawn.truncated,
+        "estimated": drawn.estimated,
+        "refused": drawn.refused,
+        "rated": drawn.rated,
+        "verifier_failed": 0 if job.verifier is None else job.verifier.failures.total(),
+        "stopped": drawn.stopped,
+    }
+
+
+def report(job: Job, drawn: orders.Progress) -> None:
+    """Say on stderr what was drawn, in one line."""
     line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} questions"
     if drawn.failed:
         line += f"; {drawn.failed} attempts failed: run the same command to try them again"
@@ -334,9 +217,15 @@ def check_whole(job: Job, drawn: orders.Progress) -> None:
         raise RunError(f"{what} are still owed in {job.folder}: run the same command to try them again")
 
 
-async def _draw(job: Job, together: Together | None) -> orders.Progress:
-    with _bar(transient=together is not None) as bar:
-        watch = _watcher(bar, job.folder, together or Together())
+async def _draw(job: Job, shown: Shown | None) -> orders.Progress:
+    with progress_bar(transient=shown is not None) as bar:
+        name = "sampling" if shown is None else f"sampling {job.folder.name}"
+        shown = shown or Shown()
+        shown.on(bar, name)
+
+        def watch(progress: orders.Progress) -> None:
+            shown.tell(job.folder, progress, _notes(progress))
+
         if job.shard[0]:
             work = execute(job, watch)
         else:
@@ -365,7 +254,8 @@ async def until_signal(work: Coroutine[Any, Any, Done], where: str = "") -> Done
             loop.remove_signal_handler(number)
 
 
-def _bar(*, transient: bool) -> Progress:
+def progress_bar(*, transient: bool = False) -> Progress:
+    """Return a bar on stderr with paths, tokens a second and notes; a transient one goes when it is done."""
     shown = console(stderr=True)
     # Where nothing is drawn, a bar that goes when it is done would leave an empty line.
     shown.quiet = transient and not shown.is_terminal
@@ -374,38 +264,53 @@ def _bar(*, transient: bool) -> Progress:
         BarColumn(),
         TextColumn("{task.completed}{task.fields[of]} paths"),
         TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.fields[notes]}"),
+        TextColumn("{task.fields[notes]}", markup=False),
         TimeRemainingColumn(compact=True),
         console=shown,
         transient=transient,
     )
 
 
-def _watcher(bar: Progress, run: Path, together: Together) -> orders.Watch:
-    task = bar.add_task(
-        "sampling" if together.wanted is None else f"sampling {run.name}",
-        total=None,
-        of="",
-        rate="",
-        notes="",
-    )
-    begun = time.monotonic()
+class Shown:
+    """What a bar shows of the runs that are drawn now, and the paths that they and earlier ones hold.
 
-    def watch(progress: orders.Progress) -> None:
+    ``wanted`` paths are those of all runs (None: what the one run says).
+    """
+
+    def __init__(self, wanted: int | None = None) -> None:
+        self.wanted, self.held = wanted, dict[Path, int]()
+
+    def on(self, bar: Progress, name: str, notes: str = "") -> None:
+        """Begin a line of a bar."""
+        self.drawn = dict[Path, orders.Progress]()
+        self._bar, self._task = bar, bar.add_task(name, total=self.wanted, of="", rate="", notes=notes)
+        self._begun = time.monotonic()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were drawn since the line began."""
+        return sum(progress.tokens for progress in self.drawn.values())
+
+    def tell(self, run: Path, progress: orders.Progress, notes: str) -> None:
+        """Show the counts of one run beside those of the others."""
+        self.drawn[run] = progress
+        self.held[run] = progress.kept + progress.done
+        total = self.wanted or progress.total
         # Clocks of some systems stand still for 15 ms.
-        seconds = max(time.monotonic() - begun, 1e-9)
-        held = progress.kept + progress.done
-        share = progress.abstained / max(progress.done, 1)
-        notes = f"{share:.0%} without an answer" if progress.done else ""
-        if not progress.done and held != progress.total:
-            notes = "starting"
-        if progress.failed:
-            notes += f", {progress.failed} failed"
-        rate = f"{progress.tokens / seconds:,.0f} tokens/s" if progress.done else ""
-        together.held[run] = held
-        total = together.wanted or progress.total
-        of = "" if total is None else f"/{total}"
-        completed = sum(together.held.values())
-        bar.update(task, total=total, completed=completed, of=of, rate=rate, notes=notes)
+        seconds = max(time.monotonic() - self._begun, 1e-9)
+        self._bar.update(
+            self._task,
+            total=total,
+            completed=sum(self.held.values()),
+            of="" if total is None else f"/{total}",
+            rate=f"{self.tokens / seconds:,.0f} tokens/s" if self.tokens else "",
+            notes=notes,
+        )
 
-    return watch
+
+def _notes(progress: orders.Progress) -> str:
+    share = progress.abstained / max(progress.done, 1)
+    notes = f"{share:.0%} without an answer" if progress.done else ""
+    if not progress.done and progress.kept != progress.total:
+        notes = "starting"
+    return f"{notes}, {progress.failed} failed" if progress.failed else notes

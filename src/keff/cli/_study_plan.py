@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keff import plugins, sandbox
 from keff.cli._console import say, tabled
-from keff.cli._preflight import is_paid
+from keff.cli._preflight import ask, is_paid, refuse_unasked
 from keff.cli._sampling import load_task
 from keff.engine import Engine
 from keff.errors import KeffError, UsageError
@@ -123,28 +121,31 @@ def refuse_undrawable(place: Place, grid: Sequence[Cell]) -> None:
     cannot be read is left to sampling, which names it and draws the others.
     """
     jobs = StudyJobs(place)
-    wrong: dict[str, list[str]] = {}
+    wrong: list[tuple[str, str]] = []
     for cell in grid:
         try:
-            owed = state(place.study, cell).owed
-        except KeffError:
-            continue
-        try:
-            if owed:
+            if state(place.study, cell).owed:
                 _refuse(jobs.job(cell, _UNMADE), cell, here=place.on is None)
         except KeffError as error:
-            wrong.setdefault(str(error), []).append(cell.name)
+            wrong.append((cell.name, str(error)))
     if wrong:
-        count = sum(map(len, wrong.values()))
-        told = [
-            f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
-            for why, names in list(wrong.items())[:SHOWN]
-        ]
-        more = f"; and {len(wrong) - SHOWN} more reasons" if len(wrong) > SHOWN else ""
+        told = by_reason(wrong)
+        more = f"; and {len(told) - SHOWN} more reasons" if len(told) > SHOWN else ""
         raise UsageError(
-            f"{count} of {len(grid)} cells cannot be drawn, so nothing was ({'; '.join(told)}{more}): "
-            "mend the study, or name the others with --only"
+            f"{len(wrong)} of {len(grid)} cells cannot be drawn, so nothing was "
+            f"({'; '.join(told[:SHOWN])}{more}): mend the study, or name the others with --only"
         )
+
+
+def by_reason(wrong: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each reason why cells were not drawn, behind the first of them and how many more there are."""
+    cells: dict[str, list[str]] = {}
+    for name, why in wrong:
+        cells.setdefault(why, []).append(name)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
+        for why, names in cells.items()
+    ]
 
 
 def _refuse(job: Job, cell: Cell, *, here: bool) -> None:
@@ -179,20 +180,19 @@ def status(study: Study, grid: Sequence[Cell]) -> list[Row]:
     """Return one row per cell: its stage, its paths and tokens; a folder that cannot be read says why."""
     rows: list[Row] = []
     for cell in grid:
+        held = state(study, cell)
         row: Row = {
             "model": cell.model.name,
             "task": cell.task.name,
             "arm": cell.arm.name,
             "seed": cell.seed,
             "run": str(cell.folder),
+            "stage": held.stage,
+            "wanted": held.n * held.k,
+            "paths": held.paths,
+            "tokens": held.tokens,
         }
-        try:
-            held = state(study, cell)
-            about = {"stage": held.stage, "wanted": held.n * held.k, "paths": held.paths}
-            rows.append(row | about | {"tokens": held.tokens})
-        except KeffError as error:
-            about = {"stage": "unreadable", "wanted": 0, "paths": 0}
-            rows.append(row | about | {"tokens": 0, "error": str(error)})
+        rows.append(row | ({"error": held.error} if held.error else {}))
     return rows
 
 
@@ -258,19 +258,15 @@ def _forecast_model(
 
 def _like(held: CellState, states: Sequence[CellState]) -> list[CellState]:
     """Return the cells whose paths tell how long this cell's are: itself, its arm and task, its task."""
-    for names in (("seed", "arm", "task"), ("arm", "task"), ("task",)):
-        like = [
-            other
-            for other in states
-            if other.paths and all(_name(other.cell, name) == _name(held.cell, name) for name in names)
-        ]
+
+    def key(one: CellState) -> tuple[object, ...]:
+        return one.cell.task.name, one.cell.arm.name, one.cell.seed
+
+    for size in (3, 2, 1):
+        like = [other for other in states if other.paths and key(other)[:size] == key(held)[:size]]
         if like:
             return like
     return []
-
-
-def _name(cell: Cell, name: str) -> str:
-    return str(cell.seed) if name == "seed" else getattr(cell, name).name
 
 
 def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> None:
@@ -279,30 +275,17 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
     Raises UsageError where there is no terminal to ask at.
     """
     models = {cell.model.name: cell.model for cell in grid if not cell.record}
-    costly = {name for name, model in models.items() if _is_paid(model)}
+    costly = {
+        name
+        for name, model in models.items()
+        if plugins.has("engine", model.engine) and is_paid(model.engine, model.base_url)
+    }
     paid = [cell for cell in grid if not cell.record and cell.model.name in costly]
-    owing = [cell for cell in paid if _owed(place.study, cell)]
-    if not owing:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{owing[0].model.name} may cost money, and there is no terminal: add --yes")
-    show_forecast(forecast(place, paid, prices))
-    if not typer.confirm("Continue?", err=True):
-        raise typer.Exit(1)
-
-
-def _owed(study: Study, cell: Cell) -> int:
-    """Return how many paths a cell still needs; 0 where its run cannot be read: sampling then says why."""
-    try:
-        return state(study, cell).owed
-    except KeffError:
-        return 0
-
-
-def _is_paid(model: ModelEntry) -> bool:
-    if not plugins.has("engine", model.engine):
-        return False
-    return is_paid(model.engine, model.base_url)
+    owing = [cell for cell in paid if state(place.study, cell).owed]
+    if owing:
+        refuse_unasked(owing[0].model.name)
+        show_forecast(forecast(place, paid, prices))
+        ask()
 
 
 def show_forecast(rows: Sequence[Row]) -> None:
@@ -329,7 +312,6 @@ class Rate(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     tokens: int = 0
-    paths: int = 0
     seconds: float = 0.0
 
 
@@ -342,12 +324,12 @@ def read_rates(runs: Path) -> dict[str, Rate]:
         return {}
 
 
-def add_rate(runs: Path, model: str, tokens: int, paths: int, seconds: float) -> None:
+def add_rate(runs: Path, model: str, tokens: int, seconds: float) -> None:
     """Add a session of a model; one that drew nothing changes nothing."""
-    if not paths or seconds <= 0:
+    if not tokens or seconds <= 0:
         return
     rates = read_rates(runs)
     old = rates.get(model, Rate())
-    rates[model] = Rate(tokens=old.tokens + tokens, paths=old.paths + paths, seconds=old.seconds + seconds)
+    rates[model] = Rate(tokens=old.tokens + tokens, seconds=old.seconds + seconds)
     table = {name: rate.model_dump() for name, rate in sorted(rates.items())}
     write_text(runs / FILE, json.dumps(table, indent=1) + "\n")

@@ -67,7 +67,7 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
     size = min(FIRST, most)
     while True:
         job = replace(wishes, n=size).job()
-        report(job, draw(job), json=False)
+        report(job, draw(job))
         record = open_record(wishes.run, Opening(texts=True))
         # How long a path takes here, where all share two cores, says nothing of a server.
         estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim(slower=None)))

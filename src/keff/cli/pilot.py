@@ -62,7 +62,7 @@ def command(
     if settings.terms.tariff is not None and wishes.model is not None:
         settings.terms.tariff.of(wishes.model)  # before anything is drawn
     job, drawn = sample_as_wished(wishes)
-    report(job, drawn, json=False)
+    report(job, drawn)
     record = open_record(wishes.run, Opening(texts=page is not None, partial=True))
     analyses = analyze_records([record], settings, out, verbose=verbose, json=json)
     if page is not None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from keff.cli import _options as o
 from keff.cli._branches import read_branches, sample_under_policy
-from keff.cli._console import note, print_json
+from keff.cli._console import print_json
 from keff.cli._preflight import sample_as_wished
-from keff.cli._sampling import Wishes, check_whole, report
+from keff.cli._sampling import Wishes, check_whole, counts, report
 from keff.errors import UsageError
 
 
@@ -22,7 +22,10 @@ def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> 
         _sample_branches(wishes, branch, json=json)
         return
     job, drawn = sample_as_wished(wishes)
-    report(job, drawn, json=json)
+    if json:
+        print_json(counts(job, drawn))
+    else:
+        report(job, drawn)
     check_whole(job, drawn)
 
 
@@ -31,14 +34,7 @@ def _sample_branches(wishes: Wishes, files: list[Path], *, json: bool) -> None:
         raise UsageError("--branch needs --policy, such as 'cascade:small(lead_k:2,cap=4)/large(fixed:1)'")
     drawn = sample_under_policy(read_branches(files, wishes))
     if json:
-        runs = {
-            name: {"drawn": own.done, "kept_before": own.kept, "failed": own.failed, "tokens": own.tokens}
-            for name, own in drawn.items()
-        }
-        print_json({"run": str(wishes.run), "branches": runs})
+        print_json({"run": str(wishes.run), "branches": {name: counts(*own) for name, own in drawn.items()}})
         return
-    for name, own in drawn.items():
-        line = f"{wishes.run / name}: {own.done} paths drawn, {own.kept} kept from before"
-        if own.stopped:
-            line += f"; stopped: {own.stopped}"
-        note(line)
+    for own in drawn.values():
+        report(*own)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._console import console, note, print_json, say, warn
-from keff.cli._sampling import Stopped, made_engine, refusals, until_signal
+from keff.cli._console import note, print_json, say, warn
+from keff.cli._sampling import Shown, Stopped, made_engine, progress_bar, refusals, until_signal
 from keff.cli._study_plan import (
     Place,
     StudyJobs,
     add_rate,
+    by_reason,
     confirm,
     forecast,
     refuse_undrawable,
@@ -40,26 +40,13 @@ from keff.cli.reproduce import drawing, write_all
 from keff.errors import KeffError, RunError, UsageError
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
-from keff.sampling.cells import CellState, refuse_changes, state, write_note
+from keff.sampling.cells import refuse_changes, state, write_note
 from keff.sampling.cost import Price
 from keff.sampling.grid import Cell, ModelEntry, Study, cells, choose, read_study
 from keff.sampling.job import Job
 from keff.sampling.orders import Progress
 from keff.sampling.pool import JobResult, draw_all
 from keff.sampling.price_table import read_prices
-
-
-def _bar() -> Bar:
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} paths"),
-        TextColumn("{task.fields[cells]}"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[cell]}", markup=False),
-        console=console(stderr=True),
-    )
 
 
 @dataclass(slots=True)
@@ -90,39 +77,35 @@ def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
     refuse_changes(place.study, grid)
     outcomes = [CellOutcome(cell) for cell in grid]
     made = StudyJobs(place)
-    with _bar() as bar:
+    with progress_bar() as bar:
         for model, group in groupby(outcomes, key=lambda outcome: outcome.cell.model):
-            owing = list(_owing(place.study, list(group)))
+            owing = list(_owing(place.study, group))
             if owing:
                 _draw_model(place, model, made, owing, bar)
     return outcomes
 
 
-def _owing(study: Study, outcomes: Sequence[CellOutcome]) -> Iterator[tuple[CellOutcome, CellState]]:
+def _owing(study: Study, outcomes: Iterable[CellOutcome]) -> Iterator[CellOutcome]:
     """Yield the cells that are not complete; the others are told from their stores alone."""
     for outcome in outcomes:
-        try:
-            held = state(study, outcome.cell)
-        except KeffError as error:
-            outcome.error = str(error)
-            continue
-        outcome.kept = held.paths
+        held = state(study, outcome.cell)
+        outcome.kept, outcome.error = held.paths, held.error
         outcome.complete = held.stage in ("complete", "record")
-        if not outcome.complete:
-            yield outcome, held
+        if not outcome.complete and held.error is None:
+            yield outcome
 
 
 def _draw_model(
     place: Place,
     model: ModelEntry,
     made: StudyJobs,
-    owing: Sequence[tuple[CellOutcome, CellState]],
+    owing: Sequence[CellOutcome],
     bar: Bar,
 ) -> None:
     """Draw all cells of a model on one engine."""
     ready: list[tuple[CellOutcome, Job]] = []
     unmade: Any = None  # the engine of all jobs, which is made when their prompts are known
-    for outcome, _ in owing:
+    for outcome in owing:
         try:
             ready.append((outcome, made.job(outcome.cell, unmade)))
         except KeffError as error:
@@ -143,7 +126,7 @@ def _draw_model(
     except KeffError as error:
         drawn = [JobResult(error=error) for _ in jobs]
     finally:
-        add_rate(place.runs, model.name, watch.tokens, watch.paths, watch.seconds)
+        add_rate(place.runs, model.name, watch.shown.tokens, watch.seconds)
     for (outcome, job), result in zip(ready, drawn, strict=True):
         _settle(place.study, outcome, job, result)
 
@@ -166,23 +149,11 @@ class _Watch:
     """Follows the cells of one model: their notes, the bar, and what the engine gives per second."""
 
     def __init__(self, place: Place, outcomes: Sequence[CellOutcome], bar: Bar, paths: int) -> None:
-        self._place, self._outcomes, self._bar = place, outcomes, bar
-        self._opened = time.monotonic()
-        name = outcomes[0].cell.model.name
-        self._task = bar.add_task(name, total=paths, cells="", rate="", cell="loading")
-        self._counts: dict[int, tuple[int, int, int]] = {}
+        self._place, self._outcomes = place, outcomes
+        self.shown = Shown(paths)
+        self.shown.on(bar, outcomes[0].cell.model.name, "loading")
         self._begun: float | None = None
         self._last = 0.0
-
-    @property
-    def paths(self) -> int:
-        """Paths drawn in this session."""
-        return sum(done for done, _, _ in self._counts.values())
-
-    @property
-    def tokens(self) -> int:
-        """Tokens drawn in this session."""
-        return sum(tokens for _, tokens, _ in self._counts.values())
 
     @property
     def seconds(self) -> float:
@@ -191,30 +162,24 @@ class _Watch:
 
     def tell(self, place: int, progress: Progress) -> None:
         """Take the counts of one cell."""
-        outcome = self._outcomes[place]
+        outcome, drawn = self._outcomes[place], self.shown.drawn
         self._last = time.monotonic()
         if self._begun is None:
             self._begun = self._last
-        if place not in self._counts:
+        if outcome.cell.folder not in drawn:
             write_note(self._place.study, outcome.cell, complete=False)
         outcome.kept, outcome.drawn, outcome.failed = progress.kept, progress.done, progress.failed
-        self._counts[place] = progress.done, progress.tokens, progress.kept
-        held = self.paths + sum(kept for _, _, kept in self._counts.values())
-        rate = f"{self.tokens / max(self._last - self._opened, 1e-9):,.0f} tokens/s"
-        begun = f"{len(self._counts)}/{len(self._outcomes)} cells"
-        self._bar.update(self._task, completed=held, cells=begun, rate=rate, cell=outcome.cell.name)
+        begun = len(drawn | {outcome.cell.folder: progress})
+        notes = f"{begun}/{len(self._outcomes)} cells, {outcome.cell.name}"
+        self.shown.tell(outcome.cell.folder, progress, notes)
 
 
 def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
     """Say what comes next, or list what failed and raise RunError."""
     wrong = [outcome for outcome in outcomes if not outcome.complete]
-    by_error: dict[str, list[str]] = {}
-    for outcome in wrong:
-        why = outcome.error or f"{outcome.failed} attempts failed"
-        by_error.setdefault(why, []).append(outcome.cell.name)
-    for why, names in by_error.items():
-        more = f" and {len(names) - 1} more cells" if len(names) > 1 else ""
-        warn(f"{names[0]}{more}: {why}")
+    reasons = ((each.cell.name, each.error or f"{each.failed} attempts failed") for each in wrong)
+    for line in by_reason(reasons):
+        warn(line)
     if wrong:
         raise RunError(
             f"{len(wrong)} of {len(outcomes)} runs are incomplete: run the same command to continue"

@@ -21,7 +21,7 @@ from keff.sampling.store import Run
 # What a study drew into a run folder, and whether all of it is there.
 NOTE = "cell.json"
 
-Stage = Literal["complete", "begun", "missing", "record"]
+Stage = Literal["complete", "begun", "missing", "record", "unreadable"]
 
 # Settings that may change in a run that has paths: it is drawn on.
 MAY_GROW = ("n", "k", "policy")
@@ -29,20 +29,20 @@ MAY_GROW = ("n", "k", "policy")
 
 @frozen
 class CellState:
-    """One cell: how many items and paths it wants and holds, its tokens, and whether it is complete.
+    """One cell: the questions ``n`` and paths ``k`` that it wants, and the paths and tokens that it holds.
 
-    ``stage`` is complete, begun or missing, or record for a run or log that the study only reads.
+    ``stage`` is complete, begun or missing, record for a run or log that the study only reads, or unreadable
+    for a folder that holds something else, with ``error``.
     """
 
     cell: Cell
     stage: Stage
     n: int
     k: int
-    items: int = 0
     paths: int = 0
     tokens: int = 0
     prompt_tokens: int = 0
-    cached_tokens: int = 0
+    error: str | None = None
 
     @property
     def owed(self) -> int:
@@ -96,7 +96,7 @@ def settings(study: Study, cell: Cell) -> CellSettings:
 
 
 def state(study: Study, cell: Cell) -> CellState:
-    """Return how far a cell is; raises StoreError for a folder that holds something else."""
+    """Return how far a cell is."""
     wanted = settings(study, cell)
     n, k = wanted["n"], wanted["k"]
     if cell.record:
@@ -104,17 +104,18 @@ def state(study: Study, cell: Cell) -> CellState:
     if not (cell.folder / RUN_FILE).exists():
         return CellState(cell, "missing", n, k)
     try:
+        if not (cell.folder / "paths.sqlite").exists() and Manifest.read(cell.folder):
+            return CellState(cell, "missing", n, k)
         with Run.open(cell.folder) as run:
             held = run.count()
-    except StoreError:
-        if Manifest.read(cell.folder) and not (cell.folder / "paths.sqlite").exists():
-            return CellState(cell, "missing", n, k)
-        raise
-    counts = {name: held[name] for name in ("items", "paths", "tokens", "prompt_tokens", "cached_tokens")}
+    except StoreError as error:
+        return CellState(cell, "unreadable", 0, 0, error=str(error))
     note = read_note(cell.folder)
     whole = bool(note.get("complete")) and _covers(fields(note.get("settings")), wanted)
     whole = whole and held["items"] >= n and (bool(wanted["policy"]) or held["paths"] >= n * k)
-    return CellState(cell, "complete" if whole else "begun", n, k, **counts)
+    return CellState(
+        cell, "complete" if whole else "begun", n, k, held["paths"], held["tokens"], held["prompt_tokens"]
+    )
 
 
 def _covers(drawn: dict[str, object], wanted: CellSettings) -> bool:
