@@ -36,7 +36,7 @@ SAME = 1e-9
 # Second derivatives by differences have some seven digits.
 ROUGH = {"c_second_order": 1e-5}
 RANDOM = re.compile(
-    r"(^|\.)(gap_(lo|hi)|rows_(lo|hi)|paired(_rho)?_(lo|hi)|k_star_conservative|table10\..*"
+    r"(^|\.)(gap_(lo|hi)|(rho|corrected)_(lo|hi)|k_star_conservative|table10\..*"
     r"|precision\..*|share_below_0\.001|draws|\w*cross_fitted|best_slot_gain|intervals_with_zero)$"
 )
 KS = (4, 8, 16, 32)

@@ -10,7 +10,6 @@ from scipy.special import betaln, comb
 
 from keff.paper.records import ArmSample, Series
 from keff.paper.saturation import (
-    SeriesEntry,
     adaptive_k,
     beta_binomial,
     held_out,
@@ -97,7 +96,7 @@ def test_table_1_is_the_plain_computation() -> None:
 
 
 def test_table_2_predicts_from_the_mean_pearson_correlation_of_all_paths() -> None:
-    (row,) = table2([SeriesEntry("Qwen-7B", "GSM8K (Math)", SAMPLE)])
+    (row,) = table2(SAMPLE)
     y = SAMPLE.votes.scored()
     c = pearson(y)
     assert row["c_pilot"] == pytest.approx(pearson(y[:, :4]), abs=TOLERANCE)
@@ -175,11 +174,10 @@ def test_pilot_draws_keep_all_seeds_of_an_instance_together() -> None:
 
 
 def test_tables_10_and_11_have_a_row_for_each_setting() -> None:
-    entries = [SeriesEntry("Qwen-7B", "GSM8K (Math)", SAMPLE)]
-    assert [row["n"] for row in table10(entries, 0)] == [25, 50, 100, 200]
-    stars = [row["k_star"] for row in table11(entries)]
+    assert [row["n"] for row in table10(SAMPLE, 0)] == [25, 50, 100, 200]
+    stars = [row["k_star"] for row in table11(SAMPLE)]
     assert stars == sorted(stars, reverse=True)
-    assert table11(entries)[1]["k_star"] == operating_point(rho(SAMPLE.votes, 4))
+    assert table11(SAMPLE)[1]["k_star"] == operating_point(rho(SAMPLE.votes, 4))
 
 
 def test_undefined_cases_stay_undefined() -> None:

@@ -96,9 +96,9 @@ def test_tables_figures_appendix_and_cells_are_the_papers(tmp_path: Path) -> Non
     assert {cell["against"] for cell in found.cells} == {"sc8"}
     appendix = found.headline["reasoning"]
     assert (appendix["model"], appendix["arm"], appendix["truncated"]) == ("Qwen3.5-9B", "sc32reasoning", 0)
-    assert all(cell["rows_lo"] is None for cell in found.cells)
     assert all(row["truncated"] is not None for row in found.tables["arms"])
     names = {file.name for file in write(found, tmp_path / "written")}
+    assert "rows of each arm alone" not in (tmp_path / "written/differences.md").read_text()
     assert names == {"numbers.json", "differences.md"} | {
         f"{name}{ending}" for name in (*claims.PRINTED, "arms") for ending in (".tex", "_wide.tex", ".md")
     }

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import field, fields
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from keff.paper.records import ArmSample, PaperBenchmark, align
 from keff.records import Json, Result, frozen, plain
-from keff.stats.branches.compare import ArmPlan, arm_draws, compare_arms
+from keff.stats.branches.compare import ArmPlan, compare_arms
 from keff.stats.branches.slots import phi_audit, slot_cv
 from keff.stats.branches.weights import judge_weights, oracle_optimism
 from keff.stats.models.betabinomial import majority_prefix
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import k_eff, k_eff_block
-from keff.stats.voting.correlation import anova_c, correlation_matrix, pearson_c, pooled_c
+from keff.stats.voting.correlation import anova_c, correlation_matrix, pooled_c
 
-# How an interval of the relative change is made.
-Resampling = Literal["rows", "paired_rho", "paired"]
+# What an interval is of: the change of rho, or of the corrected c.
+Changing = Literal["rho", "corrected"]
 
 # Below this accuracy of one path under one prompt a cell is not valid.
 FLOOR = 0.02
-
-# Bootstrap draws of intervals of which only the widths over all cells are told.
-FOR_WIDTHS = 2500
 
 
 @frozen
 class MatrixCell(Result):
     """One model on one benchmark: ``sc`` is the arm under one prompt, ``pt`` that of templates.
 
-    ``rows`` are limits of the paper's bootstrap; ``paired`` ours with the corrected c, ``paired_rho`` ours
-    with the paper's estimator. They are None where an arm is all right or all wrong. ``slots`` are the
-    correlations [K, K] of the template slots, ``draws`` those of the relative change [B].
+    ``rho_lo`` and ``rho_hi`` are limits of ``delta_rho`` by the bootstrap of the cell's design, ``draws`` its
+    draws [B]; ``corrected`` is the change of the corrected c, its limits by resampling the questions of both
+    arms together. Limits are None where there is no variation. ``slots`` are the correlations [K, K] of the
+    template slots.
     """
 
     model: str
@@ -62,22 +60,20 @@ class MatrixCell(Result):
     block_over_vote_pooled: float
     phi_ratio_change: float
     slots: FloatArray = field(repr=False)
-    rows_lo: float | None = None
-    rows_hi: float | None = None
-    corrected: float | None = None
-    paired_lo: float | None = None
-    paired_hi: float | None = None
-    paired_rho_lo: float | None = None
-    paired_rho_hi: float | None = None
-    draws: FloatArray | None = field(default=None, repr=False)
+    rho_lo: float | None
+    rho_hi: float | None
+    corrected: float
+    corrected_lo: float | None
+    corrected_hi: float | None
+    draws: FloatArray = field(repr=False)
 
     @property
     def valid(self) -> bool:
         """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
         return self.p_sc >= FLOOR and not math.isnan(self.delta_rho)
 
-    def limits(self, kind: Resampling) -> tuple[float, float] | None:
-        """Return the interval of the relative change by one way of resampling; None where there is none."""
+    def limits(self, kind: Changing) -> tuple[float, float] | None:
+        """Return the interval of a relative change; None where there is none."""
         lo, hi = getattr(self, f"{kind}_lo"), getattr(self, f"{kind}_hi")
         return None if lo is None or hi is None else (lo, hi)
 
@@ -102,12 +98,15 @@ def measure(
 ) -> MatrixCell:
     """Return one cell: the paper's estimators, and ours with the paired cluster bootstrap.
 
-    ``design`` is what the draws of the relative change resample: "rows" as the paper does, for `reproduce`
+    ``design`` is what the draws of the change of rho resample: "rows" as the paper does, for `reproduce`
     alone, since rows of one question are not independent; else the questions of both arms together.
     """
     sc, pt = (arm.votes for arm in align(*arms))
     diversity = arms[0].diversity
-    rho_sc, rho_pt = pearson_c(sc)[0], pearson_c(pt)[0]
+    weighting = _weighting(sc, pt, rng)
+    (theirs,) = compare_arms(sc, pt, rng, ArmPlan(("pearson",), design, replicates))
+    (ours,) = compare_arms(sc, pt, rng, ArmPlan(("anova",), "paired", replicates))
+    rho_sc, rho_pt = theirs.c
     return MatrixCell(
         model=model,
         about=about,
@@ -117,41 +116,25 @@ def measure(
         p_pt=pt.p,
         rho_sc=rho_sc,
         rho_pt=rho_pt,
-        delta_rho=(rho_pt - rho_sc) / abs(rho_sc) if rho_sc else math.nan,
-        delta_k_eff=float(k_eff(pt.k, rho_pt) - k_eff(sc.k, rho_sc)),
+        delta_rho=theirs.relative.value,
+        delta_k_eff=theirs.delta_k_eff.value,
         mv_sc=majority_prefix(sc)[-1],
         mv_pt=majority_prefix(pt)[-1],
         diversity_sc=None if diversity is None else diversity.mean(),
-        **_weighting(sc, pt, rng),
+        **weighting,
         block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
         block_over_vote_pooled=(
             k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt))) if 0 < pt.p < 1 else math.nan
         ),
         phi_ratio_change=_phi_change(sc, pt),
         slots=correlation_matrix(pt),
-        **_changes(sc, pt, ArmPlan(("pearson",), design, replicates), rng),
+        rho_lo=theirs.relative.lo,
+        rho_hi=theirs.relative.hi,
+        corrected=ours.relative.value,
+        corrected_lo=ours.relative.lo,
+        corrected_hi=ours.relative.hi,
+        draws=theirs.draws,
     )
-
-
-def _changes(sc: Votes, pt: Votes, plan: ArmPlan, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the draws of the relative change by a plan, and limits of it; nothing without variation."""
-    if sc.p in (0.0, 1.0) or pt.p in (0.0, 1.0):
-        return {}
-    (drawn,) = arm_draws(sc, pt, rng, plan)
-    rows = _limits(drawn.relative) if plan.design == "rows" else (None, None)
-    (ours,) = compare_arms(sc, pt, rng, ArmPlan(("anova",), "paired", plan.replicates))
-    # With the paper's estimator, too: else nobody sees what the resampling does and what the estimator.
-    (same,) = compare_arms(sc, pt, rng, ArmPlan(("pearson",), "paired", min(plan.replicates, FOR_WIDTHS)))
-    return {
-        "rows_lo": rows[0],
-        "rows_hi": rows[1],
-        "corrected": ours.relative.value,
-        "paired_lo": ours.relative.lo,
-        "paired_hi": ours.relative.hi,
-        "paired_rho_lo": same.relative.lo,
-        "paired_rho_hi": same.relative.hi,
-        "draws": drawn.relative,
-    }
 
 
 def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, float]:
@@ -178,12 +161,3 @@ def _phi_change(sc: Votes, pt: Votes) -> float:
     """
     before, after = phi_audit(sc).ratio, phi_audit(pt).ratio
     return after / before - 1 if before else math.nan
-
-
-def _limits(draws: FloatArray) -> tuple[float | None, float | None]:
-    kept = draws[~np.isnan(draws)]
-    if not kept.size:
-        return None, None
-    # A resample in which an arm is all right or all wrong has no c.
-    lo, hi = np.quantile(kept, [0.025, 0.975])
-    return float(lo), float(hi)

@@ -109,8 +109,8 @@ HEADLINE = """cells: valid 57 reduced 55 mean_delta_rho -38% mean_delta_k_eff 0.
 range_delta_rho: 0 -81% 1 9%
 mann_whitney: p_normal 0.00050
 predictor: r -0.62 p 0.032
-precision.rows: exclude_zero 43 median_width 24%
-precision.rows.iqr: 0 18% 1 39%
+precision.rho: exclude_zero 43 median_width 24%
+precision.rho.iqr: 0 18% 1 39%
 weighted_voting: r 0.91
 weighted_voting.high_cv: gain 16.7%
 weighted_voting.low_cv: gain 1.3%
@@ -129,7 +129,7 @@ domain_QA: delta_rho -67%
 domain_Code: delta_rho -22%
 range_choice: least -35% most -49%
 range_math: least -9% most -29%
-math_qwen32b: delta_rho -2.1% rows_lo -12% rows_hi 8%"""
+math_qwen32b: delta_rho -2.1% rho_lo -12% rho_hi 8%"""
 
 
 # Half a unit of the last printed place, with room for binary rounding.
@@ -263,7 +263,7 @@ def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
             numbers[f"range_{name}"] = {"least": least, "most": most}
     for cell in cells:
         if (cell["benchmark"], cell["model"]) == CELL:
-            numbers["math_qwen32b"] = {name: cell.get(name) for name in ("delta_rho", "rows_lo", "rows_hi")}
+            numbers["math_qwen32b"] = {name: cell.get(name) for name in ("delta_rho", "rho_lo", "rho_hi")}
     return numbers
 
 

@@ -72,7 +72,16 @@ def _matrix(reproduction: Reproduction) -> dict[str, figures.Spec]:
         if maps:
             slots = [str(slot) for slot in range(len(next(iter(maps.values()))))]
             specs[f"figure_templates{ending}"] = figures.heat_maps(maps, slots)
-        rows = [_interval(cell) for cell in reproduction.cells if cell["valid"] and _pair(cell) == pair]
+        rows = [
+            {
+                "name": f"{cell['benchmark']} {cell['model']}",
+                "value": cell["delta_rho"],
+                "lo": cell["rho_lo"],
+                "hi": cell["rho_hi"],
+            }
+            for cell in reproduction.cells
+            if cell["valid"] and _pair(cell) == pair
+        ]
         if rows:
             specs[f"figure_forest{ending}"] = figures.forest(rows)
         points = [row for row in reproduction.figures.get("figure3", []) if _pair(row) == pair]
@@ -86,13 +95,6 @@ def _matrix(reproduction: Reproduction) -> dict[str, figures.Spec]:
 def _pair(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the arms that a row compares; the paper's own have no names."""
     return row.get("arm"), row.get("against")
-
-
-def _interval(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one line of the forest: rows resampled in the paper's records, questions in a user's study."""
-    how = "paired_rho" if "against" in cell else "rows"
-    limits = {"lo": cell.get(f"{how}_lo"), "hi": cell.get(f"{how}_hi")}
-    return {"name": f"{cell['benchmark']} {cell['model']}", "value": cell["delta_rho"]} | limits
 
 
 def _named(rows: Rows) -> list[dict[str, Any]]:

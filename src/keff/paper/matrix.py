@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keff.paper import records
-from keff.paper.cell import FLOOR, MatrixCell, Resampling
+from keff.paper.cell import FLOOR, Changing, MatrixCell
 from keff.paper.records import PaperBenchmark
 from keff.records import Json
 
@@ -20,7 +20,7 @@ CV_BOUND = 0.24
 BLOCK_ROWS = 20
 # The level of the paper's rank tests.
 SIGNIFICANT = 1e-3
-PRECISIONS: tuple[Resampling, ...] = ("rows", "paired_rho", "paired")
+CHANGES: tuple[Changing, ...] = ("rho", "corrected")
 
 Rows: TypeAlias = list[dict[str, Json]]
 
@@ -141,9 +141,7 @@ def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
     test: dict[str, Json] = {"n_qa": len(qa), "n_math": len(math_cells)}
     test["p_normal"] = mannwhitneyu(x, y, alternative="less", method="asymptotic").pvalue
     test["p"] = mannwhitneyu(x, y, alternative="less", method="exact").pvalue
-    draws = [
-        np.stack([cell.draws for cell in side if cell.draws is not None], axis=1) for side in (qa, math_cells)
-    ]
+    draws = [np.stack([cell.draws for cell in side], axis=1) for side in (qa, math_cells)]
     whole = ~np.isnan(draws[0]).any(axis=1) & ~np.isnan(draws[1]).any(axis=1)
     left, right = (side[whole] for side in draws)
     again = mannwhitneyu(left, right, alternative="less", axis=1, method="asymptotic").pvalue
@@ -151,16 +149,10 @@ def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
-    """Return widths of the cells' intervals and how many exclude zero.
-
-    ``rows`` is the paper's, ``paired`` ours, and ``paired_rho`` has the estimator of the one and the
-    resampling of the other. ``wider`` is by how much the median cell's interval grows with each step.
-    """
+    """Return widths of the cells' intervals of both changes, and how many exclude zero."""
     precision: dict[str, Json] = {}
-    for name in PRECISIONS:
+    for name in CHANGES:
         known = [limits for limits in (cell.limits(name) for cell in valid) if limits is not None]
-        if name == "rows" and not known:
-            continue  # rows are resampled by `reproduce` alone
         widths = [hi - lo for lo, hi in known]
         precision[name] = {
             "cells": len(known),
@@ -169,23 +161,7 @@ def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
             "iqr": np.quantile(widths, [0.25, 0.75]).tolist() if widths else None,
             "exclude_zero": sum(lo > 0 or hi < 0 for lo, hi in known),
         }
-    steps: dict[str, tuple[Resampling, Resampling]] = {
-        "resampling": ("rows", "paired_rho"),
-        "estimator": ("paired_rho", "paired"),
-    }
-    precision["wider"] = {step: _ratio(valid, *names) for step, names in steps.items()}
     return precision
-
-
-def _ratio(valid: Sequence[MatrixCell], first: Resampling, second: Resampling) -> float | None:
-    """Return the median over cells of the width of the second interval over that of the first."""
-    pairs = [(cell.limits(first), cell.limits(second)) for cell in valid]
-    ratios = [
-        (wide[1] - wide[0]) / (narrow[1] - narrow[0])
-        for narrow, wide in pairs
-        if narrow and wide and narrow[1] > narrow[0]
-    ]
-    return np.median(ratios) if ratios else None
 
 
 def _pearson(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:

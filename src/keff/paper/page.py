@@ -13,16 +13,8 @@ from keff.paper.sections import Numbers, beside_print, listed, number, percent, 
 
 # Half of a 95% interval in standard errors.
 NORMAL_95 = 1.96
-INTERVALS = "Intervals of the change of rho"
-HEADS = ("median width", "quartiles", "withheld")
-# Widths that differ by less than this share are called the same: they rest on random draws.
-SAME_WIDTH = 0.02
-
-STEPS = (
-    ("rows", "mean Pearson (the paper's), rows of each arm alone"),
-    ("paired_rho", "mean Pearson, instances of both arms together"),
-    ("paired", "corrected c, instances of both arms together"),
-)
+# How instances are resampled, and how the paper resamples.
+TOGETHER, BY_ROWS = "instances of both arms together", "rows of each arm alone"
 
 
 def mann_whitney(numbers: Numbers) -> str | None:
@@ -70,36 +62,26 @@ def predictor(numbers: Numbers) -> str | None:
 
 
 def intervals(numbers: Numbers) -> str | None:
-    """Show how wide intervals of the change of rho are, one step after the other."""
+    """Show how wide intervals of the change of rho are, the paper's and ours."""
     precision = numbers["headline"].get("precision")
     if not precision:
         return None
+    labels = {
+        "rho": f"mean Pearson (the paper's), {_resampled(numbers)}",
+        "corrected": f"corrected c, {TOGETHER}",
+    }
     rows = [
-        (label, *_widths(precision[name]), str(precision[name]["withheld"]))
-        for name, label in STEPS
-        if name in precision
+        (label, *_widths(precision[name]), str(precision[name]["withheld"])) for name, label in labels.items()
     ]
-    shown = table(("estimator, and what is resampled", "exclude zero", *HEADS), rows)
-    if "rows" not in precision:
-        text = (
-            "Questions of both arms are resampled together, with all their seeds; an interval is withheld "
-            "where an arm is too near 0% or 100%. The paper resamples rows of each arm on its own, which "
-            "`keff reproduce` alone does."
-        )
-        return section(INTERVALS, f"{text}\n\n{shown}")
     text = (
-        "The paper resamples rows (instance x seed) of each arm on its own. Rows of one instance are not "
-        "independent, and both arms share their instances; resampling instances in both arms together "
-        "respects both. Between the first two rows only the resampling differs, between the last two only "
-        "the estimator. Those over instances are withheld where an arm is too near 0% or 100%."
+        "The paper resamples rows of each arm on its own, which `keff reproduce` alone does. Rows are "
+        "instances under a seed: those of one instance are not independent, and both arms share their "
+        "instances. Resampling instances in both arms together respects both. Where rows of one instance "
+        "agree, they tell less than as many instances, which widens; what both arms share cancels, which "
+        "narrows. No interval over instances is given where an arm is too near 0% or 100%."
     )
-    wider = precision["wider"]
-    why = (
-        f"In the median cell the resampling makes the interval {_times(wider['resampling'])}, the estimator "
-        f"{_times(wider['estimator'])}. Where rows of one instance agree, they tell less than as many "
-        "instances, which widens; what both arms share cancels, which narrows."
-    )
-    return section(INTERVALS, f"{text}\n\n{shown}\n\n{why}")
+    heads = ("estimator, and what is resampled", "exclude zero", "median width", "quartiles", "withheld")
+    return section("Intervals of the change of rho", f"{text}\n\n{table(heads, rows)}")
 
 
 def weights(numbers: Numbers) -> str | None:
@@ -159,8 +141,7 @@ def block(numbers: Numbers) -> str | None:
 
 
 def _resampled(numbers: Numbers) -> str:
-    by_rows = "rows" in (numbers["headline"].get("precision") or {})
-    return "rows, as the paper resamples" if by_rows else "questions of both arms together"
+    return TOGETHER if any("against" in cell for cell in numbers["cells"]) else BY_ROWS
 
 
 def _fisher(r: float | None, n: int) -> str:
@@ -176,14 +157,6 @@ def _widths(step: Numbers) -> tuple[str, str, str]:
         return known, "unknown", "unknown"
     low_high = span([100 * end for end in step["iqr"]], ".0f")
     return known, f"{100 * step['median_width']:.0f} points", low_high
-
-
-def _times(ratio: float | None) -> str:
-    if ratio is None:
-        return "wider or narrower by an unknown factor"
-    if abs(ratio - 1) <= SAME_WIDTH:
-        return "as wide as before"
-    return f"{ratio:.2f} times as wide"
 
 
 Section = Callable[[Numbers], str | None]

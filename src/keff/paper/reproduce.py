@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeAlias
@@ -192,29 +193,26 @@ def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Rep
 
 def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry]], how: Reproducing) -> None:
     """Fill the tables that take one arm at a time, each from its own entries, and what goes with them."""
-    makers: dict[str, Callable[[Sequence[SeriesEntry]], Rows]] = {
-        "table1": lambda own: rows_of(own, saturation.table1),
+    drawn = {"replicates": how.replicates, "seed": how.seed}
+    makers: dict[str, Callable[[ArmSample], Rows]] = {
+        "table1": saturation.table1,
         "table2": saturation.table2,
-        "table4": lambda own: saturation.table4(own, how.replicates, how.seed),
-        "table9": lambda own: rows_of(own, saturation.table9),
-        "table10": lambda own: saturation.table10(own, how.seed),
+        "table4": partial(saturation.table4, **drawn),
+        "table9": saturation.table9,
+        "table10": partial(saturation.table10, seed=how.seed),
         "table11": saturation.table11,
     }
-    for name, make in makers.items():
-        own = entries.get(name)
-        if not own:
-            continue
-        result.tables[name] = make(own)
-        if name == "table2":
-            result.figures["figure2"] = saturation.figure2(own)
-            result.figures["saturation"] = rows_of(own, saturation.observed)
-        if name == "table9":
-            appendix = [
-                entry.names | saturation.reasoning(entry.sample, how.replicates, how.seed) for entry in own
-            ]
-            result.headline["reasoning"] = appendix[0]
-            if len(appendix) > 1:
-                result.headline["reasoning_models"] = list(appendix)
+    result.tables |= {
+        name: rows_of(entries[name], make) for name, make in makers.items() if entries.get(name)
+    }
+    if own := entries.get("table2"):
+        result.figures["figure2"] = rows_of(own, saturation.figure2)
+        result.figures["saturation"] = rows_of(own, saturation.observed)
+    appendix = rows_of(entries.get("table9", ()), partial(saturation.reasoning, **drawn))
+    if appendix:
+        result.headline["reasoning"] = appendix[0]
+    if len(appendix) > 1:
+        result.headline["reasoning_models"] = list(appendix)
 
 
 def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:

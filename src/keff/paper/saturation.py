@@ -76,7 +76,7 @@ def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
     means = {name: np.zeros(len(ks)) for name in ("observed", "bb", "binomial", "bb_error", "binomial_error")}
     for fit, test in (sides, sides[::-1]):
         pilot, rest = prefix(sample.votes.take(fit), PILOT_K), majority_prefix(sample.votes.take(test))
-        observed = rest[np.array(ks) - 1]
+        observed = rest[np.array(ks, int) - 1]
         bb = np.array([beta_binomial(k, pilot.p, rho(pilot)) for k in ks])
         binomial = np.array([majority_binomial(k, pilot.p) for k in ks])
         errors = np.abs(bb - observed), np.abs(binomial - observed)
@@ -198,33 +198,24 @@ def observed(sample: ArmSample) -> Rows:
     return [{"k": row["k"], "k_eff": row["k_eff"], "c": rows[-1].get("c")} for row in rows]
 
 
-def table2(entries: Sequence[SeriesEntry]) -> Rows:
+def table2(sample: ArmSample) -> Rows:
     """Saturation and in-sample calibration by model."""
-    rows: Rows = []
-    for entry in entries:
-        votes = entry.sample.votes
-        c = {k: rho(votes, k) for k in {*ks_of(votes), votes.k}}
-        rows.append(
-            {
-                **entry.names,
-                "c_pilot": c[PILOT_K],
-                **{f"k_eff_{k}": float(k_eff(k, c[k])) for k in ks_of(votes)},
-                "mv": majority_prefix(votes)[-1],
-                "bb": beta_binomial(votes.k, votes.p, c[votes.k]),
-                "binomial": float(majority_binomial(votes.k, votes.p)),
-                "plurality": plurality_at_k(votes)[-1],
-            }
-        )
-    return rows
+    votes = sample.votes
+    c = {k: rho(votes, k) for k in {*ks_of(votes), votes.k}}
+    row: dict[str, Json] = {f"k_eff_{k}": float(k_eff(k, c[k])) for k in ks_of(votes)}
+    row |= {
+        "c_pilot": c[PILOT_K],
+        "mv": majority_prefix(votes)[-1],
+        "bb": beta_binomial(votes.k, votes.p, c[votes.k]),
+        "binomial": float(majority_binomial(votes.k, votes.p)),
+        "plurality": plurality_at_k(votes)[-1],
+    }
+    return [row]
 
 
-def table4(entries: Sequence[SeriesEntry], replicates: int, seed: int) -> Rows:
+def table4(sample: ArmSample, replicates: int, seed: int) -> Rows:
     """Adaptive-K by cell: the paper's columns, then ours (subset averages, plurality, conservative K*)."""
-    rows: Rows = []
-    for place, entry in enumerate(entries):
-        rng = np.random.default_rng([seed, 4, place])
-        rows.append(entry.names | adaptive_k(entry.sample, replicates, rng))
-    return rows
+    return [adaptive_k(sample, replicates, np.random.default_rng([seed, 4]))]
 
 
 def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> dict[str, Json]:
@@ -302,79 +293,51 @@ def table9(sample: ArmSample) -> Rows:
     ]
 
 
-def reasoning(sample: ArmSample, replicates: int, seed: int) -> dict[str, Json]:
+def reasoning(sample: ArmSample, replicates: int, seed: int) -> Rows:
     """Return the numbers of the appendix on the reasoning model beside its table."""
     votes = sample.votes
     c = rho(votes)
-    # Random numbers of Table 9 alone: no other table changes with it.
-    row = adaptive_k(sample, replicates, np.random.default_rng([seed, 9]))
-    return {
-        "p": votes.p,
-        "c": c,
-        "ceiling": float(ceiling(c)),
-        "k_eff": float(k_eff(votes.k, c)),
-        "truncated": sample.truncated,
-    } | row
+    row: dict[str, Json] = {"p": votes.p, "c": c, "ceiling": float(ceiling(c))}
+    row |= {"k_eff": float(k_eff(votes.k, c)), "truncated": sample.truncated}
+    return [row | part for part in table4(sample, replicates, seed)]
 
 
-def table10(entries: Sequence[SeriesEntry], seed: int) -> Rows:
+def table10(sample: ArmSample, seed: int) -> Rows:
     """How c-hat and K* vary with the size of the pilot; ours: the spread of a single-seed pilot's c."""
     rows: Rows = []
-    for place, entry in enumerate(entries):
-        sample = entry.sample
-        votes = sample.votes.take(sample.seeds == sample.seeds.min())
-        for n in PILOTS:
-            rng = np.random.default_rng([seed, 10, place, n])
-            draws = _defined(pilot_draws(sample.votes, n, PILOT_REPLICATES, rng))
-            single = _defined(pilot_draws(votes, n, PILOT_REPLICATES, rng))
-            stars = np.array([operating_point(float(c)) for c in draws])
-            rows.append(
-                {
-                    **entry.names,
-                    "n": n,
-                    "c_mean": draws.mean(),
-                    "c_std": draws.std(),
-                    "k_star_mean": stars.mean(),
-                    "k_star_std": stars.std(),
-                    "single_seed_c_std": single.std(),
-                }
-            )
+    votes = sample.votes.take(sample.seeds == sample.seeds.min())
+    for n in PILOTS:
+        rng = np.random.default_rng([seed, 10, n])
+        draws = _defined(pilot_draws(sample.votes, n, PILOT_REPLICATES, rng))
+        single = _defined(pilot_draws(votes, n, PILOT_REPLICATES, rng))
+        stars = np.array([operating_point(float(c)) for c in draws])
+        row: dict[str, Json] = {"n": n, "c_mean": draws.mean(), "c_std": draws.std()}
+        row |= {"k_star_mean": stars.mean(), "k_star_std": stars.std()}
+        rows.append(row | {"single_seed_c_std": single.std()})
     return rows
 
 
-def table11(entries: Sequence[SeriesEntry]) -> Rows:
+def table11(sample: ArmSample) -> Rows:
     """K* and what it retains by epsilon; ours: retention of the subset-averaged vote."""
     rows: Rows = []
-    for entry in entries:
-        votes = entry.sample.votes
-        c, first, averages = rho(votes, PILOT_K), majority_prefix(votes), majority_at_k(votes)
-        for epsilon in EPSILONS:
-            star = operating_point(c, epsilon)
-            at = min(star, votes.k) - 1
-            rows.append(
-                {
-                    **entry.names,
-                    "epsilon": epsilon,
-                    "k_star": star,
-                    "mv_star": None if star > votes.k else first[at],
-                    "retained": None if star >= votes.k else ratio(first[at], first[-1]),
-                    "average_retained": None if star >= votes.k else ratio(averages[at], averages[-1]),
-                }
-            )
+    votes = sample.votes
+    c, first, averages = rho(votes, PILOT_K), majority_prefix(votes), majority_at_k(votes)
+    for epsilon in EPSILONS:
+        star = operating_point(c, epsilon)
+        at = min(star, votes.k) - 1
+        row: dict[str, Json] = {"epsilon": epsilon, "k_star": star}
+        row["mv_star"] = None if star > votes.k else first[at]
+        row["retained"] = None if star >= votes.k else ratio(first[at], first[-1])
+        row["average_retained"] = None if star >= votes.k else ratio(averages[at], averages[-1])
+        rows.append(row)
     return rows
 
 
-def figure2(entries: Sequence[SeriesEntry]) -> Rows:
+def figure2(sample: ArmSample) -> Rows:
     """Held-out predictions of the vote at 8, 16 and 32 paths."""
-    rows: Rows = []
-    for entry in entries:
-        ks = ks_of(entry.sample.votes)[1:]
-        curves = held_out(entry.sample, ks) if ks else {}
-        for place, k in enumerate(ks):
-            row: dict[str, Json] = entry.names | {"k": k}
-            row |= {name: column[place] for name, column in curves.items()}
-            rows.append(row)
-    return rows
+    ks = ks_of(sample.votes)[1:]
+    curves = held_out(sample, ks)
+    return [{"k": k} | {name: curves[name][place] for name in curves} for place, k in enumerate(ks)]
 
 
 def _defined(draws: FloatArray) -> FloatArray:

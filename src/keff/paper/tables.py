@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from keff.errors import UsageError
 from keff.paper import saturation
 from keff.paper.records import ArmSample
-from keff.paper.saturation import PILOT_K, SeriesEntry, operating_point, rho
+from keff.paper.saturation import PILOT_K, SeriesEntry, operating_point, rho, rows_of
 from keff.reading.open import Record
 from keff.report.tables import Column, Table
 
@@ -215,9 +216,9 @@ def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]
     deep = [entry for entry in entries if entry.sample.votes.k >= PILOT_K]
     if deep:
         made += [
-            make("table1", saturation.rows_of(deep, saturation.table1)),
-            make("table4", saturation.table4(deep, replicates, seed)),
-            make("table11", saturation.table11(deep)),
+            make("table1", rows_of(deep, saturation.table1)),
+            make("table4", rows_of(deep, partial(saturation.table4, replicates=replicates, seed=seed))),
+            make("table11", rows_of(deep, saturation.table11)),
         ]
     return made
 

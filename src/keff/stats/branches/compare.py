@@ -72,13 +72,14 @@ class ArmDraws:
 class ArmComparison:
     """The second arm against the first: correlations, and changes with intervals.
 
-    ``delta`` is second minus first, ``relative`` that over |first| (a share: -0.38 is the paper's -38%),
-    ``delta_k_eff`` the change of K/(1+(K-1)c).
+    ``delta`` is second minus first, ``relative`` that over |first| (a share: -0.38 is the paper's -38%) with
+    its bootstrap ``draws``, ``delta_k_eff`` the change of K/(1+(K-1)c).
     """
 
     c: tuple[float, float]
     delta: Estimate
     relative: Estimate
+    draws: FloatArray
     delta_k_eff: Estimate
 
 
@@ -108,6 +109,7 @@ def compare_arms(
                 c=(a, b),
                 delta=_percentile(base, b - a, draws.second - draws.first, plan.level),
                 relative=_percentile(base, relative, draws.relative, plan.level),
+                draws=draws.relative,
                 delta_k_eff=_percentile(base, float(change), changes, plan.level),
             )
         )
