@@ -25,7 +25,7 @@ def spent(paths: int, key: str = "", model: str = "m", dollars: float | None = 1
 def test_spans_hold_every_request_once_however_long_it_takes(requests: list[tuple[float, int]]) -> None:
     history = History(since=0.0)
     for at, paths in requests:
-        history.add(spent(paths), TODAY, at)
+        history.add(spent(paths), TODAY.of(spent(paths)), at)
         history.agreed(0.5, at)
     told = json.loads(json.dumps(history.told()))
     total = told["total"]
@@ -40,7 +40,7 @@ def test_spans_hold_every_request_once_however_long_it_takes(requests: list[tupl
 def test_the_dearest_are_kept_in_order_and_names_are_bounded() -> None:
     history = History()
     for number in range(3 * MOST_NAMES):
-        history.add(spent(1 + number, model=f"m{number}", dollars=float(number)), None, history.since)
+        history.add(spent(1 + number, model=f"m{number}", dollars=float(number)), {}, history.since)
     told = history.told()
     dearest = [row["dollars"] for row in told["dearest"]]  # type: ignore[index, union-attr]
     assert dearest == [float(3 * MOST_NAMES - 1 - place) for place in range(DEAREST)]
@@ -58,12 +58,13 @@ def test_the_page_has_a_chart_for_each_saving_and_nothing_of_a_client_unescaped(
     history = History()
     evil = "<script>alert(1)</script>"
     for paths in (3, 12):
-        history.add(spent(paths, key="alice", model=evil), TODAY, history.since)
+        one = spent(paths, key="alice", model=evil)
+        history.add(one, TODAY.of(one), history.since)
     drift = {"requests": 9, "alarms": {"looks": True}}
-    html = page({"since": "now", "drift": drift, "warning": evil}, [], history.told()).decode()
+    html = page({"since": "now", "drift": drift, "warning": evil}, [], history).decode()
     assert html.count("<svg") == 5
     assert re.findall(r"<strong>(\S+)</strong> <span>paths saved", html)[0] == "1"
     assert 'class="w"><strong>drift: ALARM (looks)' in html
     assert "<script" not in html and "http" not in html
-    empty = page({"since": "now"}, [], History().told()).decode()
+    empty = page({"since": "now"}, [], History()).decode()
     assert "None so far." in empty and empty.count("<svg") == 2

@@ -20,7 +20,7 @@ from keff.gateway.traffic import live, savings, traffic
 from keff.gateway.traffic.ledger import OwnBooks, Voted
 from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.traffic.savings import Mean
-from keff.gateway.traffic.traffic import Learner, Traffic, profile_of
+from keff.gateway.traffic.traffic import History, Learner, Traffic, profile_of
 from keff.gateway.vote.request_policy import policy_of_plan
 from keff.plan import Plan
 from keff.sampling.cost import Price
@@ -187,7 +187,7 @@ def test_the_page_warns_where_answers_never_match_and_escapes_what_it_shows(serv
     assert get(rig, "/keff", headers=JSON).json()["warning"] in page.replace("&#x27;", "'")
     told = {"policy": "<b>", "warning": "<i>", "kinds": {"<u>": 1}, "drift": {"alarms": {"<s>": True}}}
     rule = {"rule": "<a>", "n": 1, "paths": None, "same": {"value": 0.5, "lo": 0, "hi": 1}}
-    shown = live.page(told, [rule], {})
+    shown = live.page(told, [rule], History())
     assert not any(tag in shown for tag in (b"<b>", b"<i>", b"<u>", b"<s>", b"<a>"))
 
 

@@ -125,11 +125,11 @@ def side_pages(folder: Path) -> list[Path]:
     history, today = History(), GatewayChange(Baseline("fixed:8", 8))
     for number in range(60):
         spent = Spent(2.0, 0.01, 3 + number % 4, 5.0, 300, id=f"r{number}", key="alice", model="m")
-        history.add(spent, today, history.since + 60 * number)
+        history.add(spent, today.of(spent), history.since + 60 * number)
         history.agreed(0.7, history.since + 60 * number)
     share = {"value": 0.4, "lo": 0.3, "hi": 0.5}
     state = {"requests": 60, "paths_per_request": share | {"value": 4.5}, "saved": share, "now": "fixed:8"}
-    (folder / "keff.html").write_bytes(live_page(state, [], history.told()))
+    (folder / "keff.html").write_bytes(live_page(state, [], history))
     write_noise_page([(logs[0].name, keff.noise(logs[0]))], folder / "noise.html")
     scored = [as_scored(open_record(log)) for log in logs]
     compared = contest(scored)

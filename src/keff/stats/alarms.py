@@ -170,7 +170,7 @@ class _Stream:
 
     def __init__(self, pilot: Iterable[float], rng: np.random.Generator, threshold: float) -> None:
         self._bag = Counter(map(float, pilot))
-        self._rng, self._threshold = rng, threshold
+        self._rng, self.threshold = rng, threshold
         # Plain floats: on six numbers they are many times faster than an array.
         self._log = [0.0] * len(_BETS)
         self.seen, self.u, self.statistic = 0, 1.0, 0.0
@@ -191,7 +191,7 @@ class _Stream:
             [log + math.log1p(bet * away) for log, bet in zip(self._log, _BETS, strict=True)]
         )
         self.statistic = math.fsum([self._worth(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
-        if not self.alarm and self.statistic >= self._threshold:
+        if not self.alarm and self.statistic >= self.threshold:
             self.first_alarm = self.seen
         return self
 
@@ -199,7 +199,8 @@ class _Stream:
         """Return everything, the generator too, as values that JSON can hold."""
         return {
             "bag": [[score, count] for score, count in self._bag.items()],
-            "threshold": self._threshold,
+            "threshold": self.threshold,
+            "statistic": self.statistic,
             "log": list(self._log),
             "seen": self.seen,
             "first_alarm": self.first_alarm,
@@ -212,7 +213,7 @@ class _Stream:
         rng = np.random.default_rng()
         rng.bit_generator.state = state["rng"]
         stream = cls((), rng, 1.0)
-        stream._threshold = float(state["threshold"])
+        stream.threshold, stream.statistic = float(state["threshold"]), float(state["statistic"])
         stream._bag = Counter({float(score): int(count) for score, count in state["bag"]})
         stream._log = [float(value) for value in state["log"]]
         stream.seen, stream.first_alarm = state["seen"], state["first_alarm"]

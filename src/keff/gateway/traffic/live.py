@@ -7,7 +7,9 @@ import json
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from html import escape
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +18,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import OwnBooks
 from keff.gateway.traffic.metrics import Labels, Metrics, exposed, series
 from keff.gateway.traffic.savings import COMPARED
-from keff.gateway.traffic.traffic import plan_of, reading_warning
+from keff.gateway.traffic.traffic import History, plan_of, reading_warning
 from keff.narrow import entries, fields
 from keff.protocol.values import Object
 
@@ -84,7 +86,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def page(state: Mapping[str, object], others: list[Object], history: Mapping[str, object]) -> bytes:
+def page(state: Mapping[str, object], others: list[Object], history: History) -> bytes:
     """Return the page."""
     drift = _drift(fields(state.get("drift")))
     warnings = [str(state["warning"])] if state.get("warning") else []
@@ -97,7 +99,7 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
     rows += _changes(fields(state.get("change")))
     rows.append(("drift", escape(drift)))
     table = "".join(f"<tr><th>{escape(words)}<td>{cell}" for words, cell in rows)
-    money = ("dollars",) if fields(history.get("total")).get("dollars") else ()
+    money, told = ("dollars",) if history.total["dollars"] else (), history.told()
     saved = ("saved_paths", *(f"saved_{name}" for name in money))
     sums = ("key", "model", "requests", "paths", "tokens", *money, "seconds", *saved)
     request = ("id", "at", "key", "model", "paths", "tokens", *money, "seconds")
@@ -108,8 +110,8 @@ def page(state: Mapping[str, object], others: list[Object], history: Mapping[str
         charts=_charts(history),
         since=escape(str(state.get("since"))),
         state=f'<div class="t" tabindex="0"><table class="f">{table}</table></div>',
-        named=_table(history.get("by_key_and_model"), sums),
-        dearest=_table(history.get("dearest"), request),
+        named=_table(told["by_key_and_model"], sums),
+        dearest=_table(told["dearest"], request),
         others=_table(others, ("policy", "requests", "paths", "same_answer"), NO_OTHERS),
     ).encode()
 
@@ -124,29 +126,31 @@ def _headline(state: Mapping[str, object]) -> str:
     return told if saved is None else f"{told}: {_number(saved, '%')} saved against {state.get('now')}"
 
 
-def _charts(history: Mapping[str, object]) -> str:
+def _charts(history: History) -> str:
     """Return what was saved over time, as far as that is known, and how far paths agree."""
-    total, spans = fields(history.get("total")), entries(history.get("spans"))
-    since, width = (float(str(history.get(name) or 1)) for name in ("since", "span_seconds"))
-    names = [f"saved_{name}" for name in COMPARED if total.get(f"saved_{name}")] or ["paths"]
-    drawn = [
-        _chart(_words(name), total.get(name) or 0, [span.get(name) for span in spans], since, width)
-        for name in names
-    ]
-    shares = [_share(span) for span in spans]
-    return "".join([*drawn, _chart("of pairs of paths agree", _share(total), shares, since, width, unit="%")])
+    total, spans = history.total, history.spans
+    chart = partial(_chart, since=history.since, width=history.width)
+    names = [f"saved_{name}" for name in COMPARED if total[f"saved_{name}"]] or ["paths"]
+    drawn = [chart(_words(name), total[name], [span.get(name) for span in spans]) for name in names]
+    return "".join(
+        [*drawn, chart("of pairs of paths agree", _share(total), list(map(_share, spans)), unit="%")]
+    )
 
 
-def _share(sums: Mapping[str, object]) -> float | None:
-    voted = float(str(sums.get("voted") or 0))
-    return float(str(sums.get("agree"))) / voted if voted else None
+def _share(sums: Counter[str]) -> float | None:
+    return sums["agree"] / sums["voted"] if sums["voted"] else None
 
 
 def _chart(
-    words: str, total: object, values: Sequence[object], since: float, width: float, unit: str = ""
+    words: str,
+    total: float | None,
+    values: Sequence[float | None],
+    since: float,
+    width: float,
+    unit: str = "",
 ) -> str:
     """Return one bar for each span of ``width`` seconds; one below 0 hangs down, None is a gap."""
-    known = [(place, float(str(value))) for place, value in enumerate(values) if value is not None]
+    known = [(place, value) for place, value in enumerate(values) if value is not None]
     high = max([0.0, *(value for _, value in known)])
     low = min([0.0, *(value for _, value in known)])
     scale = (HEIGHT - TOP - BOTTOM) / ((high - low) or 1.0)
@@ -324,10 +328,12 @@ class Views:
     async def _page(self, accept: str) -> PageView:
         """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
         told = self.state()
-        history = self.books.traffic.history.told()
+        history = self.books.traffic.history
         others = await asyncio.to_thread(self.books.traffic.others)
         if "html" not in accept and "json" in accept:
-            return PageView(200, JSON, json.dumps(told | {"others": others, "history": history}).encode())
+            return PageView(
+                200, JSON, json.dumps(told | {"others": others, "history": history.told()}).encode()
+            )
         return PageView(200, "text/html; charset=utf-8", page(told, others, history))
 
     async def _plan(self) -> PageView:

@@ -142,6 +142,22 @@ def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
         raise UsageError(OTHER_VERSION) from None
 
 
+Alarm: TypeAlias = ConformalMartingale | ShiryaevRoberts | MeanLooks
+ALARMS: Mapping[str, type[Alarm]] = {
+    "martingale": ConformalMartingale,
+    "shiryaev_roberts": ShiryaevRoberts,
+    "looks": MeanLooks,
+}
+
+
+def resumed(saved: Object) -> dict[str, Alarm]:
+    """Return the alarms as they were saved; raises UsageError for what another version saved."""
+    try:
+        return {name: kind.from_state(fields(saved[name])) for name, kind in ALARMS.items()}
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise UsageError(OTHER_VERSION) from None
+
+
 class Monitor:
     """Three alarms over one stream of requests.
 
@@ -162,17 +178,19 @@ class Monitor:
         self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "looks")
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
-        self.seen, self._last = 0, {"martingale": 1.0, "shiryaev_roberts": 0.0, "looks": 0.0}
-        if saved is None:
-            rng = np.random.default_rng(int(self._name[:15], 16))
-            orders = [pilot_scores(plan.profile, self.score, rng) for _ in range(ORDERS)]
-            early, late = rng.spawn(2)
-            self._martingale = ConformalMartingale(orders[0], early, ALPHA)
-            self._late = ShiryaevRoberts(orders[0], late, RUN_LENGTH)
-            agreement = [agreeing_pairs(votes) / math.comb(self._most, 2) for votes in plan.profile.votes]
-            self._looks = MeanLooks(np.transpose(orders), np.array(agreement), LOOKS_ALPHA)
-        else:
-            self._resume(saved)
+        self._streams = self._begun(plan.profile) if saved is None else resumed(saved)
+
+    def _begun(self, profile: Profile) -> dict[str, Alarm]:
+        """Return the alarms before the first request."""
+        rng = np.random.default_rng(int(self._name[:15], 16))
+        orders = [pilot_scores(profile, self.score, rng) for _ in range(ORDERS)]
+        early, late = rng.spawn(2)
+        agreement = [agreeing_pairs(votes) / math.comb(self._most, 2) for votes in profile.votes]
+        return {
+            "martingale": ConformalMartingale(orders[0], early, ALPHA),
+            "shiryaev_roberts": ShiryaevRoberts(orders[0], late, RUN_LENGTH),
+            "looks": MeanLooks(np.transpose(orders), agreement, LOOKS_ALPHA),
+        }
 
     def score(self, keys: Sequence[str | None]) -> float:
         """Return the score of one request: when its policy stops, else the agreeing pairs of its first m."""
@@ -181,25 +199,15 @@ class Monitor:
             return float(agreeing_pairs(votes.values()))
         return stop_score(keys, stops_at(self._policy, keys, self._most), self._most)
 
-    def _resume(self, saved: Object) -> None:
-        try:
-            self._martingale = ConformalMartingale.from_state(fields(saved["martingale"]))
-            self._late = ShiryaevRoberts.from_state(fields(saved["shiryaev_roberts"]))
-            self._looks = MeanLooks.from_state(fields(saved["looks"]))
-            self.seen = int(str(saved["seen"]))
-            last = fields(saved["last"])
-            self._last = {name: float(str(last[name])) for name in self._last}
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            raise UsageError(OTHER_VERSION) from None
+    @property
+    def seen(self) -> int:
+        """How many requests it took."""
+        return self._streams["looks"].seen
 
     @property
     def alarms(self) -> dict[str, bool]:
         """Whether each of the three alarms is on."""
-        return {name: stream.alarm for name, stream in self._streams}
-
-    @property
-    def _streams(self) -> tuple[tuple[str, ConformalMartingale | ShiryaevRoberts | MeanLooks], ...]:
-        return ("martingale", self._martingale), ("shiryaev_roberts", self._late), ("looks", self._looks)
+        return {name: stream.alarm for name, stream in self._streams.items()}
 
     def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
         """Take one request: all of its keys in launch order, at least m of them.
@@ -210,13 +218,11 @@ class Monitor:
             score = stop_score(keys, len(keys) if len(keys) <= self._most else None, self._most)
         else:
             score = self.score(keys)
-        self.seen += 1
-        for name, stream in self._streams:
+        for name, stream in self._streams.items():
             before = stream.alarm
-            self._last[name] = stream.update(score).statistic
-            if stream.alarm and not before:
+            if stream.update(score).alarm and not before:
                 line = "the traffic no longer agrees with itself as the pilot did: make a new pilot"
-                told = {"alarm": name, "requests": self.seen, "statistic": self._last[name]}
+                told = {"alarm": name, "requests": stream.seen, "statistic": stream.statistic}
                 log.warning(json.dumps({"event": "drift", **told, "message": line}))
         if self._file and time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self.save()
@@ -225,19 +231,13 @@ class Monitor:
         """Write the state, where there is a file."""
         self._saved_at = time.monotonic()
         if self._file is not None:
-            states = {name: stream.state() for name, stream in self._streams}
-            self._file.save(self._name, {**states, "seen": self.seen, "last": self._last})
+            self._file.save(self._name, {name: stream.state() for name, stream in self._streams.items()})
 
     def gauges(self) -> dict[tuple[str, Labels], float]:
         """Return the series of ``/metrics``."""
         shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
-        limits = {
-            "martingale": 1 / ALPHA,
-            "shiryaev_roberts": float(RUN_LENGTH),
-            "looks": self._looks.threshold,
-        }
-        for name, on in self.alarms.items():
-            shown[series("keff_drift_alarm", alarm=name)] = float(on)
-            shown[series("keff_drift_statistic", alarm=name)] = self._last[name]
-            shown[series("keff_drift_threshold", alarm=name)] = limits[name]
+        for name, stream in self._streams.items():
+            shown[series("keff_drift_alarm", alarm=name)] = float(stream.alarm)
+            shown[series("keff_drift_statistic", alarm=name)] = stream.statistic
+            shown[series("keff_drift_threshold", alarm=name)] = stream.threshold
         return shown

@@ -137,10 +137,12 @@ class GatewayChange:
             found["seconds"] = spent.seconds - spent.at_once
         return found
 
-    def take(self, spent: Spent) -> None:
-        """Compare one reply."""
-        for name, by in self.of(spent).items():
+    def take(self, spent: Spent) -> dict[str, float]:
+        """Compare one reply, and return what ``of`` does."""
+        found = self.of(spent)
+        for name, by in found.items():
             self.means[name].add(by)
+        return found
 
     def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
         """Return the comparison; ``rows`` are requests drawn on, ``dollars`` the mean price of a path."""

@@ -9,7 +9,7 @@ import heapq
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -46,19 +46,21 @@ class History:
 
     width: float = FIRST_SPAN
     since: float = field(default_factory=time.time)
+    total: Counter[str] = field(default_factory=Counter[str])
     spans: list[Counter[str]] = field(default_factory=list[Counter[str]])
     named: dict[tuple[str, str], Counter[str]] = field(default_factory=dict[tuple[str, str], Counter[str]])
     dearest: list[tuple[float, Object]] = field(default_factory=list[tuple[float, Object]])
 
     def agreed(self, share: float, at: float) -> None:
         """Take how far the paths of a voted request agree."""
-        _add(self._span(at), {"voted": 1, "agree": share})
+        for sums in (self.total, self._span(at)):
+            _add(sums, {"voted": 1, "agree": share})
 
-    def add(self, spent: Spent, change: GatewayChange | None, at: float) -> None:
-        """Take one request that was answered."""
+    def add(self, spent: Spent, change: Mapping[str, float], at: float) -> None:
+        """Take one request that was answered, and what it took more than without the gateway."""
         took = {"paths": spent.paths, "tokens": spent.tokens, "dollars": spent.dollars or 0.0}
-        saved = {} if change is None else {f"saved_{name}": -by for name, by in change.of(spent).items()}
-        for sums in (self._span(at), self._named((spent.key, spent.model))):
+        saved = {f"saved_{name}": -by for name, by in change.items()}
+        for sums in (self.total, self._span(at), self._named((spent.key, spent.model))):
             _add(sums, {"requests": 1, "seconds": spent.seconds, **took, **saved})
         # By dollars where there are prices, else by tokens; of equals the earlier ones stay.
         cost = float(spent.tokens) if spent.dollars is None else spent.dollars
@@ -90,12 +92,9 @@ class History:
 
     def told(self) -> Object:
         """Return what the page shows."""
-        total: Counter[str] = Counter()
-        for span in self.spans:
-            _add(total, span)
         named = sorted(self.named.items(), key=lambda pair: (-pair[1]["dollars"], -pair[1]["tokens"]))
         return {
-            "total": dict(total),
+            "total": dict(self.total),
             "since": self.since,
             "span_seconds": self.width,
             "spans": [dict(span) for span in self.spans],
@@ -164,7 +163,6 @@ class Traffic:
     kinds: Counter[str] = field(default_factory=Counter[str])
     stops: Counter[str] = field(default_factory=Counter[str])
     abstained: int = 0
-    drawn_paths: int = 0
     failed: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
     drawn: deque[tuple[str | None, ...]] = field(
@@ -190,12 +188,9 @@ class Traffic:
     def answered(self, spent: Spent) -> None:
         """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
         self.seconds.append(spent.seconds)
-        self.history.add(spent, self.change, time.time())
-        self.drawn_paths += spent.paths
+        self.history.add(spent, {} if self.change is None else self.change.take(spent), time.time())
         if spent.dollars is not None:
             self.dollars.add(spent.dollars)
-        if self.change is not None:
-            self.change.take(spent)
         if spent.stop == "off":
             self.paths.add(1)
             self.stops[spent.stop] += 1
@@ -235,8 +230,9 @@ class Traffic:
     def _change(self, served: Policy | None) -> Object | None:
         if self.change is None:
             return None
-        known = self.dollars.n and self.drawn_paths
-        return self.change.told(served, self.drawn, self.dollars.total / self.drawn_paths if known else None)
+        drawn = self.history.total["paths"]
+        known = self.dollars.n and drawn
+        return self.change.told(served, self.drawn, self.dollars.total / drawn if known else None)
 
     def others(self) -> list[Object]:
         """Return what other rules would have cost on the requests drawn on, and how often they say the same.

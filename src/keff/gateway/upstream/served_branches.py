@@ -209,13 +209,8 @@ class BranchLedger:
         """Note why a branch gives no more paths, and say which it is."""
         if not error.transient:
             self.bill(branch).down = str(error)
-        return UpstreamError(
-            f"branch {branch.name}: {error}",
-            error.refusal,
-            transient=error.transient,
-            repeated=error.repeated,
-            usage=error.usage,
-        )
+        error.args = (f"branch {branch.name}: {error}",)
+        return error
 
     @property
     def down(self) -> list[str]:

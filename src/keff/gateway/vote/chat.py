@@ -105,10 +105,9 @@ class Chat:
         try:
             await self._voted(exchange, ask, caller)
         except UpstreamError as error:
-            again = read_response_ask(raw, exchange.headers) if ask.api is not CHAT else ""
-            if exchange.status or not error.lacks_path or isinstance(again, str):
+            if exchange.status or ask.api is CHAT or not error.lacks_path:
                 raise
-            await self._voted(exchange, again.as_chat(), caller)
+            await self._voted(exchange, ask.as_chat(), caller)
             self.service.upstream.chat_only = True
 
     async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
