@@ -58,7 +58,7 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
     assert [(line["event"], line["status"]) for line in lines] == [("request", 200)]
     file = StateFile(plan.with_suffix(".drift.sqlite"))
     (row,) = file._db.execute("SELECT state FROM drift").fetchall()
-    assert json.loads(row[0])["seen"] == 1
+    assert json.loads(row[0])["looks"]["seen"] == 1
     file.close()
 
 
