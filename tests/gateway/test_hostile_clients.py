@@ -186,5 +186,5 @@ def test_a_second_signal_ends_the_drain_with_503_and_keeps_the_state(tmp_path: P
     assert "Traceback" not in said
     file = StateFile(plan.with_suffix(".drift.sqlite"))
     (row,) = file._db.execute("SELECT state FROM drift").fetchall()
-    assert json.loads(row[0])["seen"] == 1
+    assert json.loads(row[0])["looks"]["seen"] == 1
     file.close()
