@@ -385,7 +385,6 @@ def cell(model: str, task: str, sc: Arm, pt: Arm) -> dict[str, Any]:
     about, before, after = published.BENCHMARKS[task], pearson(sc.y), pearson(pt.y)
     accuracy = pt.y.mean(axis=0), sc.y.mean(axis=0)
     block = pt.p * (1 - pt.p) / pt.y.mean(axis=1).var(ddof=1)
-    unbiased = pt.p * (1 - pt.p) / pt.y.mean(axis=1).var()
     answers = [line.get("all_answers") for line in sc.lines]
     known = None
     if all(answers) and "all_correct" not in sc.lines[0]:
@@ -412,7 +411,6 @@ def cell(model: str, task: str, sc: Arm, pt: Arm) -> dict[str, Any]:
         "sc_oracle_gain": weighted_gain(sc.y),
         "sc_oracle_expected": oracle_expected(sc),
         "block_over_vote": block / worth(8, after),
-        "block_over_vote_pooled": unbiased / worth(8, eq3(pt.y)),
         "phi_ratio_change": over_largest(pt.y) / over_largest(sc.y) - 1,
         "corrected": (corrected[1] - corrected[0]) / abs(corrected[0]),
         "valid": sc.p >= 0.02,
@@ -472,11 +470,11 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
     def normal(method: str) -> float:
         return float(stats.mannwhitneyu(qa, maths, alternative="less", method=method).pvalue)
 
-    def side(own: list[dict[str, Any]], share: bool) -> dict[str, Any]:
+    def side(own: list[dict[str, Any]]) -> dict[str, Any]:
         row = {"cells": len(own)}
         row |= {"mean_cv": _mean(own, "slot_cv"), "gain": _mean(own, "weighted_gain")}
         high = [one["slot_cv"] > 0.225 for one in own]
-        return row | ({"share_high_cv": np.mean(high) if own else None} if share else {})
+        return row | {"share_high_cv": np.mean(high) if own else None}
 
     near = [one for one in cells if one["sc_slot_cv"] <= 0.24]
     ratios = [one["block_over_vote"] for one in cells if one["p_pt"] >= 0.02 and one["n_pt"] >= 20]
@@ -497,10 +495,10 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
             "cells": len(cells),
             "r": slots.statistic,
             "p": slots.pvalue,
-            "high_cv": side([one for one in cells if one["slot_cv"] > 0.225], False),
-            "low_cv": side([one for one in cells if one["slot_cv"] <= 0.225], False),
-            "low_accuracy": side([one for one in cells if one["mv_pt"] < 0.3], True),
-            "high_accuracy": side([one for one in cells if one["mv_pt"] >= 0.3], True),
+            "high_cv": side([one for one in cells if one["slot_cv"] > 0.225]),
+            "low_cv": side([one for one in cells if one["slot_cv"] <= 0.225]),
+            "low_accuracy": side([one for one in cells if one["mv_pt"] < 0.3]),
+            "high_accuracy": side([one for one in cells if one["mv_pt"] >= 0.3]),
         },
         "oracle": {
             "cells": len(near),
@@ -508,8 +506,12 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
             "mean_gain": _mean(near, "sc_oracle_gain"),
             "mean_expected_of_equal_slots": _mean(near, "sc_oracle_expected"),
         },
-        "block": {"cells": len(ratios), "mean": np.mean(ratios), "std": np.std(ratios)}
-        | {"largest": max(ratios), "mean_with_pooled_c": 1.0},
+        "block": {
+            "cells": len(ratios),
+            "mean": np.mean(ratios),
+            "std": np.std(ratios),
+            "largest": max(ratios),
+        },
         "math_qwen32b": {"delta_rho": own["delta_rho"]},
     }
     for domain in ("QA", "Code"):

@@ -93,7 +93,7 @@ def main(folder: Path) -> None:
             written(lines, Path(scratch) / f"{name} (10 paths).jsonl", draws)
             for name, lines in prompts.items()
         ]
-        shown = [one for one in tables(whole, 10_000, 0) if one.name in ("summary", "table4")]
+        shown = [one for one in tables(whole, 10_000, 0) if one.name in ("arms", "table4")]
         against = {name: [compare(one, two) for two in mixed] for name, one in single.items()}
     print(
         "| arm | one path | rho | c, corrected | K_eff | majority | plurality | no answer | answer "

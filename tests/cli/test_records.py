@@ -73,12 +73,12 @@ def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     found = good("combine", arms[1])
     assert len(found["weights"]) == 6
     assert found["gls_r"] is None
-    assert {"summary", "table1", "table4", "table11"} == set(good("tables", *arms, "--replicates", 100))
+    assert {"arms", "table1", "table4", "table11"} == set(good("tables", *arms, "--replicates", 100))
     done = keff("tables", *arms, "--format", "latex", "--replicates", 100)
     assert done.stdout.count(r"\begin{table}") == 4
     done = keff("tables", *arms, "--format", "csv", "-o", tmp_path / "t", "--replicates", 100)
     assert sorted(file.name for file in (tmp_path / "t").iterdir()) == [
-        "summary.csv",
+        "arms.csv",
         "table1.csv",
         "table11.csv",
         "table4.csv",

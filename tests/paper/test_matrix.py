@@ -13,6 +13,7 @@ from keff.paper.cell import MatrixCell, measure
 from keff.paper.matrix import figure3, headline, table3, table8
 from keff.paper.records import ArmSample
 from keff.stats.votes import Votes
+from keff.stats.voting.correlation import pooled_c
 
 K = 8
 
@@ -60,7 +61,9 @@ def test_a_cell_is_the_plain_computation() -> None:
     p, spread = pt.mean(), (pt.mean(axis=1)).var(ddof=1)
     block = p * (1 - p) / spread
     assert numbers.block_over_vote == pytest.approx(block / (8 / (1 + 7 * after)), abs=1e-9)
-    assert numbers.block_over_vote_pooled == pytest.approx(1, abs=1e-9)
+    # With Eq. 3 in K_eff vote the two are one number.
+    unbiased = p * (1 - p) / (pt.mean(axis=1)).var()
+    assert unbiased == pytest.approx(8 / (1 + 7 * pooled_c(Votes(None, pt))), abs=1e-9)
 
 
 @pytest.mark.slow

@@ -46,8 +46,8 @@ def test_rows_end_at_the_paths_drawn_and_say_how_many(tmp_path: Path) -> None:
 
 def test_the_summary_is_the_definition(tmp_path: Path) -> None:
     right = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 1, 0]], bool)
-    (row,) = made(record(tmp_path, right, "small"))["summary"].rows
-    assert (row["n"], row["k"], row["p"]) == (4, 4, 0.5)
+    (row,) = made(record(tmp_path, right, "small"))["arms"].rows
+    assert (row["n"], row["paths"], row["p"]) == (4, 4, 0.5)
     # Between questions .3333 over 4 paths, within .125: c = (MSB - MSW) / (MSB + 3 MSW).
     between, within = 4 * np.var([1, 0, 0.75, 0.25], ddof=1), (0.75 + 0.75) / 12
     assert row["c"] == pytest.approx((between - within) / (between + 3 * within))
@@ -57,7 +57,7 @@ def test_the_summary_is_the_definition(tmp_path: Path) -> None:
 
 def test_k_star_is_empty_where_paths_do_not_correlate(tmp_path: Path) -> None:
     right = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]] * 4, bool)
-    (row,) = made(record(tmp_path, right, "against"))["summary"].rows
+    (row,) = made(record(tmp_path, right, "against"))["arms"].rows
     assert row["k_star"] is None
 
 

@@ -16,7 +16,7 @@ from keff.stats.branches.weights import judge_weights, oracle_optimism
 from keff.stats.models.betabinomial import majority_prefix
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import k_eff, k_eff_block
-from keff.stats.voting.correlation import anova_c, correlation_matrix, pooled_c
+from keff.stats.voting.correlation import anova_c, correlation_matrix
 
 # What an interval is of: the change of rho, or of the corrected c.
 Changing = Literal["rho", "corrected"]
@@ -57,7 +57,6 @@ class MatrixCell(Result):
     sc_oracle_expected: float
     sc_gain_cross_fitted: float
     block_over_vote: float
-    block_over_vote_pooled: float
     phi_ratio_change: float
     slots: FloatArray = field(repr=False)
     rho_lo: float | None
@@ -123,9 +122,6 @@ def measure(
         diversity_sc=None if diversity is None else diversity.mean(),
         **weighting,
         block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
-        block_over_vote_pooled=(
-            k_eff_block(pt) / float(k_eff(pt.k, pooled_c(pt))) if 0 < pt.p < 1 else math.nan
-        ),
         phi_ratio_change=_phi_change(sc, pt),
         slots=correlation_matrix(pt),
         rho_lo=theirs.relative.lo,

@@ -183,32 +183,26 @@ def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     if len(known) < 3:
         return None
     r, p = _pearson([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
-
-    low = [cell for cell in known if cell.mv_pt < MV_SPLIT]
-    high = [cell for cell in known if not cell.mv_pt < MV_SPLIT]
     return {
         "cells": len(known),
         "r": r,
         "p": p,
         "high_cv": _side([cell for cell in known if cell.slot_cv > CV_SPLIT]),
         "low_cv": _side([cell for cell in known if cell.slot_cv <= CV_SPLIT]),
-        "low_accuracy": _side(low) | _share(low),
-        "high_accuracy": _side(high) | _share(high),
+        "low_accuracy": _side([cell for cell in known if cell.mv_pt < MV_SPLIT]),
+        "high_accuracy": _side([cell for cell in known if not cell.mv_pt < MV_SPLIT]),
     }
 
 
 def _side(kept: Sequence[MatrixCell]) -> dict[str, Json]:
-    return {"cells": len(kept)} | _means(
+    high = [float(cell.slot_cv > CV_SPLIT) for cell in kept]
+    return {"cells": len(kept), "share_high_cv": _mean(high)} | _means(
         kept,
         mean_cv="slot_cv",
         gain="weighted_gain",
         gain_cross_fitted="weighted_gain_cross_fitted",
         best_slot_gain="best_slot_gain",
     )
-
-
-def _share(kept: Sequence[MatrixCell]) -> dict[str, Json]:
-    return {"share_high_cv": sum(cell.slot_cv > CV_SPLIT for cell in kept) / len(kept) if kept else None}
 
 
 def _oracle(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
@@ -233,7 +227,6 @@ def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
         "mean": ratios.mean(),
         "std": ratios.std(),
         "largest": ratios.max(),
-        "mean_with_pooled_c": _mean([cell.block_over_vote_pooled for cell in usable]),
     }
 
 

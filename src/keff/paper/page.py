@@ -134,9 +134,8 @@ def block(numbers: Numbers) -> str | None:
         "K_eff block over K_eff vote",
         f"Mean ratio {ratios['mean']:.3f} (std {ratios['std']:.3f}, largest {ratios['largest']:.2f}) over "
         f"{ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 instead the "
-        "two are one and the same number for every matrix: here the mean ratio is "
-        f"{number(ratios['mean_with_pooled_c'], '.6f')}. The ratio measures how Pearson and Eq. 3 differ for "
-        "unequal slots, not diversity that the formula misses.",
+        "two are one and the same number for every matrix: the ratio measures how Pearson and Eq. 3 differ "
+        "for unequal slots, not diversity that the formula misses.",
     )
 
 

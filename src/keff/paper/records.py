@@ -212,8 +212,7 @@ def align(first: ArmSample, second: ArmSample) -> tuple[ArmSample, ArmSample]:
     def renumbered(sample: ArmSample) -> ArmSample:
         codes = np.array([table[name] for name in sample.names], np.int64)
         votes = sample.votes
-        own = votes.cluster_ids if votes.clusters is None else votes.clusters
-        moved = Votes(votes.answers, votes.correct, votes.slots, codes[own], votes.tokens)
+        moved = Votes(votes.answers, votes.correct, votes.slots, codes[votes.cluster_ids], votes.tokens)
         return ArmSample(moved, sample.seeds, names, sample.diversity)
 
     return renumbered(first), renumbered(second)

@@ -252,5 +252,4 @@ def fill_pairs(pairs: Sequence[ArmPair], result: Reproduction) -> None:
     if known:
         result.headline |= matrix.headline(known[0].cells)
     if len(known) > 1:
-        result.headline["comparison"] = known[0].name
         result.headline["comparisons"] = {pair.name: matrix.headline(pair.cells) for pair in known}

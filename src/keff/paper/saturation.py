@@ -157,15 +157,20 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
     return tuple(k for k in KS if k <= votes.k)
 
 
-def votes_row(votes: Votes) -> dict[str, Json]:
-    """Return what is known of votes alone: accuracy, c with its 95% interval, and both votes of all paths."""
-    row: dict[str, Json] = {"p": votes.p, "majority": majority_at_k(votes)[-1]}
+def summary(sample: ArmSample) -> Rows:
+    """Effective paths and votes of an arm alone: accuracy, c with its 95% interval, both votes, and K*."""
+    votes = sample.votes
+    row: dict[str, Json] = {"n": votes.n, "questions": votes.n_clusters, "truncated": sample.truncated}
+    row |= {"p": votes.p, "majority": majority_at_k(votes)[-1]}
     row["plurality"] = None if votes.answers is None else plurality_at_k(votes)[-1]
+    row |= dict.fromkeys(("c", "c_lo", "c_hi", "rho", "k_eff", "ceiling", "k_star"))
     if votes.k < 2 or not 0 < votes.p < 1:
-        return row | dict.fromkeys(("c", "c_lo", "c_hi", "k_eff", "ceiling"))
-    c = interval_c(votes)
-    row |= {"c": c.value, "c_lo": c.lo, "c_hi": c.hi}
-    return row | {"k_eff": float(k_eff(votes.k, c.value)), "ceiling": float(ceiling(c.value))}
+        return [row]
+    c, pilot = interval_c(votes), rho(votes, min(votes.k, PILOT_K))
+    row |= {"c": c.value, "c_lo": c.lo, "c_hi": c.hi, "rho": rho(votes)}
+    row |= {"k_eff": float(k_eff(votes.k, c.value)), "ceiling": float(ceiling(c.value))}
+    # Without a positive c the paper's 32 would name paths that nobody drew.
+    return [row | {"k_star": operating_point(pilot) if pilot > 0 else None}]
 
 
 def table1(sample: ArmSample) -> Rows:

@@ -126,7 +126,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
             f"no run of the study can be reported: {len(result.missing)} are missing, "
             f"{len(result.problems)} have problems{': ' + result.problems[0] if result.problems else ''}"
         )
-    result.tables["arms"] = [_row(arm) for arm in arms]
+    result.tables["arms"] = saturation.rows_of([_entry(arm) for arm in arms], saturation.summary)
     fill_single(result, {name: _entries(study, arms, name, result) for name in SINGLE}, how)
     fill_pairs([_compared(study, arm, arms, result, how) for arm in study.arms if arm.against], result)
     _say_unused(study, result)
@@ -217,14 +217,6 @@ def _enters(study: Study, arm: StudyArm, table: str) -> bool:
 def _entry(arm: StudyArm) -> SeriesEntry:
     about = _labels(arm.task)
     return SeriesEntry(_label(arm.model), f"{about.label} ({about.domain})", arm.sample, arm.about)
-
-
-def _row(arm: StudyArm) -> dict[str, Any]:
-    """Return what is known of an arm alone: accuracy, c with its 95% interval, and both votes."""
-    votes = arm.sample.votes
-    row = {"model": _label(arm.model), "task": _labels(arm.task).label, **arm.about}
-    row |= {"n": votes.n, "questions": votes.n_clusters, "truncated": arm.sample.truncated}
-    return row | saturation.votes_row(votes)
 
 
 def _label(model: ModelEntry) -> str:

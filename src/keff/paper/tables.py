@@ -12,7 +12,7 @@ import numpy as np
 from keff.errors import UsageError
 from keff.paper import saturation
 from keff.paper.records import ArmSample
-from keff.paper.saturation import PILOT_K, SeriesEntry, operating_point, rho, rows_of
+from keff.paper.saturation import PILOT_K, SeriesEntry, rows_of
 from keff.reading.open import Record
 from keff.report.tables import Column, Table
 
@@ -133,17 +133,19 @@ COLUMNS = {
         r"""
     task      | Task
     model     | Model
-    n         | n           | d   | $n$
-    questions | Questions   | d
-    p         | p           | .1% | $\bar{p}$
-    c         | c           | .2f | $c$
-    c_lo      | from        | .2f
-    c_hi      | to          | .2f
-    k_eff     | K_eff       | .2f | $K_{\mathrm{eff}}$
-    ceiling   | Ceiling     | .2f
-    majority  | majority@K  | .1% | majority at $K$
-    plurality | plurality@K | .1% | plurality at $K$
-    truncated | Truncated   | .1%
+    n         | n              | d   | $n$
+    questions | Questions      | d
+    p         | p              | .1% | $\bar{p}$
+    c         | c              | .2f | $c$
+    c_lo      | from           | .2f
+    c_hi      | to             | .2f
+    rho       | c-hat, Pearson | .2f | $\hat{c}$, Pearson
+    k_eff     | K_eff          | .2f | $K_{\mathrm{eff}}$
+    ceiling   | Ceiling        | .2f
+    majority  | majority@K     | .1% | majority at $K$
+    plurality | plurality@K    | .1% | plurality at $K$
+    k_star    | K*             | d   | $K^*$
+    truncated | Truncated      | .1%
         """
     ),
 }
@@ -158,7 +160,7 @@ ABOUT = _columns(
 )
 
 CAPTIONS = {
-    "arms": "Every arm of the study",
+    "arms": "Effective paths and votes",
     "table1": "Effective diversity",
     "table2": "Saturation and beta-binomial calibration",
     "table3": "Prompt templates against one prompt, by benchmark",
@@ -185,34 +187,13 @@ def make(name: str, rows: Sequence[Row]) -> Table:
     return Table(name, CAPTIONS[name], kept, rows, GROUPS.get(name, ""))
 
 
-SUMMARY = _columns(
-    r"""
-    model     | Model
-    task      | Task
-    n         | n              | d   | $n$
-    k         | K              | d   | $K$
-    p         | p              | .1% | $\bar{p}$
-    c         | c              | .2f | $c$
-    c_lo      | from           | .2f
-    c_hi      | to             | .2f
-    rho       | c-hat, Pearson | .2f | $\hat{c}$, Pearson
-    k_eff     | K_eff          | .2f | $K_{\mathrm{eff}}$
-    ceiling   | Ceiling        | .2f
-    majority  | MV@K           | .1% | MV@$K$
-    plurality | plurality@K    | .1% | plurality at $K$
-    k_star    | K*             | d   | $K^*$
-    """
-)
-
-
 def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]:
-    """Return one line per record, then the paper's Tables 1, 4 and 11 for those with at least 4 paths.
+    """Return one row per record, then the paper's Tables 1, 4 and 11 for those with at least 4 paths.
 
     Raises UsageError for records without gold answers or with one path.
     """
     entries = [_entry(record) for record in records]
-    summary = [_line(entry) for entry in entries]
-    made = [Table("summary", "Effective paths and votes", SUMMARY, summary)]
+    made = [make("arms", rows_of(entries, saturation.summary))]
     deep = [entry for entry in entries if entry.sample.votes.k >= PILOT_K]
     if deep:
         made += [
@@ -232,12 +213,3 @@ def _entry(record: Record) -> SeriesEntry:
     sample = ArmSample(votes, np.zeros(votes.n, np.int64), tuple(map(str, range(votes.n_clusters))), None)
     # Tables of the paper speak of 32 paths: every row says how many were drawn.
     return SeriesEntry(model, record.info.task or "–", sample, {"paths": votes.k})
-
-
-def _line(entry: SeriesEntry) -> dict[str, Any]:
-    votes = entry.sample.votes
-    c = rho(votes, min(votes.k, PILOT_K))
-    # Without a positive c the paper's 32 would name paths that nobody drew.
-    star = operating_point(c) if c > 0 else None
-    about = {"n": votes.n, "k": votes.k, "rho": rho(votes), "k_star": star}
-    return entry.names | about | saturation.votes_row(votes)
