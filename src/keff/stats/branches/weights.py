@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from keff.stats.branches.slots import slot_accuracies
-from keff.stats.models.betabinomial import betabinom_logpmf
+from keff.stats.models.betabinomial import betabinom_logpmf, majority_prefix
 from keff.stats.resampling import cluster_folds, clustered_se
 from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.alike import dense_codes
+from keff.stats.voting.draws import Draws
 
 Scheme = Literal["accuracy", "log_odds", "fisher", "best_slot"]
 # Votes on correctness, or on answers.
@@ -96,16 +98,20 @@ def weighted_plurality(votes: Votes, weights: ArrayLike) -> FloatArray:
     of the total weight) share the credit. Abstentions and answers without weight never win; 0 when nothing
     is left. Raises ValueError without answers or gold labels.
     """
-    w = _checked(weights, votes)
-    codes, right = votes.answered(), votes.scored()
-    same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
-    support = np.matmul(same, w[..., None])[..., 0]
-    least = TIE * w.sum(axis=-1, keepdims=True)
-    floor = np.maximum(support.max(axis=1, keepdims=True) - least, least)
-    # Each winning answer counts once, however many paths hold it.
-    share = np.where(support >= floor, 1.0 / np.maximum(same.sum(axis=2), 1), 0.0)
-    total = share.sum(axis=1)
-    return np.where(total > 0, (share * right).sum(axis=1) / np.maximum(total, TIE), 0.0)
+    w = np.broadcast_to(_checked(weights, votes), (votes.n, votes.k))
+    codes = dense_codes(votes.answered())
+    width = int(codes.max()) + 2  # the first for abstentions
+    cell: IntArray = codes + 1 + np.arange(0, votes.n * width, width, dtype=np.int64)[:, None]
+
+    def by_answer(values: NDArray[Any]) -> FloatArray:
+        """Return the sums of values [n, K] over the paths of each answer [n, width - 1]."""
+        sums: FloatArray = np.bincount(cell.ravel(), values.ravel(), votes.n * width).astype(np.float64)
+        return sums.reshape(-1, width)[:, 1:]
+
+    support, least = by_answer(w), TIE * w.sum(axis=1, keepdims=True)
+    wins = support >= np.maximum(support.max(axis=1, keepdims=True, initial=0.0) - least, least)
+    right = by_answer(votes.scored()) / np.maximum(by_answer(np.ones(w.shape)), 1)
+    return (wins * right).sum(axis=1) / np.maximum(wins.sum(axis=1), 1)
 
 
 def weighted_vote(votes: Votes, weights: ArrayLike, rule: Rule = "binary") -> FloatArray:
@@ -257,6 +263,13 @@ def subset_credit(votes: Votes, subset: IntArray, rule: Rule = "binary") -> Floa
 
 def _favourite(votes: Votes, rule: Rule) -> IntArray:
     order = np.argsort(-slot_accuracies(votes), kind="stable")
-    scores = np.array([subset_credit(votes, order[: m + 1], rule).mean() for m in range(votes.k)])
+    ordered = votes.paths(order)
+    if rule == "binary":
+        scores = majority_prefix(ordered)
+    else:
+        right = ordered.scored()[:, None].astype(np.float32)
+        credit = Draws(dense_codes(ordered.answered())[:, None], right).tallies.credit
+        assert credit is not None
+        scores = credit[:, 0, 1:].mean(axis=0, dtype=np.float64)
     # Subsets that are equal up to rounding are tied, and the largest is taken.
-    return np.sort(order[: np.flatnonzero(scores >= scores.max() - 1e-12)[-1] + 1])
+    return np.sort(order[: np.flatnonzero(scores >= scores.max() - 1e-7)[-1] + 1])
