@@ -17,7 +17,7 @@ from typing import Any
 
 from keff import plugins
 from keff.cli._sampling import on_cluster
-from keff.cli.study import Actions, command
+from keff.cli.study import command
 from keff.engines.fake import engine as fake
 from keff.records import Completion, Message, Sampling
 from keff.sampling.job import Job
@@ -77,9 +77,9 @@ def resume(folder: Path) -> float:
         'tasks = [{ name = "t", data = "questions.jsonl" }, { name = "u", data = "questions.jsonl" }]\n'
         'arms = [{ name = "sc", k = 8 }, { name = "hot", k = 8, temperature = 1.0, against = "sc" }]\n'
     )
-    command(Actions.run, file)
+    command("run", file)
     begun = time.process_time()
-    command(Actions.run, file)
+    command("run", file)
     return time.process_time() - begun
 
 

@@ -130,8 +130,7 @@ def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
     monkeypatch.setattr(demo, "MORE", 1)
     record, estimates = decided(few, 2)
     assert record.ballot.votes.n == 2 and estimates.decision.verdict not in SETTLED
-    monkeypatch.setattr(demo, "PATIENCE", {1: 0.0})
-    monkeypatch.setattr(demo, "cores", lambda: 1)
+    monkeypatch.setattr(demo, "patience", lambda: (0.0, ""))
     assert decided(few, 3)[0].ballot.votes.n == 2
 
 
@@ -146,7 +145,7 @@ def test_what_fewer_cores_take_is_said_in_a_line(
     with pytest.raises(KeyboardInterrupt):
         demo.command(run=tmp_path / "run")
     (line,) = capsys.readouterr().err.splitlines()
-    assert says in line and demo.patience() == 360 / count
+    assert says in line and demo.patience()[0] == 360 / count
 
 
 def test_a_log_that_cannot_be_read_is_refused_before_anything_is_asked(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keff.cli.study import Actions, command
+from keff.cli.study import command
 from keff.paper import claims, records
 from keff.paper.reproduce import Reproducing, Reproduction, write
 from keff.paper.study import report
@@ -56,7 +56,7 @@ def reproduced(folder: Path) -> Reproduction:
     study = folder / "paper.toml"
     # MBPP runs programs, so one model stands for the five.
     study.write_text(text.replace('name = "mbpp", data', 'name = "mbpp", n = 5, models = ["qwen7b"], data'))
-    command(Actions.run, study)
+    command("run", study)
     return report(read_study(study), Reproducing(replicates=200))
 
 
@@ -120,7 +120,7 @@ def test_a_real_model_draws_every_cell_of_the_papers_grid(
     text = re.sub(r"^max_tokens = \d+$", "max_tokens = 2", text, flags=re.MULTILINE)
     study = tmp_path / "paper.toml"
     study.write_text(text)
-    command(Actions.run, study, json=True)
+    command("run", study, json=True)
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert len(runs) == 2 * 12 + 1 + 2 + 1
     assert all(row["complete"] and row["drawn"] == 2 for row in runs)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keff.cli.study import Actions, command
+from keff.cli.study import command
 from keff.paper.reproduce import Reproducing
 from keff.paper.study import report
 from keff.sampling.grid import read_study
@@ -62,7 +62,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(
     assert "stopped; every path that was received is kept" in said
     held = paths(tmp_path / "runs")
     assert 8 <= held < 32
-    command(Actions.run, file, json=True)
+    command("run", file, json=True)
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert all(row["complete"] for row in runs)
     assert sum(row["drawn"] for row in runs) == 32 - held

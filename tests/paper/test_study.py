@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keff import plugins, sandbox
-from keff.cli.study import Actions, command
+from keff.cli.study import command
 from keff.engines.fake import Fake
 from keff.errors import RunError, SandboxError, UsageError
 from keff.paper.records import ArmSample
@@ -53,10 +53,10 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_a_study_is_sampled_once_and_reported(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command(Actions.run, study, json=True)
+    command("run", study, json=True)
     first = json.loads(capsys.readouterr().out)["runs"]
     assert [one["drawn"] for one in first] == [96] * 4
-    command(Actions.run, study, json=True)
+    command("run", study, json=True)
     again = json.loads(capsys.readouterr().out)["runs"]
     assert [(one["drawn"], one["kept_before"]) for one in again] == [(0, 96)] * 4
     found = report(read_study(study), QUICK)
@@ -75,7 +75,7 @@ def test_a_run_that_fails_does_not_stop_the_others(study: Path, capsys: pytest.C
     dead += "options = { max_retries = 0 } }, "
     study.write_text(study.read_text().replace("models = [", f"models = [{dead}").replace("n = 12", "n = 2"))
     with pytest.raises(RunError, match="4 of 8 runs are incomplete"):
-        command(Actions.run, study, json=True)
+        command("run", study, json=True)
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [one.get("drawn", 0) > 0 for one in runs] == [False] * 4 + [True] * 4
 
@@ -86,7 +86,7 @@ def test_a_report_of_half_a_study_lists_what_is_missing(study: Path) -> None:
     study.write_text(
         study.read_text().replace('{ name = "pt", templates = "all", k = 8, against = "sc" }', "")
     )
-    command(Actions.run, study)
+    command("run", study)
     study.write_text(TOML.format(runs=study.parent / "runs"))
     found = report(read_study(study), QUICK)
     assert [Path(name).name for name in found.missing] == ["pt-1", "pt-2"]
@@ -97,7 +97,7 @@ def test_a_report_of_half_a_study_lists_what_is_missing(study: Path) -> None:
 def run(study: Path, capsys: pytest.CaptureFixture[str], **how: object) -> list[dict]:
     """Run a study and return its rows, whether or not it failed."""
     with suppress(RunError):
-        command(Actions.run, study, json=True, **how)
+        command("run", study, json=True, **how)
     return json.loads(capsys.readouterr().out)["runs"]
 
 
@@ -127,14 +127,14 @@ def test_cells_that_cannot_be_drawn_are_refused_before_the_first_path(
     study.write_text(text + '[[tasks]]\nname = "short"\ndata = "sums.jsonl"\nn = 21\n')
     for dry in (True, False):
         with pytest.raises(UsageError, match="20 of 24 cells cannot be drawn, so nothing was") as refused:
-            command(Actions.run, study, dry_run=dry)
+            command("run", study, dry_run=dry)
         said = str(refused.value)
         assert "odd sums sc seed 1 and 3 more: unknown engine 'warp'" in said
         assert "gone.jsonl does not exist" in said
         assert "task short has 20 questions and the study wants n = 21" in said
         assert said.count("\n") == 0
     assert not (study.parent / "runs").exists()
-    command(Actions.run, study, only=["model=toy,task=sums"])  # the others, as the message says
+    command("run", study, only=["model=toy,task=sums"])  # the others, as the message says
     assert "all 4 runs are complete" in capsys.readouterr().err
 
 
@@ -144,7 +144,7 @@ def test_templates_that_do_not_divide_k_a_missing_extra_and_a_missing_jail_are_r
     text = study.read_text()
     study.write_text(text.replace('templates = "all", k = 8', 'templates = "all", k = 12'))
     with pytest.raises(UsageError, match="arm pt has k = 12 for 8 templates: make k a multiple of 8"):
-        command(Actions.run, study)
+        command("run", study)
 
     def absent(kind: str, name: str) -> None:
         raise plugins.missing_extra(ImportError(name="vllm"), f"the {kind} {name}")
@@ -152,7 +152,7 @@ def test_templates_that_do_not_divide_k_a_missing_extra_and_a_missing_jail_are_r
     study.write_text(text)
     monkeypatch.setattr(plugins, "factory", absent)
     with pytest.raises(UsageError, match=r"needs the package vllm: pip install 'keff\[vllm\]'"):
-        command(Actions.run, study, dry_run=True)
+        command("run", study, dry_run=True)
     monkeypatch.undo()
 
     def broken() -> None:
@@ -166,7 +166,7 @@ def test_templates_that_do_not_divide_k_a_missing_extra_and_a_missing_jail_are_r
     study.write_text(text + '\n[[tasks]]\nname = "mbpp"\ndata = "mbpp.jsonl"\n')
     monkeypatch.setattr(sandbox, "preflight", broken)
     with pytest.raises(UsageError, match=r"4 of 8 cells cannot be drawn.*the sandbox does not hold"):
-        command(Actions.run, study, dry_run=True)
+        command("run", study, dry_run=True)
 
 
 def test_a_run_folder_that_cannot_be_read_stops_no_other_cell(
@@ -177,7 +177,7 @@ def test_a_run_folder_that_cannot_be_read_stops_no_other_cell(
     (broken / "manifest.json").write_text("{}")
     (broken / "paths.sqlite").write_text("")
     with pytest.raises(RunError, match="1 of 4 runs are incomplete"):
-        command(Actions.run, study, json=True)
+        command("run", study, json=True)
     rows = json.loads(capsys.readouterr().out)["runs"]
     assert [row["cell"] for row in rows if not row["complete"]] == ["toy sums sc seed 1"]
     assert "is not a manifest of keff" in rows[0]["error"]
@@ -185,7 +185,7 @@ def test_a_run_folder_that_cannot_be_read_stops_no_other_cell(
 
 def test_a_study_without_one_right_path_says_so(study: Path) -> None:
     study.write_text(study.read_text().replace("p = 0.7, c = 0.4", "p = 0.0, c = 0.4"))
-    command(Actions.run, study)
+    command("run", study)
     assert any(
         line.startswith("no path of every arm is right") for line in report(read_study(study), QUICK).problems
     )
@@ -198,7 +198,7 @@ def test_changed_settings_of_cells_with_paths_are_refused_and_named(
     text = study.read_text()
     study.write_text(text.replace('"sc", k = 8', '"sc", k = 8, temperature = 0.9, thinking = 0'))
     with pytest.raises(UsageError, match=r"2 cells .*sc seed 1: temperature 0.7 -> 0.9, thinking None -> 0"):
-        command(Actions.run, study)
+        command("run", study)
     study.write_text(text.replace("c = 0.4", "c = 0.5"))
     rows = run(study, capsys)
     assert all("engine.c: 0.4 -> 0.5" in row["error"] for row in rows)
@@ -230,24 +230,24 @@ def test_settings_of_arms_reach_their_runs_and_seeds_may_share_questions(
 
 
 def test_only_status_and_dry_run(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command(Actions.run, study, dry_run=True, json=True)
+    command("run", study, dry_run=True, json=True)
     (row,) = json.loads(capsys.readouterr().out)["models"]
     assert (row["cells"], row["paths"], row["tokens"], row["hours"]) == (4, 384, 384 * 512, None)
     assert (row["dollars"], row["tokens_are"]) == (0, "at most: the token limit")
     assert not (study.parent / "runs").exists()
     assert [row["drawn"] for row in run(study, capsys, only=["model=toy,arm=sc", "seed=2"])] == [96]
-    command(Actions.status, study, json=True)
+    command("status", study, json=True)
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [(cell["stage"], cell["paths"]) for cell in cells] == [
         ("missing", 0), ("complete", 96), ("missing", 0), ("missing", 0)
     ]  # fmt: skip
-    command(Actions.run, study, dry_run=True, json=True)
+    command("run", study, dry_run=True, json=True)
     (row,) = json.loads(capsys.readouterr().out)["models"]
     per_path = cells[1]["tokens"] / 96
     assert row["tokens"] == pytest.approx(288 * per_path, abs=1)
     assert row["hours"] == pytest.approx(row["tokens"] / row["tokens_per_second"] / 3600)
-    command(Actions.status, study)
-    command(Actions.run, study, dry_run=True)
+    command("status", study)
+    command("run", study, dry_run=True)
     shown = capsys.readouterr().out
     assert "96/384" in shown
     for wrong, message in (
@@ -255,14 +255,14 @@ def test_only_status_and_dry_run(study: Path, capsys: pytest.CaptureFixture[str]
         ("k=8", "write model=, task=, arm= or seed="),
     ):
         with pytest.raises(UsageError, match=message):
-            command(Actions.status, study, only=[wrong])
+            command("status", study, only=[wrong])
 
 
 def test_a_paid_model_is_asked_about(study: Path) -> None:
     text = 'models = [{ name = "far", model = "m", base_url = "https://api.example.org/v1" }, '
     study.write_text(study.read_text().replace("models = [", text))
     with pytest.raises(UsageError, match="far may cost money and there is no terminal to ask at: add --yes"):
-        command(Actions.run, study)
+        command("run", study)
 
 
 def test_every_comparison_and_every_arm_stands_alone(study: Path, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_every_comparison_and_every_arm_stands_alone(study: Path, tmp_path: Path
     arms += '{ name = "hot", k = 8, temperature = 1.5, against = "sc", tables = ["matrix", "reasoning"] }, '
     arms += '{ name = "lone", templates = "all", k = 8 }]'
     study.write_text("\n".join([arms, *(x for x in study.read_text().splitlines() if "arms =" not in x)]))
-    command(Actions.run, study)
+    command("run", study)
     found = report(read_study(study), QUICK)
     assert [(row["arm"], row["against"]) for row in found.tables["table3"]] == [("pt", "sc"), ("hot", "sc")]
     assert {row["arm"] for row in found.tables["table2"]} == {"sc"}
@@ -303,7 +303,7 @@ def test_records_that_exist_are_cells(study: Path, capsys: pytest.CaptureFixture
 
 def test_a_k_star_beyond_the_paths_says_nothing_of_its_vote(study: Path) -> None:
     """With c near 0 K* passes the 8 paths: no retention, no vote at K*; with c = .6 both are there."""
-    command(Actions.run, study)
+    command("run", study)
     tables = report(read_study(study), QUICK).tables
     right = (np.random.default_rng(0).random((200, 8)) < 0.6).astype(int)
     votes = Votes(1 - right, right)

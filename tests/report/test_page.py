@@ -28,7 +28,7 @@ from keff.reading.open import open_record  # noqa: E402
 from keff.reading.repeated import as_scored  # noqa: E402
 from keff.report.evals import write_comparison_page, write_noise_page  # noqa: E402
 from keff.report.mix_page import write_mix_page  # noqa: E402
-from keff.report.page import write_page  # noqa: E402
+from keff.report.page import Exhibit, write_page  # noqa: E402
 
 pytestmark = pytest.mark.slow
 BIDI, NUL = "\u202e", "\x00"
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plain(folder: Path) -> Path:
     run = exhibit(write_log(folder / "plain.jsonl", rows(70, 8, 1)))
-    write_page([run], folder / "plain.html")
+    write_page([Exhibit(*run)], folder / "plain.html")
     return folder / "plain.html"
 
 
@@ -75,7 +75,7 @@ def hostile(folder: Path) -> Path:
         lines[index]["all_texts"] = [f"{text} so the answer is {text}"] * 4
         lines[index]["gold_answer"] = text
     run = exhibit(write_log(folder / "hostile.jsonl", lines))
-    write_page([run], folder / "hostile.html")
+    write_page([Exhibit(*run)], folder / "hostile.html")
     return folder / "hostile.html"
 
 
@@ -312,7 +312,7 @@ def test_the_page_refuses_scripts_that_are_not_its_own(opened: Loaded) -> None:
 def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None:
     files = [write_log(folder / f"run{seed}.jsonl", rows(30, 4, seed, slots=seed - 2)) for seed in (3, 4)]
     one, two = (exhibit(file) for file in files)
-    write_page([one, two], folder / "two.html")
+    write_page([Exhibit(*one), Exhibit(*two)], folder / "two.html")
     page, wrong = load(browser, folder / "two.html", "#item-2-q%2F5")
     assert wrong == []
     assert page.locator("#overview a").all_inner_texts() == ["run3", "run4"]
@@ -335,7 +335,7 @@ def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
         exhibit(write_log(folder / f"{name}.jsonl", lines))
         for name, lines in (("bare", bare), ("one", scores))
     ]
-    write_page(runs, folder / "bare.html")
+    write_page([Exhibit(*run) for run in runs], folder / "bare.html")
     page, wrong = load(browser, folder / "bare.html")
     assert wrong == []
     assert "Without gold answers" in page.locator("#run-1").inner_text()
@@ -350,7 +350,7 @@ def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folde
     run = exhibit(file)
     policies = ["fixed:8", "lead_k:3", run[1].recommendation.policy]
     replayed = replay(run[0].ballot.votes, policies, np.random.default_rng(0))
-    write_page([run], folder / "real.html", replays=[replayed])
+    write_page([Exhibit(*run, replayed)], folder / "real.html")
     page, wrong = load(browser, folder / "real.html")
     assert wrong == []
     assert (folder / "real.html").stat().st_size < 1_000_000

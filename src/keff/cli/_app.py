@@ -49,9 +49,8 @@ class _Commands(_QuickStart, TyperGroup):
 
 def _one_line(error: Any) -> str:
     """Return what is wrong with the words of a command, and whose help says what is right."""
-    text = re.sub(
-        r"Invalid value for (.*): Input should be ([^,]*).*", r"\1 must be \2", error.format_message()
-    )
+    text = error.format_message().replace("Value error, ", "")
+    text = re.sub(r"Invalid value for (.*): Input should be ([^,]*).*", r"\1 must be \2", text)
     text = (text[:1].lower() + text[1:]).rstrip(".")
     where = error.ctx.command_path if error.ctx else "keff"
     return f"{text}{' See' if text.endswith('?') else '; see'} {where} --help"

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 def print_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout; NaN and infinities become null."""
-    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n"
+    _write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False), sys.stdout)
+
+
+def _write(text: str, file: TextIO) -> None:
+    """Print text; a reader that has seen enough, such as ``head``, is no failure."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        print(text, file=file, flush=True)
     except BrokenPipeError:
         _nobody_reads()
 
@@ -47,14 +50,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
-    """Print text; a reader that has seen enough, such as ``head``, is no failure."""
     text = text.translate(_CONTROLS)
     if bold and file.isatty() and os.environ.get("TERM") != "dumb":
         text = f"\x1b[1m{text}\x1b[0m"
-    try:
-        print(text, file=file, flush=True)
-    except BrokenPipeError:
-        _nobody_reads()
+    _write(text, file)
 
 
 def say(text: str, *, bold: bool = False, hang: int = 0) -> None:

@@ -83,7 +83,7 @@ class WantedOptions:
     value_per_correct: o.ValuePerCorrect = None
     cost_per_path: o.CostPerPath = None
     slower: o.Slower = "1"
-    prices: o.PriceTable = None
+    prices: o.Prices = None
     volume: o.Volume = None
     pace: o.PaceText = None
     epsilon: o.Epsilon = 0.025

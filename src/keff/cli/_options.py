@@ -80,10 +80,7 @@ Paths = Annotated[
         metavar="PATH...", help="Run folders or logs; PATH#PART is one record of several.", show_default=False
     ),
 ]
-ReplayPath = Annotated[
-    str, Argument(metavar="PATH", help="A run folder or a recorded log; PATH#SLOT, PATH#PART.")
-]
-CombinePath = Annotated[str, Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
+ArmPath = Annotated[str, Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
 RunArgument = Annotated[Path, Argument(metavar="RUN", help="A run folder.")]
 RunOrLog = Annotated[Path, Argument(metavar="RUN", help="A run folder or a recorded log; PATH#PART.")]
 LogFile = Annotated[Path, Argument(metavar="LOG", help="A recorded log in any format that keff reads.")]
@@ -185,11 +182,11 @@ Now = Annotated[
         show_default="the recorded paths, at most 64",
     ),
 ]
-PriceTable = Annotated[
+Prices = Annotated[
     Path | None,
     money_option(
         "--prices",
-        help='TOML price table: ["model"] with prompt, output per million tokens, or path, or second.',
+        help='TOML price table: ["model"] with prompt, output, cached per million tokens, path, or second.',
     ),
 ]
 Volume = Annotated[

@@ -112,12 +112,6 @@ TokenBudget = Annotated[
 MaxCost = Annotated[
     float | None, money_option("--max-cost", min=0, help="Stop at this many dollars (with --prices).")
 ]
-Prices = Annotated[
-    Path | None,
-    money_option(
-        "--prices", help='TOML price table: ["model"] with prompt, output, cached per million tokens.'
-    ),
-]
 Yes = Annotated[bool, run_option("--yes", help="Do not ask before a paid run.")]
 KeepGoing = Annotated[
     bool, run_option("--keep-going", help="Continue even if the first paths of a paid run look wrong.")

@@ -71,7 +71,7 @@ class Wishes:
     shard: s.Shard = None
     token_budget: s.TokenBudget = None
     max_cost: s.MaxCost = None
-    prices: s.Prices = None
+    prices: o.Prices = None
     yes: s.Yes = False
     keep_going: s.KeepGoing = False
 

@@ -203,7 +203,7 @@ class ServeOptions:
     answer_key: o.AnswerKey = None
     verifier: s.VerifierFunction = None
     verifier_url: s.VerifierUrl = None
-    prices: s.Prices = None
+    prices: o.Prices = None
     now: NowServed = None
     token_env: TokenEnv = None
     keys: Keys = None

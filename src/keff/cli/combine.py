@@ -18,7 +18,7 @@ from keff.reading.several import by_column
 
 @o.grouped()
 def command(
-    path: o.CombinePath,
+    path: o.ArmPath,
     out: o.PlanOut = None,
     *,
     log: LogOptions,

@@ -50,15 +50,13 @@ SETTLED = ("vote", "ask once")
 
 BEGIN = "Asking {} questions {} times each here, until it is decided whether votes pay; on {} at most."
 
-# Seconds by cores (more are as two) after which no further round begins, and how that is said: one core
-# draws half as many paths a second.
-PATIENCE = {1: 360.0, 2: 180.0}
-SAID = {1: "one core: six minutes", 2: "two cores: three minutes"}
 
+def patience() -> tuple[float, str]:
+    """Return the seconds after which no further round begins on this machine, and how that is said.
 
-def patience() -> float:
-    """Return the seconds after which no further round begins on this machine."""
-    return PATIENCE[min(cores(), max(PATIENCE))]
+    One core draws half as many paths a second as two; more are as two.
+    """
+    return (360.0, "one core: six minutes") if cores() == 1 else (180.0, "two cores: three minutes")
 
 
 def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
@@ -72,7 +70,7 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
         # How long a path takes here, where all share two cores, says nothing of a server.
         estimates = analyze(record, Settings(seed=wishes.seed, aim=Aim(slower=None)))
         # The next round takes as long for each question as those before.
-        late = (time.monotonic() - begun) * (1 + MORE / size) > patience()
+        late = (time.monotonic() - begun) * (1 + MORE / size) > patience()[0]
         if estimates.decision.verdict in SETTLED or size == most or late:
             return record, estimates
         size = min(size + MORE, most)
@@ -96,7 +94,7 @@ def command(
     """
     own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
     if not run.exists():
-        note(BEGIN.format(model or "SmolLM2-135M-Instruct", k, SAID[min(cores(), max(SAID))]))
+        note(BEGIN.format(model or "SmolLM2-135M-Instruct", k, patience()[1]))
     wishes = Wishes(
         task="starter",
         run=run,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,33 +10,27 @@ from keff import plugins
 from keff.cli._console import print_json, say
 from keff.cli._options import Json
 
-
-class Kinds(StrEnum):
-    """The kinds of plugin, in the plural."""
-
-    tasks = "tasks"
-    engines = "engines"
-    policies = "policies"
-    logs = "logs"
-    spaces = "spaces"
-
-
-KINDS: dict[Kinds, plugins.Kind] = {
-    Kinds.tasks: "task",
-    Kinds.engines: "engine",
-    Kinds.policies: "policy",
-    Kinds.logs: "log",
-    Kinds.spaces: "space",
+# The kinds of plugin by their plurals.
+KINDS: dict[str, plugins.Kind] = {
+    "tasks": "task",
+    "engines": "engine",
+    "policies": "policy",
+    "logs": "log",
+    "spaces": "space",
 }
 
 
 def command(
-    kind: Annotated[Kinds, typer.Argument(metavar="|".join(Kinds), help="What to list.")], json: Json = False
+    kind: Annotated[
+        Literal["tasks", "engines", "policies", "logs", "spaces"],
+        typer.Argument(metavar="|".join(KINDS), help="What to list."),
+    ],
+    json: Json = False,
 ) -> None:
     """Print every plugin of a kind with its summary."""
     shown = plugins.summaries(KINDS[kind])
     if json:
-        print_json({kind.value: shown})
+        print_json({kind: shown})
         return
     width = max(map(len, shown), default=0)
     for name, summary in shown.items():

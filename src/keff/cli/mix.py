@@ -34,7 +34,7 @@ def command(
     paths: o.Paths,
     out: o.PlanOut = None,
     report: o.PageOut = None,
-    prices: s.Prices = None,
+    prices: o.Prices = None,
     cap: o.Cap = 32,
     retain: o.Retain = None,
     budget_dollars: o.BudgetDollars = None,

@@ -5,10 +5,6 @@ Run-to-run noise, the smallest difference that can be found, pass@k and pass^k w
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from keff.analysis.arms import open_scored
 from keff.analysis.scores import noise
 from keff.cli import _options as o
@@ -16,15 +12,11 @@ from keff.cli._console import tell_runs
 from keff.cli._groups import LogOptions
 from keff.plugins import import_extra
 
-Log = Annotated[
-    str, typer.Argument(metavar="LOG", help="A run or log with repeats; PATH#SLOTS or PATH#PART.")
-]
-
 
 @o.grouped()
-def command(log: Log, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
-    """Measure the noise of the score of LOG."""
-    found = [(each.path, noise(each)) for each in open_scored(log, reading.opening())]
+def command(path: o.ArmPath, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
+    """Measure the noise of the score of PATH."""
+    found = [(each.path, noise(each)) for each in open_scored(path, reading.opening())]
     if report is not None:
         import_extra("keff.report.evals", "the page").write_noise_page(found, report)
     tell_runs(found, json=json)

@@ -62,7 +62,7 @@ class JudgeOptions:
         int | None,
         typer.Option("--max-tokens", min=1, help="Tokens of a judge's reply.", show_default="1024"),
     ] = None
-    prices: s.Prices = None
+    prices: o.Prices = None
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write the judged record here, as JSONL.")
     ] = None

@@ -39,13 +39,13 @@ DEFAULTS = (
 
 @o.grouped(without=("branches",))
 def command(
-    path: o.ReplayPath,
+    path: o.ArmPath,
     policies: o.Policies = None,
     policy: o.OldPolicies = None,
     cap: o.ReplayCap = None,
     *,
     now: o.Now = None,
-    prices: o.PriceTable = None,
+    prices: o.Prices = None,
     pace: o.PaceText = None,
     replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,

@@ -11,10 +11,9 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.progress import Progress as Bar
@@ -187,17 +186,9 @@ def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
     note(f"all {len(outcomes)} runs are complete: keff study report {file}")
 
 
-class Actions(StrEnum):
-    """What to do with a study."""
-
-    run = "run"
-    status = "status"
-    report = "report"
-
-
 def command(
     action: Annotated[
-        Actions,
+        Literal["run", "status", "report"],
         typer.Argument(
             metavar="run|status|report", help="Sample the study, say how far it is, or report it."
         ),
@@ -207,7 +198,7 @@ def command(
     runs: s.StudyRuns = None,
     only: s.Only = None,
     dry_run: s.DryRun = False,
-    prices: s.Prices = None,
+    prices: o.Prices = None,
     replicates: o.Replicates = 10_000,
     figures: o.Figures = True,
     on: s.On = None,
@@ -220,11 +211,11 @@ def command(
     study = read_study(file)
     root = runs or Path(study.runs)
     grid = choose(list(cells(study, runs)), only or ())
-    if action is Actions.report:
+    if action == "report":
         if only:
             raise UsageError("--only goes with run and status: a report is of the whole study")
         _report(study, Reproducing(replicates), root, out, figures=figures, json=json)
-    elif action is Actions.status:
+    elif action == "status":
         rows = status(study, grid)
         print_json({"study": study.name, "cells": rows}) if json else show_status(rows)
     else:

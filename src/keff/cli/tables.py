@@ -5,7 +5,6 @@ As LaTeX, Markdown or CSV.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -17,23 +16,15 @@ from keff.files import write_text
 from keff.paper.tables import tables
 from keff.reading.open import open_record
 from keff.reading.several import pool_records
-from keff.report.tables import files_of, render
-
-
-class Forms(StrEnum):
-    """How tables are written."""
-
-    latex = "latex"
-    markdown = "markdown"
-    csv = "csv"
+from keff.report.tables import Format, files_of, render
 
 
 @o.grouped(without=("branches", "format"))
 def command(
     paths: o.Paths,
     form: Annotated[
-        Forms, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
-    ] = Forms.markdown,
+        Format, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
+    ] = "markdown",
     out: o.TablesOut = None,
     pool: o.Pool = False,
     *,
@@ -52,9 +43,9 @@ def command(
         print_json({table.name: list(table.rows) for table in made})
         return
     if out is None:
-        say("\n".join(render(table, form.value) for table in made).rstrip("\n"))
+        say("\n".join(render(table, form) for table in made).rstrip("\n"))
         return
-    texts = {name: text for table in made for name, text in files_of(table, form.value).items()}
+    texts = {name: text for table in made for name, text in files_of(table, form).items()}
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_text(out / name, text)

@@ -146,9 +146,20 @@ def shares(value: Interval) -> str:
 
 def dollars(analysis: Analysis) -> Datasets:
     """Return accuracy against the mean dollars of a question; nothing without prices or labels."""
-    return _against(
-        analysis, [point.dollars for point in analysis.curve], analysis.recommendation.expected_cost
-    )
+    curve = [
+        _row(point, point.dollars)
+        for point in analysis.curve
+        if point.dollars is not None and point.dollars.value > 0 and point.accuracy is not None
+    ]
+    if len(curve) < 2:
+        return {}
+    advice, chosen = analysis.recommendation, list[Row]()
+    own, expected = advice.expected_cost, advice.expected_plurality
+    if own is not None and expected is not None:
+        least, most = own.limits or (own.value, own.value)
+        place: Row = {"policy": advice.policy, "cost": own.value, "least": least, "most": most}
+        chosen.append({**place, **limits(expected), "range": shares(expected)})
+    return {"curve": curve, "chosen": chosen}
 
 
 def times(analysis: Analysis) -> Datasets:
@@ -163,23 +174,6 @@ def times(analysis: Analysis) -> Datasets:
         group = "today" if rule.policy == decision.reference else group
         groups[group].append(asdict(rule))
     return groups
-
-
-def _against(analysis: Analysis, costs: list[Interval | None], own: Interval | None) -> Datasets:
-    curve = [
-        _row(point, cost)
-        for point, cost in zip(analysis.curve, costs, strict=True)
-        if cost is not None and cost.value > 0 and point.accuracy is not None
-    ]
-    if len(curve) < 2:
-        return {}
-    advice, chosen = analysis.recommendation, list[Row]()
-    expected = advice.expected_plurality
-    if own is not None and expected is not None:
-        least, most = own.limits or (own.value, own.value)
-        place: Row = {"policy": advice.policy, "cost": own.value, "least": least, "most": most}
-        chosen.append({**place, **limits(expected), "range": shares(expected)})
-    return {"curve": curve, "chosen": chosen}
 
 
 def _row(point: CurvePoint, cost: Interval) -> Row:

@@ -36,33 +36,19 @@ class Exhibit:
     replayed: Replay | None = None
 
 
-def write_page(
-    runs: Sequence[tuple[Record, Analysis]],
-    file: Path,
-    *,
-    replays: Sequence[Replay | None] = (),
-    draw: vega.Draw = vega.draw,
-) -> None:
+def write_page(exhibits: Sequence[Exhibit], file: Path, draw: vega.Draw = vega.draw) -> None:
     """Write the report page of some runs: one HTML file that works offline.
 
-    ``runs`` are records (opened with ``Opening(texts=True)`` to show raw paths) with their analyses;
-    ``replays`` the replay of each run where there is one; ``draw`` draws the charts. Vote splits and texts
-    are embedded up to a size limit, beyond it a stable sample. Raises ValueError without runs, OSError when
-    the file cannot be written.
+    Records that were opened with ``Opening(texts=True)`` show raw paths; ``draw`` draws the charts. Vote
+    splits and texts are embedded up to a size limit, beyond it a stable sample. Raises ValueError without
+    runs, OSError when the file cannot be written.
     """
-    if not runs:
+    if not exhibits:
         raise ValueError("a report needs at least one run")
-    matched = [*replays, *[None] * (len(runs) - len(replays))]
-    exhibits = [Exhibit(*run, replayed) for run, replayed in zip(runs, matched, strict=True)]
-    files.write_text(file, render(exhibits, draw))
-
-
-def render(exhibits: Sequence[Exhibit], draw: vega.Draw) -> str:
-    """Return the page as text."""
     limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
     script = (TEMPLATES / "page.js").read_text("utf-8")
-    return filled(
+    page = filled(
         "page.html.j2",
         {"percent": percent, "fixed": fixed, "points": points},
         runs=views,
@@ -74,6 +60,7 @@ def render(exhibits: Sequence[Exhibit], draw: vega.Draw) -> str:
         hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         series=_legend(),
     )
+    files.write_text(file, page)
 
 
 @frozen

@@ -63,9 +63,11 @@ def write_runs(runs: Iterable[tuple[Record, Analysis]], file: Path, seed: int = 
     """
     page = import_extra("keff.report.page", "the report page")
     with page.vega.draw_beside() as draw:
-        runs = list(runs)
-        replays = [replayed(record.ballot.votes, analysis, seed) for record, analysis in runs]
-        page.write_page(runs, file, replays=replays, draw=draw)
+        exhibits = [
+            page.Exhibit(record, analysis, replayed(record.ballot.votes, analysis, seed))
+            for record, analysis in runs
+        ]
+        page.write_page(exhibits, file, draw)
 
 
 def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:

@@ -229,8 +229,3 @@ class Noise(Finding):
             ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats)),
             *((f"{n:,}", *(told(lines[n, r]) for r in repeats)) for n in sizes),
         ]
-
-
-def points(value: float | None, digits: int = 1) -> str:
-    """Return a difference of shares in points, with its sign."""
-    return number(None if value is None else 100 * value, f"+.{digits}f")
