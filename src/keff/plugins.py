@@ -116,21 +116,6 @@ def declares(kind: Kind, name: str, attribute: str) -> bool:
     return any(_sets_true(statement, attribute) for node in classes for statement in node.body)
 
 
-def options(kind: Kind, name: str) -> set[str]:
-    """Return the names of the options of a plugin, a function or a class, without importing its file."""
-    body, made_by = _source(kind, name).body, _point(kind, name).attr
-    for node in body:
-        if isinstance(node, ast.Assign) and made_by in _targets(node):
-            made_by = ast.unparse(node.value)
-    makers = [node for node in body if getattr(node, "name", "") == made_by]
-    return {
-        argument.arg
-        for node in (inner for maker in makers for inner in (maker, *getattr(maker, "body", ())))
-        if isinstance(node, ast.FunctionDef) and node.name in (made_by, "__init__")
-        for argument in (*node.args.args, *node.args.kwonlyargs)
-    } - {"self"}
-
-
 def load(kind: Kind, name: str, **options: Any) -> Any:
     """Make the plugin ``name`` of a kind, with its options as keywords.
 

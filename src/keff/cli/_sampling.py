@@ -126,12 +126,11 @@ def made_engine(
     an engine that wants to know.
     """
     given = {option: value for option, value in own.items() if value is not None}
-    takes = plugins.options("engine", name)
-    if "oracle" in takes and "oracle" not in given:
+    if "oracle" not in given and plugins.declares("engine", name, "takes_oracle"):
         told = Oracle(asked())
         # Workers of a cluster get it worked out: a task need not be able to go to another process.
         given["oracle"] = told if on is None else dict(told)
-    if "prompts" in takes and "n_ctx" not in given:
+    if "n_ctx" not in given and plugins.declares("engine", name, "takes_prompts"):
         given["prompts"] = longest(
             task.messages(item, slot) for task, item, order in asked() for slot in order.slots
         )

@@ -87,6 +87,8 @@ class Fake:
     name = "fake"
     local = True
     needs_gpu = False
+    # The command line fills ``oracle`` in.
+    takes_oracle = True
 
     def __init__(
         self,

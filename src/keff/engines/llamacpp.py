@@ -124,6 +124,8 @@ class LlamaCpp:
     name = "llamacpp"
     local = True
     needs_gpu = False
+    # The command line fills ``prompts`` and ``max_tokens`` in.
+    takes_prompts = True
 
     def __init__(
         self,

@@ -57,17 +57,12 @@ class Worker:
         if begin is not None:
             self._write(begin)
 
-    def ready(self) -> bool:
-        """Wait until the process has started; False when it does not."""
-        if self.alive and not self.started:
-            self.started = self.alive = self._read(START_SECONDS) is not None
-        return self.alive
-
     def ask(self, value: object, seconds: float) -> object:
         """Return what the worker makes of a value; None when the time is over (then the worker is dead)."""
-        if not self.ready():
-            return None
-        self._write(value)
+        if self.alive and not self.started:
+            self.started = self.alive = self._read(START_SECONDS) is not None
+        if self.alive:
+            self._write(value)
         line = self._read(seconds) if self.alive else None
         try:
             return None if line is None else json.loads(line)
@@ -127,15 +122,6 @@ class WorkerPool:
             if worker.alive:
                 self._idle.append(worker)
         return answer
-
-    def add(self, most: int) -> None:
-        """Start one worker more, unless ``most`` are idle."""
-        with self._lock:
-            enough = len(self._idle) >= most
-        worker = None if enough else self._new()
-        if worker is not None and worker.ready():
-            with self._lock:
-                self._idle.append(worker)
 
     def _new(self) -> Worker:
         return Worker(self._module, self._begin)
@@ -212,10 +198,10 @@ def one_answer(seconds: float = ANSWER_SECONDS) -> Generator[None]:
         _left.reset(token)
 
 
-def warm(workers: int) -> None:
-    """Have so many workers ready, where the extra is installed; called by as many threads at once."""
+def warm() -> None:
+    """Have a worker ready, where the extra is installed: one for each thread that asks at the same time."""
     if available():
-        POOL.add(workers)
+        POOL.ask("1", PART_SECONDS)
 
 
 def canonical(text: str) -> str | None:

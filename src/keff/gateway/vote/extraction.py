@@ -262,7 +262,7 @@ class ReadingThreads:
     def warm(self, reader: Reader | None) -> None:
         """Start the processes that read mathematics, so that the first requests need not wait for them."""
         if reader is not None and reader.space.name == "math":
-            self._warming = [self._threads.submit(warm, THREADS) for _ in range(THREADS)]
+            self._warming = [self._threads.submit(warm) for _ in range(THREADS)]
 
     async def ready(self) -> None:
         """Wait for the first process: what comes before it is there is no fault of an answer."""
