@@ -14,17 +14,7 @@ from keff.protocol.client import Client, limited, plain
 from keff.protocol.connection import Call
 from keff.protocol.reply import Assembler, RepeatedError, choices_of, completions, filtered_response
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
-from keff.protocol.values import (
-    DONE,
-    ENCODINGS,
-    Body,
-    BodyError,
-    Events,
-    Object,
-    data_of,
-    decoded,
-    sendable,
-)
+from keff.protocol.values import ENCODINGS, Body, BodyError, Object, decoded, sendable
 from keff.records import Completion, frozen
 
 # Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
@@ -180,12 +170,9 @@ class Transport:
 
     @staticmethod
     async def _streamed(call: Call) -> Object:
-        parts, events, body = Assembler(), Events(), Body(call.headers.get("content-encoding"))
+        parts, body = Assembler(), Body(call.headers.get("content-encoding"))
         async for part in call.parts():
-            for event in events.feed(body.take(part)):
-                data = data_of(event)
-                if data and data != DONE:
-                    parts.take(fields(decoded(data)))
+            parts.feed(body.take(part))
         return parts.response()
 
     def error(self, message: str, transient: bool = True, refused: bool = False) -> EngineError:

@@ -177,11 +177,6 @@ def _upstream(deployment: Deployment, board: ServedBranches | None) -> Fleet:
 
 
 def _terms(deployment: Deployment) -> PlanTerms:
-    plan = deployment.plan
-    if plan is not None and plan.branches and plan.config is None:
-        # Each branch brings its own model: by one of their names, or by keff's, all of them are asked.
-        names = (name for branch in plan.branches for name in (branch.name, branch.model) if name)
-        return PlanTerms(upstream=deployment.model, names=frozenset(names))
     if deployment.plan is not None:
         return terms_of(deployment.plan, deployment.model)
     # Without a plan a request differs from nothing: the model is only what one that names none gets.

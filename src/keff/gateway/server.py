@@ -22,7 +22,7 @@ import uvicorn
 
 from keff.errors import RunError
 from keff.gateway.deployment import Deployment, books_of, service_of, summary, views_of
-from keff.gateway.http.app import Front, application, with_cors
+from keff.gateway.http.app import application, with_cors
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
@@ -190,7 +190,7 @@ def run(
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    server = _Server(config, front)
+    server = _Server(config)
     _raise_limit()
     # What is there now stays: collections need not look at it again with every request.
     gc.collect()
@@ -212,16 +212,6 @@ class _Server(uvicorn.Server):
     the same.
     """
 
-    def __init__(self, config: uvicorn.Config, front: Front) -> None:
-        super().__init__(config)
-        self._front = front
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal."""
-        self._loop = asyncio.get_running_loop()
-        await super().serve(sockets)
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain; then close what is still open, such as a client that reads nothing or sends on."""
         await super().shutdown(sockets)
@@ -230,10 +220,10 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the drain; at the second signal, end it."""
-        if self.should_exit and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._front.chat.cancel_all)
-        else:
-            super().handle_exit(sig, frame)
+        del sig, frame
+        for task in self.server_state.tasks if self.should_exit else ():
+            task.cancel()
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -22,7 +22,18 @@ from typing import Any, NamedTuple, cast
 from keff.errors import EngineError
 from keff.narrow import entries, fields, items
 from keff.protocol.server import FATAL, PASSING
-from keff.protocol.values import Object, count, is_logprob, storable, text_of, words
+from keff.protocol.values import (
+    DONE,
+    Events,
+    Object,
+    count,
+    data_of,
+    decoded,
+    is_logprob,
+    storable,
+    text_of,
+    words,
+)
 from keff.records import Completion, FinishReason, Logprobs
 
 Choice = Mapping[str, object]
@@ -283,14 +294,23 @@ MOST_CALLS = 256
 
 
 class Assembler:
-    """Takes chunks and gives the response."""
+    """Takes chunks, or the bytes of a stream of them, and gives the response."""
 
     def __init__(self) -> None:
+        self._events = Events()
         self._choices: dict[int, Object] = {}
         self._ends: Counter[int] = Counter()
         self._head: Object = {}
         self._usage: object = None
         self._error: object = None
+
+    def feed(self, part: bytes) -> list[Object]:
+        """Add the chunks that some bytes complete, and return them; raises ValueError for what is no JSON."""
+        data = (data_of(event) for event in self._events.feed(part))
+        chunks = [fields(decoded(said)) for said in data if said and said != DONE]
+        for chunk in chunks:
+            self.take(chunk)
+        return chunks
 
     def take(self, chunk: Mapping[str, object]) -> None:
         """Add one chunk; raises EngineError for one that belongs to no path."""

@@ -155,7 +155,6 @@ class Traffic:
 
     change: GatewayChange | None = None
     history: History = field(default_factory=History)
-    since: float = field(default_factory=time.time)
     paths: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)
     agreement: Mean = field(default_factory=Mean)
@@ -200,7 +199,7 @@ class Traffic:
         paths = self.paths.interval()
         p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
         return {
-            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.history.since)),
             "requests": self.paths.n,
             "paths_per_request": shown(paths),
             "dollars_per_request": shown(self.dollars.interval()),

@@ -12,7 +12,7 @@ from keff.narrow import entries, fields
 from keff.protocol.reply import Assembler, choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.server import Refusal
-from keff.protocol.values import DONE, ENCODINGS, Events, Object, data_of, decoded
+from keff.protocol.values import ENCODINGS, Object
 from keff.records import frozen
 
 KNOWN_STATUSES = frozenset(HTTPStatus)
@@ -168,18 +168,13 @@ class StreamedPath:
     """
 
     def __init__(self) -> None:
-        self._events, self._parts = Events(), Assembler()
+        self._parts = Assembler()
         self.began, self.tokens = False, 0
 
     def feed(self, part: bytes) -> None:
         """Take some bytes; raises ValueError and EngineError for what is no stream of a path."""
         self.began = True
-        for event in self._events.feed(part):
-            data = data_of(event)
-            if not data or data == DONE:
-                continue
-            chunk = fields(decoded(data))
-            self._parts.take(chunk)
+        for chunk in self._parts.feed(part):
             for choice in entries(chunk.get("choices")):
                 spoke = any(value for name, value in fields(choice.get("delta")).items() if name != "role")
                 self.tokens += max(int(spoke), len(entries(fields(choice.get("logprobs")).get("content"))))

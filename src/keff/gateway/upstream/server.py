@@ -34,8 +34,8 @@ from keff.protocol.values import Object, decoded, encoded
 # Requests that differ and failed in a row after which a trial decides whether a server is down.
 FAILURES = 3
 
-# Seconds between two trials of a server: at first, and at most while it is down (they double).
-REST, LONGEST_REST = 5.0, 60.0
+# Seconds between two trials of a server.
+REST = 5.0
 
 # Where no other server is up, the next trial may follow after so many times what the last one took: at once
 # on a connection that is refused, after the full rest where a server hangs, so that few requests wait for it.
@@ -66,7 +66,6 @@ class CircuitBreaker:
     down: bool = False
     _failed: set[int] = field(default_factory=set[int])
     _unreachable: int = 0
-    _rest: float = REST
     _until: float = field(default=-math.inf)
     _alone: float = field(default=-math.inf)
 
@@ -98,9 +97,8 @@ class CircuitBreaker:
         self._failed.clear()
         self._unreachable = 0
         self.down, self.why = failure is not None, failure or ""
-        self._until = self.clock() + self._rest
+        self._until = self.clock() + REST
         self._alone = self.clock() + ALONE * took
-        self._rest = min(2 * self._rest, LONGEST_REST) if self.down else REST
 
 
 # What a streamed call says at the end of its body.

@@ -7,7 +7,6 @@ import json
 import logging
 import secrets
 import time
-from typing import cast
 
 from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http.errors import Gone, Problem
@@ -39,16 +38,13 @@ class Chat:
 
     def __init__(self, service: Service, guard: Guard) -> None:
         self.service, self.guard = service, guard
-        self._running: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request: whatever happens, the client gets an answer in the OpenAI form."""
         name = f"keff-{secrets.token_hex(12)}"
         exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(ACCOUNT))
-        task = cast("asyncio.Task[object]", asyncio.current_task())
         service, begun = self.service, time.perf_counter()
         service.in_flight += 1
-        self._running.add(task)
         if service.tracer is not None:
             exchange.span = service.tracer.begin(f"{scope['method']} {scope['path']}"[:200], exchange.headers)
         try:
@@ -70,14 +66,8 @@ class Chat:
         except Exception:
             await exchange.fail(internal_error(exchange.name))
         finally:
-            self._running.discard(task)
             service.in_flight -= 1
             self._account(exchange, time.perf_counter() - begun)
-
-    def cancel_all(self) -> None:
-        """Answer all requests in flight with 503, now."""
-        for task in self._running:
-            task.cancel()
 
     def _caller(self, exchange: Exchange, scope: Scope) -> ClientHeaders:
         return self.guard.caller(

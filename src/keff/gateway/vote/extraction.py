@@ -42,7 +42,7 @@ from keff.gateway.http.errors import Problem
 from keff.narrow import fields, items
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
-from keff.protocol.values import question_of, text_of
+from keff.protocol.values import Object, question_of, text_of
 from keff.records import frozen
 from keff.usercode import without_code
 
@@ -200,7 +200,7 @@ def labelled(reader: Reader, view: Mapping[str, object]) -> Reader:
     """
     if reader.space.name != "choice" or getattr(reader.space, "labels", None) != LETTERS:
         return reader
-    members = fields(fields(schema_of(view.get("response_format"))).get("properties"))
+    members = _members(view)
     stated = [str(each) for name in ANSWER_MEMBERS for each in items(fields(members.get(name)).get("enum"))]
     labels = tuple(stated) or options_listed(question_of(view.get("messages")))
     return replace(reader, space=choice_of(labels))
@@ -211,9 +211,14 @@ def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
     space = None if reader is None else reader.space
     if not isinstance(space, JsonSpace) or not space.fields:
         return []
-    members = fields(fields(schema_of(view.get("response_format"))).get("properties"))
+    members = _members(view)
     heads = (re.split(r"[.\[]", field.removeprefix("$."), maxsplit=1)[0] for field in space.fields)
     return ["fields"] if members and any(head not in members for head in heads) else []
+
+
+def _members(view: Mapping[str, object]) -> Object:
+    """Return the members of the JSON that a request asks for."""
+    return fields(fields(schema_of(view.get("response_format"))).get("properties"))
 
 
 def _compiled(regex: Any) -> re.Pattern[str] | None:

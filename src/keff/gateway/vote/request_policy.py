@@ -189,7 +189,9 @@ def terms_of(plan: Plan, model: str | None = None) -> PlanTerms:
     Raises PlanError for a plan that was changed by hand, or that holds what no request can.
     """
     if plan.config is None:
-        return PlanTerms(upstream=model, names=frozenset({model} if model else ()))
+        # Each branch brings its own model: by one of their names, or by keff's, all of them are asked.
+        names = (model, *(name for branch in plan.branches for name in (branch.name, branch.model)))
+        return PlanTerms(upstream=model, names=frozenset(name for name in names if name))
     measured = _measured(plan)
     engine, sampling = measured.engine, measured.sampling
     alias = engine.model.removesuffix(".gguf") if engine.model else None
