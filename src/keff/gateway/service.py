@@ -317,16 +317,16 @@ class Service:
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
         usage = total_usage((*outcome.paths, *outcome.unused))
-        dollars = job.dollars if self.priced and job.priced else None
+        priced = self.priced and job.priced
+        dollars = job.dollars if priced else None
         told = vote_object(outcome, job.policy.spec, job.stale, usage, job.uncounted, dollars)
         if outcome.cancelled:
-            spent = job.cut_dollars if self.priced and job.priced else None
+            spent = job.cut_dollars if priced else None
             fields(told["cost"])["cancelled"] = {"tokens": job.cut_tokens, "dollars": spent}
         if voted_on is not None:
             told["fields"] = voted_on
         if job.tab is not None:
-            told |= job.tab.told(outcome, job.policy)
-            job.tab.count(self.metrics, outcome, job.policy)
+            told |= job.tab.told(outcome, job.policy, self.metrics)
             fields(told["cost"])["dollars"] = job.tab.dollars
         job.share = vote_share(outcome)
         if job.tab is not None and (down := job.tab.down):

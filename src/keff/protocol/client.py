@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import re
 import socket
 import ssl
@@ -101,6 +100,9 @@ def proxy_for(scheme: str, host: str) -> Proxy | None:
 # A connection that was not used for longer is not used again: the server may be about to close it.
 IDLE_SECONDS = 30.0
 
+# After so many seconds without an answer the next address of a name is tried too.
+STAGGER = 0.25
+
 BUFFER = 128 * 1024
 
 BODIED = frozenset({"POST", "PUT", "PATCH"})
@@ -130,8 +132,6 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         self._secure, self._host = parts.scheme == "https", parts.hostname or ""
-        # Only a name may have several addresses to be tried.
-        self._stagger = None if _is_number(self._host) else 0.25
         self._port = parts.port or (443 if self._secure else 80)
         self._proxy = proxy_for(parts.scheme, self._host)
         self._base, self._ca_file, self._trusted = parts.path.rstrip("/"), ca_file, trusted
@@ -315,7 +315,7 @@ class Client:
             server_hostname=named,
         )
         if self._proxy is None:
-            _, connection = await connect(self._host, self._port, happy_eyeballs_delay=self._stagger)
+            _, connection = await connect(self._host, self._port, happy_eyeballs_delay=STAGGER)
             return connection
         way = await self._proxy.opened(self._host, self._port)
         try:
@@ -348,14 +348,6 @@ class Client:
                 self._timer = self._loop.call_at(until, self._late)
                 return
             call.fail(TimeoutError())
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _ascii(host: str) -> str:

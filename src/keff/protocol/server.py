@@ -170,7 +170,7 @@ class Mask:
 def hidden(text: str, key: str) -> str:
     """Return a text without a key: a long one and its beginnings anywhere, a shorter one as a whole word."""
     if len(key) >= LONG:
-        return _without_beginnings(text.replace(key, SHOWN), key)
+        return _without_beginnings(text, key)
     if len(key) < SHORTEST or key not in text:
         return text
     return re.sub(rf"(?<![\w-]){re.escape(key)}(?![\w-])", SHOWN, text)
@@ -179,10 +179,8 @@ def hidden(text: str, key: str) -> str:
 def _without_beginnings(text: str, key: str) -> str:
     start = text.find(key[:SHORTEST])
     while start >= 0:
-        end = start + SHORTEST
-        while end < len(text) and end - start < len(key) and text[end] == key[end - start]:
-            end += 1
-        text = text[:start] + SHOWN + text[end:]
+        size = next(n for n in range(len(key), 0, -1) if text.startswith(key[:n], start))
+        text = text[:start] + SHOWN + text[start + size :]
         start = text.find(key[:SHORTEST], start + len(SHOWN))
     return text
 

@@ -228,27 +228,24 @@ class BranchLedger:
             total += bill.usage.dollars(price)
         return total
 
-    def _asked(self, policy: Policy) -> list[str]:
-        """Return the branches that were asked, in order."""
+    def told(self, outcome: Outcome, policy: Policy, metrics: Metrics) -> dict[str, Json]:
+        """Return what the reply says: the branches that were asked, in order, and what each cost.
+
+        Counts to which branches the request was escalated, and which one settled it.
+        """
         order = policy.branches if isinstance(policy, Branching) else self.bills
-        return [name for name in order if name in self.bills]
-
-    def count(self, metrics: Metrics, outcome: Outcome, policy: Policy) -> None:
-        """Count to which branches a request was escalated, and which one settled it."""
-        asked = self._asked(policy)
-        for name in () if isinstance(policy, Mix) else asked[1:]:
+        asked = [name for name in order if name in self.bills]
+        escalated = () if isinstance(policy, Mix) else asked[1:]
+        for name in escalated:
             metrics.count("keff_branch_escalations_total", branch=name)
-        metrics.count("keff_branch_settled_total", branch=outcome.paths[-1].branch or asked[0])
-
-    def told(self, outcome: Outcome, policy: Policy) -> dict[str, Json]:
-        """Return what the reply says: the branches that were asked, in order, and what each cost."""
-        asked = self._asked(policy)
+        settled = outcome.paths[-1].branch or asked[0]
+        metrics.count("keff_branch_settled_total", branch=settled)
         # Votes of a mix weigh differently: its share is of weight, not of votes.
         share: dict[str, Json] = {"share": outcome.stop.weight} if isinstance(policy, Mix) else {}
         told: dict[str, Json] = {
             "branches": [self._line(name, outcome) for name in asked],
-            "escalated": len(asked) > 1 and not isinstance(policy, Mix),
-            "settled_by": outcome.paths[-1].branch or asked[0],
+            "escalated": bool(escalated),
+            "settled_by": settled,
         }
         return share | told
 
