@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import pytest
@@ -22,7 +22,6 @@ from app_rig import SEVEN, Serve, connect, until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Options, gateway, make_plan, served
 from keff.gateway.http import protocol
-from keff.gateway.http.app import Front
 from keff.gateway.http.exchange import Receive, Scope, Send
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.server import _Server, listeners
@@ -141,7 +140,7 @@ def test_a_gateway_that_stops_closes_what_is_still_open() -> None:
         config = uvicorn.Config(
             app, http=TimedProtocol, lifespan="off", log_config=None, timeout_graceful_shutdown=0
         )
-        server = _Server(config, cast("Front", None))
+        server = _Server(config)
         with listeners("127.0.0.1", 0) as (listener,), ExitStack() as stack:
             serving = asyncio.create_task(server.serve([listener]))
             for path in ("large", "sends"):
