@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_l
 from keff.reading.several import one_model, open_records
 from keff.records import Interval, Note, frozen
 from keff.stats.branches import slots as audit
-from keff.stats.branches.compare import ArmComparison, ArmPlan, Estimator, compare_arms
+from keff.stats.branches.compare import ArmComparison, ArmPlan, compare_arms
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.models.betabinomial import majority_at_k_items
@@ -45,23 +44,14 @@ FAILURES_APART = 0.05
 # A slot of lower accuracy broke the format of answers, rather than found the questions hard.
 SLOT_FLOOR = 0.02
 
-# The paper's estimator of c, and ours.
-ESTIMATORS: tuple[Estimator, Estimator] = ("pearson", "anova")
-
 # Slots as the command line takes them: 0-3,5.
 _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 
 @frozen
-class Comparing:
-    """How to compare.
+class Comparing(ArmPlan):
+    """How two arms are compared, and the seed of its resamples."""
 
-    Bootstrap replicates and design, the level of intervals, the seed.
-    """
-
-    replicates: int = 10_000
-    design: Literal["paired", "rows"] = "paired"
-    level: float = 0.95
     seed: int = 0
 
 
@@ -137,9 +127,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     notes += about
     if votes[0].k < 2 or votes[0].n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
-    rng = np.random.default_rng(how.seed)
-    plan = ArmPlan(ESTIMATORS, how.design, how.replicates, how.level)
-    paper, ours = compare_arms(*votes, rng, plan)
+    paper, ours = compare_arms(*votes, np.random.default_rng(how.seed), how)
     described = describe(first.path, votes[0], how), describe(second.path, votes[1], how)
     notes += [*paper.relative.warnings, *_audit(*described, paper)]
     answers = all(arm.answers is not None for arm in votes)

@@ -103,8 +103,8 @@ def measure(
     sc, pt = (arm.votes for arm in align(*arms))
     diversity = arms[0].diversity
     weighting = _weighting(sc, pt, rng)
-    (theirs,) = compare_arms(sc, pt, rng, ArmPlan(("pearson",), design, replicates))
-    (ours,) = compare_arms(sc, pt, rng, ArmPlan(("anova",), "paired", replicates))
+    theirs, _ = compare_arms(sc, pt, rng, ArmPlan(design, replicates))
+    _, ours = compare_arms(sc, pt, rng, ArmPlan("paired", replicates))
     rho_sc, rho_pt = theirs.c
     return MatrixCell(
         model=model,

@@ -30,7 +30,8 @@ FEWEST_MINORITY = 10
 # More undefined resamples than this, and what is left is a selected sample.
 MOST_UNDEFINED = 0.1
 TOO_EXTREME = "too_few_right_or_wrong"
-# The estimators of c in one arm.
+# The estimators of c in one arm, judged on the same resamples: the paper's mean over pairs of slots, constant
+# ones dropped, and the bias-corrected one.
 C_OF: dict[Estimator, Callable[[Votes], float]] = {
     "pearson": lambda votes: pearson_c(votes)[0],
     "anova": anova_c,
@@ -42,16 +43,18 @@ METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
 class ArmPlan:
     """How two arms are compared.
 
-    ``estimators`` of c, all from the same resamples: "pearson" (mean over slot pairs, constant slots dropped,
-    as in the paper's tables) or "anova" (bias-corrected). ``design``: "paired" resamples the clusters of both
-    arms together; "rows" resamples the rows of each arm on its own, as the paper does, which ignores repeated
-    items and pairing. ``replicates`` bootstrap draws give percentile intervals of this ``level``.
+    ``design``: "paired" resamples the clusters of both arms together; "rows" resamples the rows of each arm
+    on its own, as the paper does, which ignores repeated items and pairing. ``replicates`` bootstrap draws
+    give percentile intervals of this ``level``.
     """
 
-    estimators: tuple[Estimator, ...] = ("pearson",)
     design: Literal["paired", "rows"] = "paired"
     replicates: int = 10_000
     level: float = 0.95
+
+
+# The two arms of a question are resampled together.
+PAIRED = ArmPlan()
 
 
 @frozen
@@ -84,9 +87,11 @@ class ArmComparison:
 
 
 def compare_arms(
-    first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None
+    first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan = PAIRED
 ) -> list[ArmComparison]:
-    """Compare the correctness correlation of two arms, such as one prompt and K templates, by each estimator.
+    """Compare the correctness correlation of two arms, such as one prompt and K templates.
+
+    By each estimator of ``C_OF``.
 
     Clusters that share an id are the same item in both arms; one that is in a single arm still counts
     there. Percentile intervals from ``arm_draws``. No interval is given (lo and hi None, with a warning)
@@ -94,12 +99,11 @@ def compare_arms(
     10 right or wrong clusters' worth of paths, where percentiles cover badly; an accuracy below 0.02 is
     warned of. Raises ValueError for one path, unlabelled votes, or paired arms that share no cluster.
     """
-    plan = plan or ArmPlan()
     n = min(arm.n if plan.design == "rows" else arm.n_clusters for arm in (first, second))
     base = Estimate(math.nan, None, None, METHODS[plan.design], n, second.k, _notes(first, second, plan))
     found: list[ArmComparison] = []
-    for estimator, draws in zip(plan.estimators, arm_draws(first, second, rng, plan), strict=True):
-        a, b = C_OF[estimator](first), C_OF[estimator](second)
+    for estimate, draws in zip(C_OF.values(), arm_draws(first, second, rng, plan), strict=True):
+        a, b = estimate(first), estimate(second)
         with np.errstate(invalid="ignore"):  # where both are infinite the change is unknown
             change = k_eff(second.k, b) - k_eff(first.k, a)
             changes = k_eff(second.k, draws.second) - k_eff(first.k, draws.first)
@@ -117,28 +121,22 @@ def compare_arms(
 
 
 def arm_draws(
-    first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan | None = None
+    first: Votes, second: Votes, rng: np.random.Generator, plan: ArmPlan = PAIRED
 ) -> list[ArmDraws]:
-    """Return bootstrap draws of c in both arms, by weights on units, for each estimator of the plan."""
-    plan = plan or ArmPlan()
-    parts = [[row_sums(arm, estimator) for estimator in plan.estimators] for arm in (first, second)]
-    sums, others = (np.concatenate(part, axis=1) for part in parts)
-    if plan.design == "rows" and len(sums) == len(others):
-        # The next resample of as many rows is independent of this one, and drawing takes longest.
-        joint = resampled_totals(np.concatenate([sums, others], axis=1), plan.replicates, rng)
-        totals = [joint[: sums.shape[1]], np.roll(joint[sums.shape[1] :], 1, axis=1)]
-    elif plan.design == "rows":
-        totals = [resampled_totals(units, plan.replicates, rng) for units in (sums, others)]
+    """Return bootstrap draws of c in both arms, by weights on units, for each estimator of ``C_OF``."""
+    sums = [np.concatenate([row_sums(arm, each) for each in C_OF], axis=1) for arm in (first, second)]
+    if plan.design == "rows":
+        totals = [resampled_totals(units, plan.replicates, rng) for units in sums]
     else:
         groups = _groups(first, second)
         count = int(max(groups[0].max(), groups[1].max())) + 1
-        arms = [group_sums(units, ids, count) for units, ids in zip((sums, others), groups, strict=True)]
+        arms = [group_sums(units, ids, count) for units, ids in zip(sums, groups, strict=True)]
         joint = resampled_totals(np.concatenate(arms, axis=1), plan.replicates, rng)
-        totals = [joint[: sums.shape[1]], joint[sums.shape[1] :]]
+        totals = np.split(joint, [sums[0].shape[1]])
+    # Of the totals the last three are those of S and S^2.
     drawn = [
-        [c_from_totals(own, arm.k, estimator) for own, estimator in zip(split, plan.estimators, strict=True)]
-        for arm, whole, part in zip((first, second), totals, parts, strict=True)
-        for split in [np.split(whole, np.cumsum([each.shape[1] for each in part])[:-1])]
+        (c_from_totals(own[:-3], arm.k, "pearson"), c_from_totals(own[-3:], arm.k, "anova"))
+        for arm, own in zip((first, second), totals, strict=True)
     ]
     return [ArmDraws(one, other) for one, other in zip(*drawn, strict=True)]
 
