@@ -32,11 +32,11 @@ def test_covariance_is_error_plus_common_signal():
 def test_learned_weights_reach_nearly_the_optimal_risk():
     choice = choose_ridge(embeddings(SIGMA, 150, 40, 1), np.random.default_rng(0))
     assert choice.ridge is not None
-    assert choice.held_out < choice.held_out_uniform
+    assert choice.held_out_risk < choice.held_out_risk_uniform
     optimal, uniform = risk(gls_weights(SIGMA), SIGMA), risk(np.full(4, 0.25), SIGMA)
     assert risk(choice.weights, SIGMA) < optimal + 0.05 * (uniform - optimal)
     # The held-out difference is the difference of risks: the signal's variance cancels.
-    got = choice.held_out - choice.held_out_uniform
+    got = choice.held_out_risk - choice.held_out_risk_uniform
     assert got == pytest.approx(optimal - uniform, rel=0.2)
 
 

@@ -15,10 +15,8 @@ from keff.analysis.results.comparison import (
     ArmResult,
     Comparison,
     Corrected,
-    Pruning,
     ScoreComparison,
     Slot,
-    WeightedVote,
 )
 from keff.analysis.scores import contest, pair, shared_rows
 from keff.errors import UsageError
@@ -30,6 +28,7 @@ from keff.records import Interval, Note, frozen
 from keff.stats.branches import slots as audit
 from keff.stats.branches.compare import ArmComparison, ArmPlan, compare_arms
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
+from keff.stats.branches.weights import Pruning, WeightedVote
 from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import FloatArray, IntArray, Votes

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from keff.analysis.results.comparison import Combination, DeflectionWorth, GlsR, Pruning, Slot, WeightedVote
+from keff.analysis.results.comparison import Combination, DeflectionWorth, Slot
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
-from keff.stats.branches.gls import choose_ridge, gls_r_weights
+from keff.stats.branches.gls import RidgeChoice, choose_ridge, gls_r_weights
 from keff.stats.branches.weights import (
     Learn,
+    Pruning,
     Rule,
     Scheme,
+    WeightedVote,
     choose_subset,
     choose_temperature,
     confidence_weights,
@@ -99,7 +101,7 @@ def judged(
     for rule in rules:
         rows += [_row(votes, name, learn, rule, seed) for name, learn in learners.items()]
         rows += _by_confidence(votes, rule, seed) + _by_embeddings(votes, by_states, rule, seed)
-    return tuple(rows), tuple(_pruned(votes, rule, seed) for rule in rules)
+    return tuple(rows), tuple(choose_subset(votes, np.random.default_rng(seed), rule) for rule in rules)
 
 
 def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
@@ -121,20 +123,12 @@ def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
     )
 
 
-def gls_r(embeddings: FloatArray, seed: int = 0) -> GlsR:
+def gls_r(embeddings: FloatArray, seed: int = 0) -> RidgeChoice:
     """Return the GLS-R weights of slots with the ridge that held-out problems prefer (the paper's Eq. 11)."""
     try:
-        choice = choose_ridge(embeddings, np.random.default_rng(seed))
+        return choose_ridge(embeddings, np.random.default_rng(seed))
     except ValueError as error:
         raise UsageError(f"GLS-R: {error}") from None
-    return GlsR(
-        ridge=choice.ridge,
-        weights=tuple(choice.weights.tolist()),
-        held_out_risk=choice.held_out,
-        held_out_risk_uniform=choice.held_out_uniform,
-        se=choice.se,
-        kept_uniform=choice.ridge is None,
-    )
 
 
 def read_embeddings(run: Path, votes: Votes) -> FloatArray | None:
@@ -163,7 +157,8 @@ def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
     def learn(items: NDArray[np.bool_]) -> FloatArray:
         return confidence_weights(given, choose_temperature(votes.take(items), rule))
 
-    return [_row(votes, "confidence", learn, rule, seed, choose_temperature(votes, rule))]
+    judged = _row(votes, "confidence", learn, rule, seed)
+    return [replace(judged, temperature=choose_temperature(votes, rule))]
 
 
 def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
@@ -194,24 +189,11 @@ def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed
     return rows
 
 
-def _voting(weights: FloatArray) -> FloatArray:
-    kept = np.maximum(weights, 0.0)
+def _voting(weights: ArrayLike) -> FloatArray:
+    kept = np.maximum(np.asarray(weights, np.float64), 0.0)
     return kept if np.any(kept) else np.ones_like(kept)
 
 
-def _row(
-    votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int, temperature: float | None = None
-) -> WeightedVote:
+def _row(votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int) -> WeightedVote:
     """Return a weighting under one rule, cross-fitted."""
-    report = judge_weights(votes, learn, rule, np.random.default_rng(seed))
-    slots = report.weights if report.weights.ndim == 1 else None
-    weights = None if slots is None else tuple((slots / slots.sum()).tolist())
-    told: dict[str, Any] = report._asdict() | {"weights": weights}
-    return WeightedVote(scheme=name, rule=rule, temperature=temperature, **told)
-
-
-def _pruned(votes: Votes, rule: Rule, seed: int) -> Pruning:
-    choice = choose_subset(votes, np.random.default_rng(seed), rule)
-    names = np.arange(votes.k) if votes.slots is None else votes.slots
-    told: dict[str, Any] = choice._asdict() | {"candidate": tuple(names[choice.candidate].tolist())}
-    return Pruning(rule=rule, **told)
+    return judge_weights(votes, learn, rule, np.random.default_rng(seed), name)

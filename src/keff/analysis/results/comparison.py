@@ -9,7 +9,9 @@ from typing import Literal
 
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 from keff.stats.branches.covariance import BlockCorrelation
+from keff.stats.branches.gls import RidgeChoice
 from keff.stats.branches.slots import PhiAudit
+from keff.stats.branches.weights import Pruning, WeightedVote
 
 
 @frozen
@@ -19,64 +21,6 @@ class Slot(Result):
     slot: int
     accuracy: float
     extraction_failures: float | None
-
-
-@frozen
-class WeightedVote(Result):
-    """One weighting under one rule of voting, cross-fitted, beside equal weights and the best slot.
-
-    ``in_sample`` is the oracle: weights judged on the questions that they were learned from. ``gain`` is
-    cross-fitted minus uniform with its standard error; ``weights`` are of slots and sum to 1 (None where
-    paths are weighted); ``temperature`` is that of weights by confidence.
-    """
-
-    scheme: str
-    rule: str
-    uniform: float
-    cross_fitted: float
-    in_sample: float
-    best_slot: float
-    gain: float
-    se: float
-    weights: tuple[float, ...] | None
-    temperature: float | None = None
-
-
-@frozen
-class Pruning(Result):
-    """Whether fewer slots do as well.
-
-    The slots to keep, and the nested cross-fitted gain of choosing them.
-    """
-
-    rule: str
-    accuracy: float
-    full: float
-    gain: float
-    se: float
-    adopted: bool
-    candidate: tuple[int, ...]
-
-
-@frozen
-class GlsR(Result):
-    """Weights of slots from hidden states, with the ridge that held-out questions prefer (Eq. 11)."""
-
-    ridge: float | None
-    weights: tuple[float, ...]
-    held_out_risk: float
-    held_out_risk_uniform: float
-    se: float
-    kept_uniform: bool
-
-    def told(self) -> Iterator[str]:
-        """Yield its risk on held-out questions, and its weights."""
-        kept = "equal weights kept" if self.ridge is None else f"ridge {self.ridge:g}"
-        risks = f"{self.held_out_risk:.4g} against {self.held_out_risk_uniform:.4g}"
-        yield f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
-        weights = ", ".join(f"{weight:.3f}" for weight in self.weights)
-        negative = " (a negative one has no vote)" if min(self.weights) < 0 else ""
-        yield f"  its weights: {weights}{negative}"
 
 
 @frozen
@@ -104,7 +48,7 @@ class Combination(Finding):
     oracle_optimism: float | None
     weights: tuple[WeightedVote, ...]
     pruning: tuple[Pruning, ...]
-    gls_r: GlsR | None
+    gls_r: RidgeChoice | None
     k_eff: tuple[DeflectionWorth, ...] = ()
 
     def line(self) -> str:
@@ -132,7 +76,17 @@ class Combination(Finding):
         if self.oracle_optimism is not None:
             yield f"  equal slots alone make the in-sample oracle look {self.oracle_optimism:+.2%} better"
         if self.gls_r is not None:
-            yield from self.gls_r.told()
+            yield from _ridge(self.gls_r)
+
+
+def _ridge(found: RidgeChoice) -> Iterator[str]:
+    """Yield the risk of GLS-R on held-out questions, and its weights."""
+    kept = "equal weights kept" if found.ridge is None else f"ridge {found.ridge:g}"
+    risks = f"{found.held_out_risk:.4g} against {found.held_out_risk_uniform:.4g}"
+    yield f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
+    weights = ", ".join(f"{weight:.3f}" for weight in found.weights)
+    negative = " (a negative one has no vote)" if min(found.weights) < 0 else ""
+    yield f"  its weights: {weights}{negative}"
 
 
 def _weighting(

@@ -14,18 +14,19 @@ RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 @frozen
 class RidgeChoice:
-    """The ridge of GLS-R that did best on held-out problems.
+    """The ridge of GLS-R (Eq. 11) that did best on held-out problems, and the weights of slots with it.
 
     ``ridge`` is in units of the mean slot variance, and None where equal weights were kept; ``weights`` [K]
-    are refitted on all problems. ``held_out`` and ``held_out_uniform`` are the mean held-out w' Sigma w of
-    the best ridge and of equal weights, and ``se`` the standard error over folds of their difference.
+    are refitted on all problems. The risks are the mean held-out w' Sigma w of the best ridge and of equal
+    weights, and ``se`` the standard error over folds of their difference.
     """
 
     ridge: float | None
-    weights: FloatArray
-    held_out: float
-    held_out_uniform: float
+    weights: tuple[float, ...]
+    held_out_risk: float
+    held_out_risk_uniform: float
     se: float
+    kept_uniform: bool
 
 
 def slot_covariance(embeddings: ArrayLike) -> FloatArray:
@@ -76,10 +77,10 @@ def choose_ridge(
     ridge = min(fits, key=lambda r: float(np.nan_to_num(fits[r].mean(), nan=np.inf)))
     difference = fits[ridge] - plain
     se = float(difference.std(ddof=1) / np.sqrt(folds))
-    held_out = (float(fits[ridge].mean()), float(plain.mean()), se)
-    if float(difference.mean()) < -se:
-        return RidgeChoice(ridge, _ridge_weights(slot_covariance(e), ridge), *held_out)
-    return RidgeChoice(None, uniform, *held_out)
+    even = not float(difference.mean()) < -se
+    weights = uniform if even else _ridge_weights(slot_covariance(e), ridge)
+    risks = float(fits[ridge].mean()), float(plain.mean())
+    return RidgeChoice(None if even else ridge, tuple(weights.tolist()), *risks, se, even)
 
 
 def _held_out(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -> FloatArray:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from keff.records import frozen
 from keff.stats.branches.slots import slot_accuracies
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_prefix
 from keff.stats.resampling import cluster_folds, clustered_se
@@ -32,22 +33,26 @@ RIDGE = 0.01
 TIE = 1e-9
 
 
-class WeightReport(NamedTuple):
-    """Accuracies of a weighted vote and of what to hold it against.
+@frozen
+class WeightedVote:
+    """Accuracies of one weighting under one rule of voting, and of what to hold it against.
 
     ``in_sample`` uses weights from the same items (the paper's oracle: optimistic), ``cross_fitted`` weights
     from the other folds. ``best_slot`` is the cross-fitted accuracy of the single best slot. ``gain`` is
-    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` [K] or [n, K] use all
-    items.
+    cross-fitted minus uniform with its clustered standard error ``se``; ``weights`` are those of slots from
+    all items and sum to 1 (None where paths are weighted); ``temperature`` is that of weights by confidence.
     """
 
-    weights: FloatArray
-    in_sample: float
-    cross_fitted: float
+    scheme: str
+    rule: Rule
     uniform: float
+    cross_fitted: float
+    in_sample: float
     best_slot: float
     gain: float
     se: float
+    weights: tuple[float, ...] | None
+    temperature: float | None = None
 
 
 def slot_weights(votes: Votes, scheme: Scheme) -> FloatArray:
@@ -134,29 +139,32 @@ def cross_fitted_credit(
 
 
 def judge_weights(
-    votes: Votes, scheme: Scheme | Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
-) -> WeightReport:
+    votes: Votes, scheme: Scheme | Learn, rule: Rule, rng: np.random.Generator, name: str = ""
+) -> WeightedVote:
     """Judge weights by cross-fitting, beside uniform ones, the oracle and the best single slot.
 
-    Those of a scheme, or of any way of learning them. Raises ValueError as ``cluster_folds``.
+    Those of a scheme, or of any way of learning them, under its ``name``. Raises ValueError as
+    ``cluster_folds``.
     """
 
     def by(scheme: Scheme) -> Learn:
         return lambda items: slot_weights(votes.take(items), scheme)
 
     learn = scheme if callable(scheme) else by(scheme)
-    credit = cross_fitted_credit(votes, learn, rule, rng, folds)
-    best = cross_fitted_credit(votes, by("best_slot"), rule, rng, folds)
+    credit = cross_fitted_credit(votes, learn, rule, rng)
+    best = cross_fitted_credit(votes, by("best_slot"), rule, rng)
     uniform = weighted_vote(votes, np.ones(votes.k), rule)
     weights = learn(np.ones(votes.n, np.bool_))
-    return WeightReport(
-        weights=weights,
-        in_sample=float(weighted_vote(votes, weights, rule).mean()),
-        cross_fitted=float(credit.mean()),
+    return WeightedVote(
+        scheme=name or str(scheme),
+        rule=rule,
         uniform=float(uniform.mean()),
+        cross_fitted=float(credit.mean()),
+        in_sample=float(weighted_vote(votes, weights, rule).mean()),
         best_slot=float(best.mean()),
         gain=float((credit - uniform).mean()),
         se=clustered_se(credit - uniform, votes.cluster_ids),
+        weights=tuple((weights / weights.sum()).tolist()) if weights.ndim == 1 else None,
     )
 
 
@@ -218,25 +226,25 @@ def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
     return w
 
 
-class SubsetChoice(NamedTuple):
-    """The most accurate slots that all items favour, and what choosing like that is worth on other items.
+@frozen
+class Pruning:
+    """Whether fewer slots do as well: those that all items favour, and what choosing like that is worth.
 
     ``accuracy`` is the nested cross-validated accuracy of the choosing procedure, ``full`` that of all
     slots, ``gain`` their difference and ``se`` its clustered standard error. ``adopted`` is gain > se;
-    ``candidate`` [m] is the favourite either way.
+    ``candidate`` are the favourite slots either way.
     """
 
-    candidate: IntArray
+    rule: Rule
     accuracy: float
     full: float
     gain: float
     se: float
     adopted: bool
+    candidate: tuple[int, ...]
 
 
-def choose_subset(
-    votes: Votes, rng: np.random.Generator, rule: Rule = "binary", folds: int = 5
-) -> SubsetChoice:
+def choose_subset(votes: Votes, rng: np.random.Generator, rule: Rule = "binary", folds: int = 5) -> Pruning:
     """Choose the m most accurate slots by nested cross-validation over clusters: slot pruning.
 
     In each outer fold the best m of the other folds is chosen anew and scored on the fold. (A subset has no
@@ -252,8 +260,9 @@ def choose_subset(
         credit[fold == part] = subset_credit(votes.take(fold == part), chosen, rule)
     full = subset_credit(votes, np.arange(votes.k), rule)
     gain, se = float((credit - full).mean()), clustered_se(credit - full, votes.cluster_ids)
-    accuracy = float(credit.mean())
-    return SubsetChoice(_favourite(votes, rule), accuracy, float(full.mean()), gain, se, gain > se)
+    names = np.arange(votes.k) if votes.slots is None else votes.slots
+    kept: list[int] = names[_favourite(votes, rule)].tolist()
+    return Pruning(rule, float(credit.mean()), float(full.mean()), gain, se, gain > se, tuple(kept))
 
 
 def subset_credit(votes: Votes, subset: IntArray, rule: Rule = "binary") -> FloatArray:
