@@ -53,12 +53,14 @@ def test_gains_within_their_error_change_nothing(tmp_path: Path) -> None:
         weights=tuple(replace(row, gain=row.se / 2) for row in found.weights),
         pruning=tuple(replace(row, adopted=False) for row in found.pruning),
     )
-    assert chosen_weights(none)[0] == (1.0,) * 4
+    assert chosen_weights(none, range(4))[0] == (1.0,) * 4
     assert slot_plan(equal, none)[0].policy == "mix:" + "/".join(f"slot-{i}(k=1,weight=1)" for i in range(4))
     fewer = replace(
         none, pruning=tuple(replace(row, adopted=True, candidate=(1, 3)) for row in found.pruning)
     )
-    assert chosen_weights(fewer)[0] == (0.0, 1.0, 0.0, 1.0)
+    assert chosen_weights(fewer, range(4))[0] == (0.0, 1.0, 0.0, 1.0)
+    # Slots are kept by name, all columns of each.
+    assert chosen_weights(fewer, (3, 3, 5, 1))[0] == (1.0, 1.0, 0.0, 1.0)
     assert slot_plan(equal, fewer)[0].policy == "mix:slot-1(k=1,weight=1)/slot-3(k=1,weight=1)"
 
 

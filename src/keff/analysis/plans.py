@@ -74,13 +74,11 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     )
 
 
-def chosen_weights(combination: Combination) -> tuple[tuple[float, ...], str]:
-    """Return the weights of a record's columns [K] (0: pruned) to deploy, and why.
+def chosen_weights(combination: Combination, slots: Sequence[int]) -> tuple[tuple[float, ...], str]:
+    """Return the weights of a record's columns [K] (0: pruned) to deploy, and why; ``slots`` [K] are theirs.
 
-    The weights or the pruning that gain most, where that exceeds its error.
-
-    Judged by plurality, cross-fitted; equal weights of all slots where nothing gains more than one standard
-    error.
+    The weights or the pruning that gain most by plurality, cross-fitted; equal weights of all slots where
+    nothing gains more than one standard error.
     """
     weighted = [
         row
@@ -92,8 +90,8 @@ def chosen_weights(combination: Combination) -> tuple[tuple[float, ...], str]:
     fewer = pruned[0] if pruned else None
     if fewer is not None and (best is None or fewer.gain >= best.gain):
         kept = set(fewer.candidate)
-        weights = tuple(float(place in kept) for place in range(combination.k))
-        return weights, f"{len(kept)} of {combination.k} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}"
+        weights = tuple(float(slot in kept) for slot in slots)
+        return weights, f"{len(kept)} of {len(set(slots))} slots: {fewer.gain:+.1%} ± {fewer.se:.1%}"
     if best is not None and best.weights is not None:
         return best.weights, f"weights by {best.scheme}: {best.gain:+.1%} ± {best.se:.1%}"
     return (1.0,) * combination.k, "equal weights: nothing gains more than its standard error"
@@ -109,8 +107,9 @@ def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Not
         raise UsageError(
             f"{record.path} has one prompt for all paths: a plan of slots needs several templates"
         )
-    weights, because = chosen_weights(combination)
-    shares = _shares(slots.tolist(), weights)
+    columns: list[int] = slots.tolist()
+    weights, because = chosen_weights(combination, columns)
+    shares = _shares(columns, weights)
     if len(shares) < 2:
         raise UsageError(f"one slot is enough ({because}): use its template, and keff analyze for a plan")
     texts, notes = _templates(record)
