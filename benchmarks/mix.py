@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose, claims_of
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_it
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
@@ -143,14 +143,9 @@ class Pilot:
     costs: tuple[FloatArray, ...]
 
     @cached_property
-    def rule(self) -> WorthRule:
-        """The rule of worth on this pilot."""
-        return WorthRule(self.table, self.ids)
-
-    @cached_property
     def default(self) -> PlanChoice:
         """The choice without an aim."""
-        return choose(self.table, self.ids, MixAim())
+        return choose(self.table, MixAim())
 
     @cached_property
     def looks(self) -> list[tuple[int, FloatArray, FloatArray]]:
@@ -177,9 +172,9 @@ class Pilot:
 
     def at(self, worth: float, places: IntArray) -> int:
         """Return the plan at a worth among some."""
-        shown = self.table
-        held = [getattr(shown, name)[places] for name in ("accuracy", "cost", "single", "measured")]
-        return int(places[WorthRule(PlanTable((), *held), self.ids).at(worth)])
+        names = ("accuracy", "cost", "single", "measured")
+        some = replace(self.table, plans=(), **{name: getattr(self.table, name)[places] for name in names})
+        return int(places[some.at(worth)])
 
     def dropping(self, given_up: float = GIVEN_UP) -> tuple[IntArray, float]:
         """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
@@ -236,12 +231,12 @@ def _pilot(
     costs = path_costs(part, table).paths
     orders = draw_orders(part, costs, MOST_PATHS, np.random.default_rng(0))
     recorded = [branch.votes.k for branch in part.branches]
-    shown = PlanTable.of([p for p in plans_of(orders, part.names) if p.spec in whole], recorded)
+    ids = np.unique(part.clusters, return_inverse=True)[1]
+    shown = PlanTable.of([p for p in plans_of(orders, part.names) if p.spec in whole], recorded, ids)
     rest = np.setdiff1d(np.arange(group.n), drawn)
     accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans], np.float64)
     paid = np.array([whole[plan.spec].cost[rest].mean(dtype=np.float64) for plan in shown.plans])
-    ids = np.unique(part.clusters, return_inverse=True)[1]
-    best = choose(shown, ids, MixAim()).best
+    best = choose(shown, MixAim()).best
     error = (accuracy - accuracy[best]).std(axis=1) / np.sqrt(len(rest))
     on_all, in_full = (
         np.array([[getattr(whole[plan.spec], name)[rows].mean(dtype=np.float64) for plan in shown.plans]
@@ -272,7 +267,7 @@ def regrets(known: Known, rule: Callable[[Pilot, float], int]) -> FloatArray:
 
 def at_margin(margin: float) -> Callable[[Pilot, float], int]:
     """Return the rule of worth that leaves the best single branch for so many paired errors."""
-    return lambda pilot, worth: pilot.rule.at(worth, margin)
+    return lambda pilot, worth: pilot.table.at(worth, margin)
 
 
 def best_in_truth(pilot: Pilot, worth: float) -> int:
@@ -379,7 +374,7 @@ def print_claims(known: Known) -> None:
         for pilots in known.values():
             for number, p in enumerate(pilots):
                 aim = MixAim() if worth is None else MixAim(value_per_correct=worth * p.unit)
-                choice = choose(p.table, p.ids, aim)
+                choice = choose(p.table, aim)
                 if choice.taken != choice.best:
                     rows.append(_covered(p, choice, aim, np.random.default_rng(number)))
         every += rows
@@ -391,7 +386,7 @@ def print_claims(known: Known) -> None:
 
 
 def _covered(p: Pilot, choice: PlanChoice, aim: MixAim, rng: np.random.Generator) -> list[float]:
-    found = claims_of(p.table, p.ids, choice, lambda table, ids: choose(table, ids, aim), rng)
+    found = claims_of(p.table, choice, lambda table: choose(table, aim), rng)
     taken, best = choice.taken, choice.best
     ratio, difference = found.best.intervals()
     intervals = difference, ratio, found.accuracy
@@ -415,7 +410,7 @@ def _overrun(p: Pilot, step: float) -> bool | None:
     costs = p.table.mean_cost
     budget = float(np.exp(np.log(1.3 * costs.min()) + step * np.log(0.8 * costs.max() / (1.3 * costs.min()))))
     try:
-        taken = choose(p.table, p.ids, MixAim(budget=budget)).taken
+        taken = choose(p.table, MixAim(budget=budget)).taken
     except PolicyError:
         return None
     return bool(p.paid[taken] > budget * (1 + EXACTLY))

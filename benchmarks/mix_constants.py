@@ -57,7 +57,7 @@ def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
         for p, place in zip(pilots, best, strict=True)
     ]
     taken = [
-        place if p.rule.gambles(at, place) else at
+        place if p.table.gambles(at, place) else at
         for p, at, place in zip(pilots, expected, best, strict=True)
     ]
     paid, paid_best = (

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, WorthRule, choose, claims_of
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import path_costs
@@ -173,26 +173,25 @@ def plans(accuracy: list[list[float]], cost: list[float]) -> PlanTable:
         )
         for i, (row, price) in enumerate(zip(accuracy, cost, strict=True))
     ]
-    return PlanTable.of(made, [99] * 9)
+    return PlanTable.of(made, [99] * 9, np.arange(len(accuracy[0])))
 
 
 def test_baselines_are_the_best_single_plan_and_the_cheapest_near_it() -> None:
     half = [1.0] * 200 + [0.0] * 200
     near = [0.0] * 30 + [1.0] * 170 + [0.0] * 171 + [1.0] * 29
-    every = np.arange(400)
-    choice = choose(plans([half, near], [1e4, 1.0]), every, MixAim())
+    choice = choose(plans([half, near], [1e4, 1.0]), MixAim())
     assert (choice.best, choice.cheap, choice.taken) == (0, 1, 1)
     # Beside a branch that is far off the same difference is more likely to be real.
-    apart = choose(plans([half, near, [0.0] * 400], [1e4, 1.0, 0.1]), every, MixAim())
+    apart = choose(plans([half, near, [0.0] * 400], [1e4, 1.0, 0.1]), MixAim())
     assert (apart.best, apart.cheap, apart.taken) == (0, 1, 0)
     # On 40 questions near may lose ten points, whatever it saves: the default does not gamble.
     few = np.r_[0:4, 40:56, 200:217, 397:400]
-    assert choose(plans([half, near], [1e4, 1.0]).take(few), np.arange(len(few)), MixAim()).taken == 0
+    assert choose(plans([half, near], [1e4, 1.0]).take(few, np.arange(len(few))), MixAim()).taken == 0
 
 
 def test_of_equals_the_cheapest_is_the_baseline() -> None:
     same = [1.0] * 20 + [0.0] * 20
-    choice = choose(plans([same, same], [10.0, 1.0]), np.arange(40), MixAim())
+    choice = choose(plans([same, same], [10.0, 1.0]), MixAim())
     assert choice.best == choice.cheap == choice.taken == 1
 
 
@@ -242,19 +241,18 @@ def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
     made[2] = CandidatePlan(made[2].spec, "cascade", (1, 0), lucky, made[2].cost)
     gain, _ = expected_gain(made)
     assert (lucky - strong).mean() > 0 > gain[2]
-    table = PlanTable.of(made, [99] * 9)
-    assert choose(table, np.arange(40), MixAim()).taken == 0
+    table = PlanTable.of(made, [99] * 9, np.arange(40))
+    assert choose(table, MixAim()).taken == 0
 
 
 def test_aims() -> None:
     table = plans([[1.0] * 9 + [0.0], [1.0] * 8 + [0.0] * 2, [1.0] * 5 + [0.0] * 5], [10.0, 4.0, 1.0])
-    rows = np.arange(10)
-    assert choose(table, rows, MixAim(retain=0.85)).taken == 1
-    assert choose(table, rows, MixAim(budget=9.0)).taken == 1
-    assert choose(table, rows, MixAim(value_per_correct=1000)).taken == 0
-    assert choose(table, rows, MixAim(value_per_correct=0.1)).taken == 2
+    assert choose(table, MixAim(retain=0.85)).taken == 1
+    assert choose(table, MixAim(budget=9.0)).taken == 1
+    assert choose(table, MixAim(value_per_correct=1000)).taken == 0
+    assert choose(table, MixAim(value_per_correct=0.1)).taken == 2
     with pytest.raises(PolicyError, match="cheapest"):
-        choose(table, rows, MixAim(budget=0.5))
+        choose(table, MixAim(budget=0.5))
     with pytest.raises(PolicyError, match="one aim"):
         MixAim(retain=0.9, budget=3)
 
@@ -278,7 +276,7 @@ def test_claims_of_a_fixed_choice_cover_the_truth() -> None:
         accuracy = np.stack([base, base + rng.normal(0.02, 0.2, n)])
         table = table_of(accuracy, cost * np.array([[1], [0.5]]))
         chosen = PlanChoice(0, 0, 1)
-        against = claims_of(table, np.arange(n), chosen, lambda _, __, c=chosen: c, rng).best
+        against = claims_of(table, chosen, lambda _, c=chosen: c, rng).best
         ratio, gain = against.intervals()
         assert None not in (ratio.lo, ratio.hi, gain.lo, gain.hi)
         hits += [ratio.lo <= 0.5 <= ratio.hi, gain.lo <= 0.02 <= gain.hi]  # type: ignore[operator]
@@ -294,11 +292,11 @@ def test_the_best_of_many_equal_plans_is_not_flattered() -> None:
         accuracy = rng.random((41, 80)) < 0.7
         table = table_of(accuracy * 1.0, np.ones((41, 80)), single=1)
 
-        def best(part: PlanTable, _: object) -> PlanChoice:
+        def best(part: PlanTable) -> PlanChoice:
             return PlanChoice(0, 0, 1 + int(np.argmax(part.mean_accuracy[1:])))
 
-        choice = best(table, np.arange(80))
-        found = claims_of(table, np.arange(80), choice, best, rng)
+        choice = best(table)
+        found = claims_of(table, choice, best, rng)
         _, gain = found.best.intervals()
         seen.append(float(table.mean_accuracy[choice.taken] - table.mean_accuracy[0]))
         claimed.append(gain.value)
@@ -312,7 +310,7 @@ def table_of(accuracy: FloatArray, cost: FloatArray, single: int = 99) -> PlanTa
         CandidatePlan(f"p{i}", "single" if i < single else "cascade", (i,), accuracy[i], cost[i])
         for i in range(len(accuracy))
     ]
-    return PlanTable.of(made, [99] * 9)
+    return PlanTable.of(made, [99] * 9, np.arange(accuracy.shape[1]))
 
 
 def test_a_branch_that_is_better_and_cheaper_is_enough() -> None:
@@ -405,10 +403,9 @@ def test_where_a_cascade_passes_questions_on() -> None:
     assert passed[0.8] < 0.1 < max(passed.values())
 
 
-def worth_of(accuracy: FloatArray, cost: FloatArray) -> WorthRule:
-    single = np.arange(len(accuracy)) < 2
-    table = PlanTable((), accuracy, cost, single, np.ones(len(accuracy), np.bool_))
-    return WorthRule(table, np.arange(accuracy.shape[1]))
+def worth_of(accuracy: FloatArray, cost: FloatArray) -> PlanTable:
+    single, ids = np.arange(len(accuracy)) < 2, np.arange(accuracy.shape[1])
+    return PlanTable((), accuracy, cost, single, np.ones(len(accuracy), np.bool_), ids)
 
 
 def test_worth_leaves_the_best_single_plan_for_a_gain_of_one_error_only() -> None:
@@ -432,11 +429,11 @@ def test_what_was_predicted_must_pass_what_was_measured() -> None:
         for spec, row, price in zip(specs, right, (1.0, 2.0, 0.5), strict=True)
     ]
     for recorded, free in ((4, 0), (8, 2)):
-        table, ids = PlanTable.of(made, [recorded]), np.arange(400)
+        table = PlanTable.of(made, [recorded], np.arange(400))
         assert table.measured.tolist() == [True, True, recorded == 8]
-        assert WorthRule(table, ids).at(100) == 2
+        assert table.at(100) == 2
         for aim in (MixAim(), MixAim(retain=0.5), MixAim(budget=1.5)):
-            assert choose(table, ids, aim).taken in ((2,) if free else (0, 1))
+            assert choose(table, aim).taken in ((2,) if free else (0, 1))
     assert CandidatePlan("mix:a(k=3,weight=1)/b(k=8)", "mix", (1, 0), right, right).within([8, 3])
     assert not CandidatePlan("mix:a(k=3,weight=1)/b(k=8)", "mix", (0, 1), right, right).within([4, 4])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,11 +41,12 @@ GAMBLE = 0.03
 Some = NDArray[np.bool_]
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class PlanTable:
-    """Replayed plans side by side: ``accuracy`` and ``cost`` [P, n].
+    """Replayed plans side by side, and how they are chosen among by worth: ``accuracy`` and ``cost`` [P, n].
 
-    Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P].
+    Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P]. ``ids``
+    [n] number the clusters of the questions from 0.
     """
 
     plans: tuple[CandidatePlan, ...]
@@ -53,9 +54,10 @@ class PlanTable:
     cost: Reals
     single: Some
     measured: Some
+    ids: IntArray
 
     @classmethod
-    def of(cls, plans: Iterable[CandidatePlan], recorded: Sequence[int]) -> PlanTable:
+    def of(cls, plans: Iterable[CandidatePlan], recorded: Sequence[int], ids: IntArray) -> PlanTable:
         """Stack plans, of ``recorded`` paths of each branch; they are held once, as rows of the table."""
         held = list(plans)
         shape = len(held), len(held[0].accuracy)
@@ -64,34 +66,33 @@ class PlanTable:
             accuracy[place], cost[place] = plan.accuracy, plan.cost
             held[place] = replace(plan, accuracy=accuracy[place], cost=cost[place])
         single = np.array([plan.kind == "single" for plan in held])
-        return cls(tuple(held), accuracy, cost, single, np.array([plan.within(recorded) for plan in held]))
+        measured = np.array([plan.within(recorded) for plan in held])
+        return cls(tuple(held), accuracy, cost, single, measured, ids)
 
-    def take(self, rows: IntArray) -> PlanTable:
-        """Return the table on some questions, which may repeat."""
-        return replace(self, accuracy=self.accuracy.take(rows, axis=1), cost=self.cost.take(rows, axis=1))
+    def take(self, rows: IntArray, ids: IntArray) -> PlanTable:
+        """Return the table on some questions, which may repeat, in clusters ``ids``."""
+        part = {"accuracy": self.accuracy.take(rows, axis=1), "cost": self.cost.take(rows, axis=1)}
+        return replace(self, **part, ids=ids)
 
-    @property
+    @cached_property
     def mean_accuracy(self) -> FloatArray:
         """The mean accuracy of each plan [P]."""
         return self.accuracy.mean(axis=1, dtype=np.float64)
 
-    @property
+    @cached_property
     def mean_cost(self) -> FloatArray:
         """The mean cost of each plan [P]."""
         return self.cost.mean(axis=1, dtype=np.float64)
 
+    @cached_property
+    def _paired(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
+        """What ``_paired_with`` said of the plans that were the best at some worth."""
+        return {}
 
-class WorthRule:
-    """Chooses among plans by worth, from what a table shows; ``ids`` [n] number the clusters.
-
-    ``single`` [P] are the plans of one branch that were measured: what others are held against.
-    """
-
-    def __init__(self, table: PlanTable, ids: IntArray) -> None:
-        self.accuracy, self.cost, self.ids = table.accuracy, table.cost, ids
-        self.single: Some = table.single & table.measured
-        self.means, self.costs = table.mean_accuracy, table.mean_cost
-        self._paired: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
+    @cached_property
+    def alone(self) -> Some:
+        """The plans of one branch that were measured [P]: what others are held against."""
+        return self.single & self.measured
 
     def at(self, worth: float, margin: float = ERRORS) -> int:
         """Return the plan at the worth of one right answer.
@@ -99,10 +100,12 @@ class WorthRule:
         The best single branch's plan, unless V x accuracy - cost of others is at least ``margin`` paired
         standard errors higher: then the highest of those.
         """
-        net = worth * self.means - self.costs
-        best = int(np.argmax(np.where(self.single, net, -np.inf)))
+        net = worth * self.mean_accuracy - self.mean_cost
+        best = int(np.argmax(np.where(self.alone, net, -np.inf)))
         gain = net - net[best]
-        right, both, paid = self._paired.get(best) or self._paired.setdefault(best, self._paired_with(best))
+        if best not in self._paired:
+            self._paired[best] = self._paired_with(best)
+        right, both, paid = self._paired[best]
         error = np.sqrt(np.maximum(worth**2 * right - 2 * worth * both + paid, 0))
         can = gain >= margin * error
         can[best] = True
@@ -111,8 +114,8 @@ class WorthRule:
     @cached_property
     def curve(self) -> list[tuple[float, int]]:
         """The plan by worth: the worth from which each is taken, rising from 0."""
-        low = max(float(self.costs.min()), 1e-300) / 2
-        decades = max(math.log10(DEAREST * max(float(np.median(self.costs)), 2e-300) / low), 1.0)
+        low = max(float(self.mean_cost.min()), 1e-300) / 2
+        decades = max(math.log10(DEAREST * max(float(np.median(self.mean_cost)), 2e-300) / low), 1.0)
         tried = [0.0, *(low * 10 ** (step / STEPS) for step in range(math.ceil(decades * STEPS) + 1))]
         taken = [(worth, self.at(worth)) for worth in tried]
         return [here for place, here in enumerate(taken) if place == 0 or here[1] != taken[place - 1][1]]
@@ -122,11 +125,11 @@ class WorthRule:
 
         None where a single branch's plan is cheaper and at least as accurate.
         """
-        cheaper = self.single & (self.costs < self.costs[plan])
-        more = self.means[plan] - self.means[cheaper]
+        cheaper = self.alone & (self.mean_cost < self.mean_cost[plan])
+        more = self.mean_accuracy[plan] - self.mean_accuracy[cheaper]
         if (more <= 0).any():
             return None
-        return float(((self.costs[plan] - self.costs[cheaper]) / more).max(initial=0.0))
+        return float(((self.mean_cost[plan] - self.mean_cost[cheaper]) / more).max(initial=0.0))
 
     def gambles(self, plan: int, best: int) -> bool:
         """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``GAMBLE``."""
@@ -136,15 +139,15 @@ class WorthRule:
 
     def within(self, budget: float) -> Some:
         """Return which plans cost at most ``budget`` on average with 90% probability [P]."""
-        return self.costs + QUANTILE * errors(self.cost, self.ids) <= budget
+        return self.mean_cost + QUANTILE * errors(self.cost, self.ids) <= budget
 
     def _paired_with(self, plan: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return Var, Cov and Var of the mean differences to a plan in accuracy and cost [P] each."""
         units = int(self.ids.max()) + 1
         scale = units / max(units - 1, 1) / len(self.ids) ** 2
-        out: FloatArray = np.empty((3, len(self.means)))
+        out: FloatArray = np.empty((3, len(self.mean_accuracy)))
         step = plans_at_once(len(self.ids))
-        for start in range(0, len(self.means), step):
+        for start in range(0, len(self.mean_accuracy), step):
             rows = slice(start, start + step)
             right = cluster_sums(self.accuracy[rows] - self.accuracy[plan], self.ids)
             paid = cluster_sums(self.cost[rows] - self.cost[plan], self.ids)
@@ -172,8 +175,8 @@ class PlanChoice:
     taken: int
 
 
-def choose(table: PlanTable, ids: IntArray, aim: MixAim) -> PlanChoice:
-    """Choose from what a pilot shows; ``ids`` [n] number the clusters of its questions from 0.
+def choose(table: PlanTable, aim: MixAim) -> PlanChoice:
+    """Choose from what a pilot shows.
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
     cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
@@ -182,39 +185,39 @@ def choose(table: PlanTable, ids: IntArray, aim: MixAim) -> PlanChoice:
     ``GAMBLE``. Plans of predicted paths are taken by worth alone, where they pass measured ones by an error:
     held to A, they lost accuracy on two of six groups.
     """
-    rule = WorthRule(table, ids)
-    best, cheap = _baselines(rule)
-    return PlanChoice(best, cheap, _taken(table, rule, best, aim))
+    best, cheap = _baselines(table)
+    return PlanChoice(best, cheap, _taken(table, best, aim))
 
 
-def _baselines(rule: WorthRule) -> tuple[int, int]:
-    single = np.flatnonzero(rule.single)
-    means, costs = rule.means[single], rule.costs[single]
-    equal = single[means >= means.max() - EQUAL]
-    best = int(equal[np.argmin(rule.costs[equal])])
-    error = errors(rule.accuracy[single] - rule.accuracy[best], rule.ids)
-    near = means - rule.means[best] >= -error - EQUAL
-    return best, int(single[near][np.argmin(costs[near])])
+def _baselines(table: PlanTable) -> tuple[int, int]:
+    alone = np.flatnonzero(table.alone)
+    means, costs = table.mean_accuracy[alone], table.mean_cost[alone]
+    equal = alone[means >= means.max() - EQUAL]
+    best = int(equal[np.argmin(table.mean_cost[equal])])
+    error = errors(table.accuracy[alone] - table.accuracy[best], table.ids)
+    near = means - table.mean_accuracy[best] >= -error - EQUAL
+    return best, int(alone[near][np.argmin(costs[near])])
 
 
-def _taken(table: PlanTable, rule: WorthRule, best: int, aim: MixAim) -> int:
+def _taken(table: PlanTable, best: int, aim: MixAim) -> int:
+    means, costs = table.mean_accuracy, table.mean_cost
     if aim.budget is not None:
-        within = rule.within(aim.budget) & table.measured
+        within = table.within(aim.budget) & table.measured
         if not within.any():
             raise PolicyError(
                 f"no plan costs at most {aim.budget:g} per question with 90% probability; the cheapest has "
-                f"{rule.costs.min():.3g} on these questions"
+                f"{costs.min():.3g} on these questions"
             )
-        return int(np.argmax(np.where(within, rule.means, -1) - 1e-9 * rule.costs / rule.costs.max()))
+        return int(np.argmax(np.where(within, means, -1) - 1e-9 * costs / costs.max()))
     if aim.value_per_correct is not None:
-        return rule.at(aim.value_per_correct)
+        return table.at(aim.value_per_correct)
     if aim.retain is not None:
-        keeps = (rule.means >= aim.retain * rule.means[best] - EQUAL) & table.measured
-        return int(np.argmin(np.where(keeps, rule.costs, np.inf)))
+        keeps = (means >= aim.retain * means[best] - EQUAL) & table.measured
+        return int(np.argmin(np.where(keeps, costs, np.inf)))
     # Only what is cheaper than the best is looked at.
-    costs = np.where(table.measured, rule.costs, rule.costs[best])
-    taken = cheapest_expected(table.plans, rule.accuracy, costs, rule.ids, best)
-    return best if rule.gambles(taken, best) else taken
+    known = np.where(table.measured, costs, costs[best])
+    taken = cheapest_expected(table.plans, table.accuracy, known, table.ids, best)
+    return best if table.gambles(taken, best) else taken
 
 
 # Resamples of the pilot on which the choice is made again; fewer where it is made on so many questions that
@@ -226,8 +229,8 @@ SIDE = 0.95
 
 METHOD = "paired on the pilot, corrected for the choice by resampling, 90%"
 
-# Chooses from a table, with the numbers of its questions' clusters.
-Chooser = Callable[[PlanTable, IntArray], PlanChoice]
+# Chooses from a table.
+Chooser = Callable[[PlanTable], PlanChoice]
 
 
 @frozen
@@ -279,10 +282,8 @@ class Claims:
     cheap: Against
 
 
-def claims_of(
-    table: PlanTable, ids: IntArray, choice: PlanChoice, chooser: Chooser, rng: np.random.Generator
-) -> Claims:
-    """Return what may be claimed of a choice among plans on a pilot whose clusters are numbered ``ids`` [n].
+def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.random.Generator) -> Claims:
+    """Return what may be claimed of a choice among plans on a pilot.
 
     The best of many plans looks better on the pilot that it was chosen on than it is. How much: the choice
     is made again on resamples of the clusters, and what the plan chosen there has more on the resample than
@@ -290,7 +291,7 @@ def claims_of(
     the paired one of the pilot, for the optimism of this very choice is not known. Influences
     C_i / Cbar - C0_i / Cbar0 on the log ratio and A_i - A0_i on the difference, by cluster.
     """
-    units = int(ids.max()) + 1
+    ids, units = table.ids, int(table.ids.max()) + 1
     order, sizes = np.argsort(ids, kind="stable"), np.bincount(ids)
     ends = np.cumsum(sizes)
     seen: list[FloatArray] = []
@@ -304,7 +305,7 @@ def claims_of(
             seen.append(_optimism(table, order[ends[drawn][own] - back], own, chooser))
     optimism = np.array(seen) if len(seen) > 1 else np.zeros((2, 5))
     value = _figures(table, choice) - optimism.mean(axis=0)
-    error = np.sqrt(_errors(table, ids, choice) ** 2 + optimism.var(axis=0, ddof=1))
+    error = np.sqrt(_errors(table, choice) ** 2 + optimism.var(axis=0, ddof=1))
     best = Against(value[1], error[1], value[2], error[2], units)
     half = best.t * error[0]
     lo, hi = max(value[0] - half, 0.0), min(value[0] + half, 1.0)
@@ -314,8 +315,8 @@ def claims_of(
 
 def _optimism(table: PlanTable, rows: IntArray, ids: IntArray, chooser: Chooser) -> FloatArray:
     """Return what the figures of a choice made on the questions ``rows`` have more there [5]."""
-    part = table.take(rows)
-    again = chooser(part, ids)
+    part = table.take(rows, ids)
+    again = chooser(part)
     return _figures(part, again) - _figures(table, again)
 
 
@@ -329,15 +330,15 @@ def _figures(table: PlanTable, choice: PlanChoice) -> FloatArray:
     )
 
 
-def _errors(table: PlanTable, ids: IntArray, choice: PlanChoice) -> FloatArray:
+def _errors(table: PlanTable, choice: PlanChoice) -> FloatArray:
     """Return the standard errors of ``_figures`` on the pilot [5], by cluster."""
     right, paid = table.accuracy[choice.taken], _relative(table.cost[choice.taken])
     rows = [right]
     for place in (choice.best, choice.cheap):
         rows += [paid - _relative(table.cost[place]), right - table.accuracy[place]]
-    found = errors(np.array(rows, np.float64), ids)
+    found = errors(np.array(rows, np.float64), table.ids)
     differ = [True, False, choice.best != choice.taken, False, choice.cheap != choice.taken]
-    return np.maximum(found, np.where(differ, UNSEEN / len(ids), 0))
+    return np.maximum(found, np.where(differ, UNSEEN / len(table.ids), 0))
 
 
 def _relative(cost: Reals) -> Reals:

@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.mix.choose import Against, MixAim, PlanTable, WorthRule, choose, claims_of
+from keff.analysis.mix.choose import Against, MixAim, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
     BranchLine,
@@ -127,10 +127,10 @@ class MixAnalysis:
         plans = chain(
             _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
         )
-        self.table = PlanTable.of(plans, self.recorded)
         self.ids = grouped(group.clusters)[0]
+        self.table = PlanTable.of(plans, self.recorded, self.ids)
         self.choose = partial(choose, aim=settings.aim)
-        self.choice = self.choose(self.table, self.ids)
+        self.choice = self.choose(self.table)
         taken = self.table.plans[self.choice.taken]
         # The orders are not kept: of a large record they take as much memory as its votes.
         self.escalation = escalation(taken.spec, orders, group) if taken.kind == "cascade" else None
@@ -150,9 +150,9 @@ class MixAnalysis:
         stats = self.stats
         c, ones = correlation_intervals(self.correct, group.clusters), np.ones(len(group.branches))
         frontier = undominated(self.table.plans)
-        rule = WorthRule(self.table, self.ids)
         spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
-        saved = float(rule.costs[self.choice.best] - rule.costs[self.choice.taken])
+        cost, curve = self.table.mean_cost, self.table.curve
+        saved = float(cost[self.choice.best] - cost[self.choice.taken])
         return MixFindings(
             n=group.n,
             clusters=stats.units,
@@ -174,8 +174,8 @@ class MixAnalysis:
             best_single=self.line(self.table.plans[self.choice.best]),
             cheap_single=self.line(self.table.plans[self.choice.cheap]),
             advice=self._advice(stats.units),
-            by_worth=tuple(WorthLine(worth, self.line(self.table.plans[plan])) for worth, plan in rule.curve),
-            pays_from=rule.pays_from(self.choice.taken),
+            by_worth=tuple(WorthLine(worth, self.line(self.table.plans[plan])) for worth, plan in curve),
+            pays_from=self.table.pays_from(self.choice.taken),
             pilot_cost=spent,
             pays_back=None if saved <= 0 else math.ceil(spent / saved),
             warnings=(*group.notes, *self.costs.notes, *self._notes()),
@@ -213,7 +213,7 @@ class MixAnalysis:
             found: tuple[Verdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
             rng = np.random.default_rng(self.settings.seed + 1)
-            claims = claims_of(self.table, self.ids, self.choice, self.choose, rng)
+            claims = claims_of(self.table, self.choice, self.choose, rng)
             accuracy, best, cheap = claims.accuracy, claims.best.intervals(), claims.cheap.intervals()
             found = self._verdict(taken, claims.best)
         verdict, needed, why = found
