@@ -44,7 +44,7 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
-    wide = wanted.now is not None and _most(wanted.now) <= WIDE[1]
+    wide = wanted.now is not None and policy_now(wanted.now).cap <= WIDE[1]
     n, k = BRANCHED if branch else WIDE if wide else DEEP
     wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
     if branch:
@@ -69,10 +69,6 @@ def command(
         write_runs(analyses, page)
     if wanted.now is None and not json:
         say_beyond(analyses[0][1])
-
-
-def _most(now: str) -> int:
-    return policy_now(now).cap
 
 
 def say_beyond(analysis: Analysis) -> None:

@@ -15,7 +15,6 @@ from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
-from keff.task import Task
 from keff.usercode import UNSAFE, Stamp, UserCode, settle
 
 
@@ -32,13 +31,11 @@ def command(
     o.reading_of(None, answer_key)
     manifest = Manifest.read(run)
     code = _trusted(run, manifest.code.get("scorer"), scorer, changed=changed)
-    given: dict[str, object] = {
-        "data": None if data is None else str(data),
-        "scorer": scorer,
-        UNSAFE: unsafe_exec or None,
-    }
+    # Code comes from this command line only, which said that it is trusted.
+    given = {"data": data and str(data), "scorer": scorer, UNSAFE: unsafe_exec or None}
+    options = manifest.task_options | {name: value for name, value in given.items() if value is not None}
     with Run.edit(run) as opened:
-        task = _task(manifest, given)
+        task = plugins.load("task", str(options.pop("name", manifest.config.task["name"])), **options)
         total = score(opened, task, everything=True)
         if changed and code is not None:
             manifest.scored_by(code.stamp, task.version).write(run)
@@ -63,10 +60,3 @@ def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: 
             otherwise="add --changed to score with the new one",
         )
     return code
-
-
-def _task(manifest: Manifest, given: dict[str, object]) -> Task:
-    """Make the run's task; code comes from ``given`` only, which this command line said."""
-    options = manifest.task_options | {name: value for name, value in given.items() if value is not None}
-    name = str(options.pop("name", manifest.config.task["name"]))
-    return plugins.load("task", name, **options)

@@ -155,7 +155,8 @@ def _row(record: Record, index: int) -> Row:
         keys = answers = tuple("right" if good else "wrong" for good in right)
     else:
         keys, answers = record.ballot.keys[index], question.answers
-    row: Row = {"n": index, "id": cut(question.id, LONGEST_ANSWER), **_votes(keys, answers, right)}
+    splits, places = _votes(keys, answers, right)
+    row: Row = {"n": index, "id": cut(question.id, LONGEST_ANSWER), "a": splits, "v": places}
     if right is not None:
         row["r"] = sum(right)
     if question.gold is not None:
@@ -168,22 +169,18 @@ def _row(record: Record, index: int) -> Row:
     return row
 
 
-class _Split(TypedDict):
-    a: list[tuple[str, int, int]]
-    v: list[int]
-
-
-def _votes(keys: Sequence[str | None], answers: Sequence[str | None], right: Sequence[int] | None) -> _Split:
+def _votes(
+    keys: Sequence[str | None], answers: Sequence[str | None], right: Sequence[int] | None
+) -> tuple[list[tuple[str, int, int]], list[int]]:
+    """Return the answers of a row with their votes and right votes, and each path's place among them."""
     counts = Counter(keys)
     order = [key for key, _ in counts.most_common() if key is not None]
     rights = Counter[str | None]()
     for key, good in zip(keys, right or [0] * len(keys), strict=True):
         rights[key] += good
     texts = {key: cut(answers[keys.index(key)] or key, LONGEST_ANSWER) for key in order}
-    return {
-        "a": [(texts[key], counts[key], rights[key]) for key in order],
-        "v": [-1 if key is None else order.index(key) for key in keys],
-    }
+    places = [-1 if key is None else order.index(key) for key in keys]
+    return [(texts[key], counts[key], rights[key]) for key in order], places
 
 
 def cut(text: str, most: int) -> str:

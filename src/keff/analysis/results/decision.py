@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from keff.records import Finding, Interval, Result, frozen, number
+from keff.records import Finding, Interval, Result, frozen, number, percent
 from keff.stats.voting.choose import Recommendation as Verdict
 
 
@@ -250,12 +250,9 @@ class Decision(Finding):
             ("decision", self.verdict or "none"),
             ("policy", self.policy),
             ("instead of", self.reference),
-            ("accuracy", "–" if self.accuracy is None else self.accuracy.percent()),
-            ("share kept", "–" if self.kept is None else self.kept.percent()),
-            (
-                "paths per question",
-                number(None if self.expected_paths is None else self.expected_paths.value),
-            ),
+            ("accuracy", percent(self.accuracy)),
+            ("share kept", percent(self.kept)),
+            ("paths per question", number(self.expected_paths and self.expected_paths.value)),
             ("because", self.because),
         ]
 

@@ -6,12 +6,12 @@ The decision comes first, then what it costs, the curve, and what it rests on.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from keff.analysis.results.decision import ConfidenceWorth, CurvePoint, Decision, Recommendation
 from keff.analysis.results.words import sentences
-from keff.records import Finding, Interval, Note, Result, frozen, number, percent
+from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 from keff.stats.voting.choose import k_eff
 
 
@@ -226,19 +226,10 @@ def _dollars(value: Interval | None) -> str:
     return "–" if value is None else f"${value.text('.3g')}"
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of text with its columns right-aligned; a header may have two lines."""
-    tops = [("\n" + head).split("\n")[-2:] for head in header]
-    lines = [[top[0] for top in tops], [top[1] for top in tops], *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
-    shown = ("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join(line.rstrip() for line in shown if line.strip())
-
-
 def _table(analysis: Analysis) -> str:
     cap = analysis.k_star.k_max if analysis.k_star else analysis.k
-    header = ("paths", "worth", "plurality\nseen", "\npredicted", "majority\nseen", "\npredicted")
-    return columns(header, [_row(analysis, k) for k in SHOWN if k <= cap])
+    head = ["paths", "worth", "plurality", "predicted", "majority", "predicted"]
+    return text_table([head, *(_row(analysis, k) for k in SHOWN if k <= cap)])
 
 
 def _row(analysis: Analysis, k: int) -> list[str]:
@@ -267,7 +258,8 @@ def _table_without_labels(analysis: Analysis) -> str:
         [str(k), percent(share.get(k)), percent(None if k not in flip else 1 - flip[k])]
         for k in sorted({*(k for k in SHOWN if k < analysis.k), analysis.k})
     ]
-    return columns(("paths", "share of the\nplurality", f"same answer as\nall {analysis.k} paths"), rows)
+    head = ["paths", "share of the plurality", f"same answer as all {analysis.k} paths"]
+    return text_table([head, *rows])
 
 
 def _predicted(value: Interval | None) -> str:

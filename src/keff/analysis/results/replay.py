@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from keff.analysis.results.decision import Change, Seconds
 from keff.analysis.results.words import count, points, reference_words
-from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
+from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
 ASKED = 0.99
@@ -107,7 +107,7 @@ class Replay(Finding):
         if not enough:
             return f"Nothing replayed keeps {ASKED:.0%} of {of}."
         best = min(enough, key=lambda row: row.cost)
-        kept = _share(best.kept if self.labelled else best.same_answer)
+        kept = percent(best.kept if self.labelled else best.same_answer)
         told = f"{best.policy} is the cheapest of these that keeps {ASKED:.0%} of {of} ({kept})"
         told += f": {count(round(best.mean_paths, 1))} instead of {reference_words(self.baseline)}"
         if best.change is not None and best.policy != self.baseline:
@@ -141,10 +141,6 @@ class Replay(Finding):
         return [("policy", *columns), *body]
 
 
-def _share(value: Interval | None) -> str:
-    return "–" if value is None else value.percent()
-
-
 def _beside(replayed: Replay) -> Columns:
     """Return the columns that are shown where their figures are known."""
     columns: Columns = {"paths": _paths_change}
@@ -166,18 +162,18 @@ def _paths_change(row: ReplayRow) -> str:
 
 
 def _points_change(row: ReplayRow) -> str:
-    return "–" if row.change is None else points(row.change.accuracy)
+    return points(row.change and row.change.accuracy)
 
 
 Columns: TypeAlias = dict[str, Callable[[ReplayRow], str]]
 
-SAME_ANSWER: Columns = {"same answer": lambda row: _share(row.same_answer)}
+SAME_ANSWER: Columns = {"same answer": lambda row: percent(row.same_answer)}
 
 MEASURED: Columns = {
-    "accuracy": lambda row: _share(row.accuracy),
+    "accuracy": lambda row: percent(row.accuracy),
     "paths": lambda row: f"{row.mean_paths:.2f}",
-    "kept": lambda row: _share(row.kept),
-    "tokens": lambda row: "–" if row.mean_tokens is None else f"{row.mean_tokens:,.0f}",
+    "kept": lambda row: percent(row.kept),
+    "tokens": lambda row: number(row.mean_tokens, ",.0f"),
     "rounds": lambda row: f"{row.rounds:.1f}",
     "points at equal cost": lambda row: points(row.delta_at_equal_cost),
 }
