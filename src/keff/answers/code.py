@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-from keff.answers.parts.base import ByKey, Extracted, strip_thinking
+from keff.answers.parts.base import MARK, ByKey, Extracted, fences, strip_thinking
 from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
 MOST_CHARACTERS = 200_000
 
-# Bounded in both directions: what follows the mark on its line is a title, never a line of the program.
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]{0,20})[^\n`]{0,80}$\n?", re.MULTILINE)
 # Triple-quoted strings only: shorter ones cannot hold the blank lines that the key leaves out.
 _STRING = re.compile(r"(\"{3}|'{3})(?:\\.|(?!\1)[^\\])*\1", re.DOTALL)
 _INDENT = re.compile(r"^[ \t]+")
@@ -40,11 +38,15 @@ class CodeSpace(ByKey):
         A block that does not close is read to the end, unless the text is truncated.
         """
         text = strip_thinking(text)[-MOST_CHARACTERS:].replace("\0", "").replace("\r\n", "\n")
-        blocks = _fenced(text, truncated)
+        blocks = [
+            block.content.rstrip()
+            for block in fences(text, unclosed=not truncated)
+            if block.language in _PYTHON and block.content.strip()
+        ]
         if blocks:
             defining = [block for block in blocks if re.search(r"^\s*(?:def|class)\s", block, re.MULTILINE)]
             return Extracted((defining or blocks)[-1], "fence")
-        return None if truncated or "```" in text else _bare(text)
+        return None if truncated or MARK in text else _bare(text)
 
     def key(self, answer: str) -> str | None:
         """Return the program without blank lines and trailing whitespace; None if nothing is left."""
@@ -57,21 +59,6 @@ class CodeSpace(ByKey):
         )
         kept = "\n".join(line for line in lines if line)
         return re.sub("\0", lambda _: strings.pop(0), kept) or None
-
-
-def _fenced(text: str, truncated: bool) -> list[str]:
-    blocks: list[str] = []
-    opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
-        if opened is None:
-            opened = fence
-            continue
-        if opened[1].lower() in _PYTHON:
-            blocks.append(text[opened.end() : fence.start()])
-        opened = fence if fence[1] else None
-    if opened is not None and not truncated and opened[1].lower() in _PYTHON:
-        blocks.append(text[opened.end() :])
-    return [block.strip("\n").rstrip() for block in blocks if block.strip()]
 
 
 def _bare(text: str) -> Extracted | None:

@@ -237,6 +237,8 @@ def words(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 MARK = "```"
+# A mark begins its line, alone or with a language (```json, ```{python}); a title may follow, but no content.
+_MARK_LINE = re.compile(r"^[ \t]*```[ \t\r]*(?:\{?\.?([\w+-]+)[^\n`{\[]*)?$\n?", re.MULTILINE)
 
 
 @frozen
@@ -249,23 +251,21 @@ class Fence:
     end: int
 
 
-def fences(text: str) -> Iterator[Fence]:
-    """Yield the closed blocks in their order; a mark must begin its line, after whitespace at most."""
-    opened: tuple[int, int, str] | None = None
-    at = text.find(MARK)
-    while at >= 0:
-        line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-        line_end = len(text) if line_end < 0 else line_end
-        tag = text[at + len(MARK) : line_end].strip()
-        if not text[line_start:at].strip():
-            if opened is None:
-                opened = (line_start, line_end + 1, tag.lower())
-            else:
-                start, content, language = opened
-                yield Fence(language, text[content:line_start].strip("\n"), start, at + len(MARK))
-                # A mark with a language opens the next block: the one before was never closed.
-                opened = (line_start, line_end + 1, tag.lower()) if tag.isalnum() else None
-        at = text.find(MARK, line_end)
+def fences(text: str, *, unclosed: bool = False) -> Iterator[Fence]:
+    """Yield the closed blocks in their order, and at last one that is never closed, where it counts."""
+    opened: re.Match[str] | None = None
+    for mark in _MARK_LINE.finditer(text):
+        if opened is not None:
+            yield _fence(opened, mark.start(), mark.end())
+            # A mark with a language opens the next block: the one before was never closed.
+        opened = mark if opened is None or mark[1] else None
+    if opened is not None and unclosed:
+        yield _fence(opened, len(text), len(text))
+
+
+def _fence(opened: re.Match[str], stop: int, end: int) -> Fence:
+    content = opened.string[opened.end() : stop].strip("\n")
+    return Fence((opened[1] or "").lower(), content, opened.start(), end)
 
 
 # Up to here replacing one character after the other is faster than a table for all.

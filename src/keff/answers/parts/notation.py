@@ -17,6 +17,7 @@ The rules cover the same ground as the normalisers of Hendrycks et al. (2021, MA
 from __future__ import annotations
 
 import re
+from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
 from keff.answers.parts.base import TAIL
@@ -25,6 +26,9 @@ from keff.answers.parts.base import TAIL
 MOST_DIGITS = 400
 # 1e400 written out is the longest number that is taken.
 MOST_EXPONENT = 400
+MOST_DECIMALS = 60
+# Quotients with more digits than any number that is read are fractions.
+_EXACT = Context(2 * (MOST_DIGITS + MOST_EXPONENT), traps=[Inexact])
 
 SCALES: dict[str, int] = {
     "dozen": 12,
@@ -178,19 +182,14 @@ def written(number: Fraction) -> str:
     """Return the one way to write a number: 18, -0.5, 1/3."""
     if number.denominator == 1:
         return str(number.numerator)
-    # A fraction has finitely many decimals if no prime but 2 and 5 divides its denominator.
-    rest, places = number.denominator, 0
-    for prime in (2, 5):
-        count = 0
-        while rest % prime == 0:
-            rest //= prime
-            count += 1
-        places = max(places, count)
+    try:
+        decimal = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
+    except Inexact:
+        decimal = None
     # Longer decimals would be harder to read than the fraction.
-    if rest != 1 or places > 60:
+    if decimal is None or -int(decimal.as_tuple().exponent) > MOST_DECIMALS:
         return f"{number.numerator}/{number.denominator}"
-    digits = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")
-    return f"{'-' if number < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+    return f"{decimal:f}"
 
 
 def first_sentence(text: str) -> str:

@@ -7,7 +7,6 @@ a JSON object: ``label:{"labels": {"refund": ["money back"]}}``. Runs, logs and 
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Mapping
@@ -184,8 +183,8 @@ def _split_inner(rest: str) -> tuple[str, str, str]:
 def from_command_line(spec: str) -> str:
     """Check a spec that the user gave, and put the table it names into it, so that it stands alone.
 
-    ``label:table=FILE`` names a JSON object (label -> list of synonyms) or a CSV file (label, synonym). Only
-    here is a file opened: a spec of a plan, run or log never names one. Raises UsageError.
+    ``label:table=FILE`` names a JSON object (label -> list of synonyms). Only here is a file opened: a spec
+    of a plan, run or log never names one. Raises UsageError.
     """
     name, options = parse(spec)
     file = options.pop(_TABLE, None)
@@ -203,13 +202,7 @@ def _table(file: Path) -> Mapping[str, list[str]]:
         raise UsageError(f"the table {file} cannot be read: {error}") from None
     if len(text) > LARGEST_TABLE:
         raise UsageError(f"the table {file} has more than {LARGEST_TABLE:,} characters")
-    if file.suffix == ".csv":
-        table: dict[str, list[str]] = {}
-        for row in csv.reader(text.splitlines()):
-            if row:
-                table.setdefault(row[0].strip(), []).extend(cell.strip() for cell in row[1:] if cell.strip())
-        return table
     try:
         return cast("Mapping[str, list[str]]", json.loads(text))
     except ValueError as error:
-        raise UsageError(f"the table {file} is neither .csv nor JSON: {error}") from None
+        raise UsageError(f"the table {file} is not JSON: {error}") from None
