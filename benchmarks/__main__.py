@@ -49,6 +49,7 @@ PACKAGES = (
     "starlette",
     "uvicorn",
     "httptools",
+    "msgspec",
     "aiohttp",
     "xllamacpp",
 )

@@ -153,10 +153,10 @@ def sampled(folder: Path, task: Task, engine: Paced, policy: Policy, pace: Pace)
     found: dict[str, Ended] = {}
     with Run.open(folder / "run") as kept:
         for item in kept.items():
-            view, paths = launch_view(kept, task, item, 0, policy)
+            view = launch_view(kept, task, item, 0, policy)
             stop = policy.decide(view)
             assert isinstance(stop, Stop)
-            assert paths == len(kept.kept(item.id))
+            assert len(view.keys) == len(kept.kept(item.id))
             found[item.id] = list(view.keys), stop
     return found
 

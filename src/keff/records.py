@@ -245,6 +245,10 @@ def stable_hash(*parts: object) -> str:
     return hashlib.sha256(_JSON.encode(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+# Seeds of paths: what servers take.
+SEEDS = 2**31
+
+
 def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
     """Return the seed of one path, in [0, 2^31).
 
@@ -253,7 +257,7 @@ def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
     whether it was drawn alone or with its neighbours.
     """
     base = int(stable_hash(run_seed, item, slot)[:15], 16)
-    return (base + index) % 2**31
+    return (base + index) % SEEDS
 
 
 @frozen

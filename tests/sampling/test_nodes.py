@@ -153,7 +153,7 @@ def test_stores_of_parts_merge_into_the_run_that_one_process_draws(tmp_path: Pat
         run.put_items(items)
         for number in (0, 2, 2, 1):
             with Run.open(tmp_path / str(number)) as other:
-                run.merge(other.tables())
+                run.insert(other.tables())
     assert held(tmp_path / "merged") == held(tmp_path / "plain")
 
 

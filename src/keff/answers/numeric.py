@@ -62,12 +62,7 @@ class NumericSpace:
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the number is within the tolerance of any acceptable one."""
-        number = number_of(answer)
-        if number is None:
-            return False
-        targets = [target for each in golds(gold) if (target := number_of(each)) is not None]
-        tolerance = Fraction(str(self.tolerance))
-        return any(abs(number - target) <= tolerance * min(1, abs(target) or 1) for target in targets)
+        return any(_near(answer, each, self.tolerance) for each in golds(gold))
 
 
 @lru_cache(maxsize=2**16)
@@ -78,6 +73,18 @@ def number_of(answer: str) -> Fraction | None:
     # The number comes first: what follows it may be of any length.
     match = notation.leading(plain(fold(answer[:2000])).strip())
     return None if match is None else notation.value(match)
+
+
+_exact = lru_cache(Fraction)
+
+
+@lru_cache(maxsize=2**12)
+def _near(answer: str, gold: str, tolerance: float) -> bool:
+    number, target = number_of(answer), number_of(gold)
+    if number is None or target is None:
+        return False
+    apart, most = abs(number - target), _exact(str(tolerance))
+    return apart <= most and apart <= most * (abs(target) or 1)
 
 
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Mapping
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields
+from keff.narrow import entries
 from keff.protocol.client import Client, limited, plain
 from keff.protocol.connection import Call
-from keff.protocol.reply import Assembler, RepeatedError, choices_of, completions, filtered_response
+from keff.protocol.reply import Assembler, RepeatedError, choices_of, completions, filtered_response, reply_of
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
-from keff.protocol.values import ENCODINGS, Body, BodyError, Object, decoded, sendable
+from keff.protocol.values import ENCODINGS, Body, BodyError, Object, sendable
 from keff.records import Completion, frozen
 
 # Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
@@ -102,14 +102,13 @@ class Transport:
             return [str(entry.get("id")) for entry in listed]
         raise self.error(wrong, transient=False)
 
-    async def chat(self, body: Mapping[str, object]) -> list[Completion]:
-        """Send one chat request and return the paths of the whole response, streamed or not.
+    async def chat(self, body: Mapping[str, object], n: int) -> list[Completion]:
+        """Send one chat request for n paths and return those of the whole response, streamed or not.
 
         Raises EngineError, or UnsupportedError when the server says that the request itself is wrong.
         Whatever reading an answer raises is a transient EngineError: one odd answer must not end a run.
         """
-        n, begun = body.get("n", 1), time.perf_counter()
-        paths = n if isinstance(n, int) else 1
+        begun = time.perf_counter()
 
         def read(response: Object) -> list[Completion]:
             return completions(response, choices_of(response), time.perf_counter() - begun)
@@ -119,12 +118,12 @@ class Transport:
         except _RefusedError as error:
             refusal = error.refusal
             if refusal.filtered:
-                return read(filtered_response(refusal.message, paths))
+                return read(filtered_response(refusal.message, n))
             failure = self._refused(refusal)
             raise (UnsupportedError(failure, sure=True) if failure.refused else failure) from None
         except RepeatedError as error:
             failure = self.error(str(error))
-            raise (UnsupportedError(failure, sure=False) if paths > 1 else failure) from None
+            raise (UnsupportedError(failure, sure=False) if n > 1 else failure) from None
         except EngineError as error:
             raise self.error(str(error), error.transient, error.refused) from None
         except BodyError as error:
@@ -162,7 +161,7 @@ class Transport:
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
                 if streamed and call.kind == "text/event-stream":
                     return await self._streamed(call)
-                return fields(decoded(await limited(call)))
+                return reply_of(await limited(call))
             finally:
                 call.close()
         except TimeoutError:

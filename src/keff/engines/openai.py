@@ -143,7 +143,7 @@ class OpenAI:
         while True:
             body = self._body(messages, sampling, n)
             try:
-                drawn = await transport.chat(body)
+                drawn = await transport.chat(body, n)
             except UnsupportedError as refusal:
                 if not self._simplify(str(refusal), body):
                     raise

@@ -155,7 +155,7 @@ def _completion(answer: Any, path: Any, seconds: float) -> Completion:
         len(path.token_ids),
         len(answer.prompt_token_ids or ()),
         answer.num_cached_tokens or 0,
-        logprobs=summarize([one.logprob for one in drawn], [one.decoded_token for one in drawn]),
+        logprobs=summarize([one.logprob for one in drawn], [one.decoded_token or "" for one in drawn]),
         seconds=seconds,
     )
 

@@ -47,7 +47,7 @@ from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import LOGPROBS, logprob_of
-from keff.protocol.reply import summary_of, with_answer
+from keff.protocol.reply import summarize, tokens_of, with_answer
 from keff.protocol.server import Sharing
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
@@ -306,7 +306,7 @@ class Service:
     def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
         confidence = float("nan")
         if job.reads_logprobs:
-            summary = with_answer(summary_of(choice), read.answer)
+            summary = with_answer(summarize(*tokens_of(choice)), read.answer)
             confidence = logprob_of(summary, confidence_of(job.policy))
             if not job.ask.logprobs:
                 choice = {name: value for name, value in choice.items() if name != "logprobs"}

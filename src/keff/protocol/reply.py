@@ -11,19 +11,22 @@ by the length of text. Neither: one token per four characters. A count that cann
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from statistics import fmean
-from typing import Any, NamedTuple, cast
+from typing import Annotated, NamedTuple, TypedDict, cast
+
+import msgspec
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields, items
+from keff.narrow import entries, fields, is_array, items
 from keff.protocol.server import FATAL, PASSING
 from keff.protocol.values import (
     DONE,
+    HIGHEST_LOGPROB,
+    LOWEST_LOGPROB,
     Events,
     Object,
     count,
@@ -37,6 +40,42 @@ from keff.protocol.values import (
 from keff.records import Completion, FinishReason, Logprobs
 
 Choice = Mapping[str, object]
+
+
+class Token(msgspec.Struct, gc=False):
+    """A generated token, of all that a server says of it what is read."""
+
+    token: str
+    logprob: Annotated[float, msgspec.Meta(ge=LOWEST_LOGPROB, le=HIGHEST_LOGPROB)]
+
+
+class _Choice(TypedDict, total=False):
+    index: object
+    message: object
+    finish_reason: object
+    logprobs: dict[str, list[Token] | None] | None
+
+
+class _Reply(TypedDict, total=False):
+    choices: list[_Choice]
+    usage: object
+    error: object
+    data: object  # of a list of models
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def reply_of(raw: bytes) -> Object:
+    """Return a chat response, or a list of models, with what is read of it; all of one that is odd.
+
+    Most of its bytes are of tokens: their bytes, and those that might have come instead. To skip these takes
+    a quarter of the time. Raises ValueError for what is not JSON.
+    """
+    try:
+        return cast("Object", _REPLY.decode(raw))
+    except (ValueError, RecursionError):
+        return fields(decoded(raw))
 
 
 class Counts(NamedTuple):
@@ -59,23 +98,15 @@ def counts_of(usage: object) -> Counts:
     if usage is None:
         return NOTHING
     stated = fields(usage)
-    asked, more, gave = (
-        stated.get("prompt_tokens"),
-        stated.get("prompt_tokens_details"),
-        stated.get("completion_tokens"),
-    )
-    reused = None if more is None else fields(more).get("cached_tokens")
-    prompt, cached, output = count(asked), count(reused), count(gave)
-    odd = (
-        not isinstance(usage, dict)
-        or (prompt is None and asked is not None)
-        or (cached is None and reused is not None)
-        or (output is None and gave is not None)
-    )
+    reused = fields(stated.get("prompt_tokens_details")).get("cached_tokens")
+    told = stated.get("prompt_tokens"), reused, stated.get("completion_tokens")
+    prompt, cached, output = read = [count(value) for value in told]
+    unread = any(value is not None and number is None for value, number in zip(told, read, strict=True))
+    odd = unread or not isinstance(usage, dict)
     return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
 
 
-def summarize(logprobs: Sequence[float], texts: Sequence[object] = ()) -> Logprobs | None:
+def summarize(logprobs: Sequence[float], texts: Sequence[str] = ()) -> Logprobs | None:
     """Summarise the token log-probabilities of one path; None when there are none.
 
     ``bottom`` is the mean of the lowest tenth, of at least one token. Values that are not finite are left
@@ -88,9 +119,12 @@ def summarize(logprobs: Sequence[float], texts: Sequence[object] = ()) -> Logpro
     total = math.fsum(known)
     # A value or text that could not be read would shift the others.
     whole = len(texts) == len(known) == len(logprobs)
-    plain = texts if set(map(type, texts)) == {str} else list(map(text_of, texts))
-    tokens = (cast("Sequence[str]", plain), logprobs) if whole else None
-    return Logprobs(total / len(known), math.fsum(tenth) / len(tenth), total, tokens=tokens)
+    return Logprobs(
+        total / len(known),
+        math.fsum(tenth) / len(tenth),
+        total,
+        tokens=(texts, logprobs) if whole else None,
+    )
 
 
 # Characters that are compared for one answer before its last place is taken, within a word or not.
@@ -111,62 +145,59 @@ def answer_logprob(summary: Logprobs | None, answer: str | None) -> float | None
     if summary is None or summary.tokens is None or not answer:
         return None
     texts, values = summary.tokens
-    at, ends = _last_place("".join(texts), answer), list(accumulate(map(len, texts)))
-    if at is None:
+    behind = _behind("".join(texts), answer)
+    if behind is None:
         return None
-    return fmean(values[bisect_right(ends, at) : bisect_left(ends, at + len(answer)) + 1])
+    # From the end: there most answers stand.
+    passed, said = 0, list[float]()
+    for text, value in zip(reversed(texts), reversed(values), strict=True):
+        if passed >= behind + len(answer):
+            break
+        passed += len(text)
+        if passed > behind:
+            said.append(value)
+    return fmean(said)
 
 
-def _last_place(text: str, answer: str) -> int | None:
-    """Return where an answer stands last, outside of words if possible; None where it does not stand.
+def _behind(text: str, answer: str) -> int | None:
+    """Return how much stands behind the last place of an answer, outside of words if possible; None without.
 
     Searched backwards by str.find, which takes linear time (str.rfind does not). A long answer that overlaps
     itself is looked for at few places.
     """
-    behind, sought, size = text[::-1], answer[::-1], len(answer)
-    last = at = behind.find(sought)
+    mirrored, sought, size = text[::-1], answer[::-1], len(answer)
+    last = at = mirrored.find(sought)
     for _ in range(MOST_COMPARED // size):
         if at < 0:
             break
-        around = behind[at - 1 : at] + behind[at + size : at + size + 1]
+        around = mirrored[at - 1 : at] + mirrored[at + size : at + size + 1]
         if not any(character.isalnum() or character == "_" for character in around):
-            return len(text) - at - size
-        at = behind.find(sought, at + 1)
-    return None if last < 0 else len(text) - last - size
+            return at
+        at = mirrored.find(sought, at + 1)
+    return None if last < 0 else last
 
 
-def token_logprobs(choice: Choice) -> list[float]:
-    """Return the log-probability of each generated token, as far as the server gives them."""
-    values = _of_tokens(choice, "logprob")
-    if set(map(type, values)) == {float} and is_logprob(min(values)) and is_logprob(max(values)):
-        return values
-    return [float(value) for value in values if is_logprob(value)]
-
-
-def _of_tokens(choice: Choice, name: str) -> list[Any]:
-    """Return what a choice says of each of its tokens."""
+def tokens_of(choice: Choice) -> tuple[list[float], list[str]]:
+    """Return the log-probability of each generated token, as far as the server gives them, and the texts."""
     content = fields(choice.get("logprobs")).get("content")
+    read = is_array(content) and content and isinstance(content[0], Token)
     try:
-        # By far the most of a long answer is this list: no check per entry where it is as it should be.
-        return [entry[name] for entry in cast("list[Any]", content)]
-    except (TypeError, KeyError):
-        return [entry.get(name) for entry in entries(content)]
+        tokens = cast("list[Token]", content) if read else msgspec.convert(content, list[Token])
+    except msgspec.ValidationError:
+        told = entries(content)
+        values = [float(value) for entry in told if is_logprob(value := entry.get("logprob"))]
+        return values, [text_of(entry.get("token")) for entry in told]
+    return [token.logprob for token in tokens], [token.token for token in tokens]
 
 
-def summary_of(choice: Choice) -> Logprobs | None:
-    """Return the summary of a choice's log-probabilities, with its tokens."""
-    return summarize(token_logprobs(choice), _of_tokens(choice, "token"))
-
-
-def token_counts(choices: Sequence[Choice], told: Sequence[Sequence[float]], usage: int | None) -> list[int]:
-    """Return how many tokens each choice took, of log-probabilities ``told``; see the module for the rule."""
+def token_counts(choices: Sequence[Choice], told: Sequence[int], usage: int | None) -> list[int]:
+    """Return how many tokens each choice took, of so many that are ``told``; see the module for the rule."""
     if len(choices) == 1 and usage is not None:
         return [usage]
-    counts = [len(values) for values in told]
     hidden = [len(reasoning_of(fields(choice["message"]))) for choice in choices]
-    if all(counts):
-        extra = max(0, (usage or 0) - sum(counts))
-        return [number + more for number, more in zip(counts, apportion(extra, hidden), strict=True)]
+    if all(told):
+        extra = max(0, (usage or 0) - sum(told))
+        return [number + more for number, more in zip(told, apportion(extra, hidden), strict=True)]
     lengths = [
         len(text_of(fields(choice["message"]).get("content"))) + more
         for choice, more in zip(choices, hidden, strict=True)
@@ -176,7 +207,7 @@ def token_counts(choices: Sequence[Choice], told: Sequence[Sequence[float]], usa
 
 def reasoning_of(message: Mapping[str, object]) -> str:
     """Return the hidden thinking that a server keeps apart."""
-    return text_of(message.get("reasoning_content") or message.get("reasoning"))
+    return text_of(message.get("reasoning_content") or message.get("reasoning") or "")
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
@@ -255,13 +286,14 @@ def body_error(error: object) -> EngineError:
 def completions(
     response: Mapping[str, object], choices: Sequence[Choice], seconds: float
 ) -> list[Completion]:
-    """Return one completion per choice; tokens are counted as ``tokens`` says."""
+    """Return one completion per choice; see the module for how tokens are counted."""
     given = counts_of(response.get("usage"))
-    told = [token_logprobs(choice) for choice in choices]
-    counts = token_counts(choices, told, given.output)
-    estimated = given.odd or (given.output is None and not all(told))
+    told = [tokens_of(choice) for choice in choices]
+    lengths = [len(values) for values, _ in told]
+    counts = token_counts(choices, lengths, given.output)
+    estimated = given.odd or (given.output is None and not all(lengths))
     drawn: list[Completion] = []
-    for choice, values, tokens in zip(choices, told, counts, strict=True):
+    for choice, (values, texts), tokens in zip(choices, told, counts, strict=True):
         message, finish = fields(choice["message"]), finish_reason(choice.get("finish_reason"))
         drawn.append(
             Completion(
@@ -272,7 +304,7 @@ def completions(
                 cached_tokens=given.cached,
                 reasoning=storable(reasoning_of(message)) or None,
                 refusal=words(message.get("refusal")) or FILTERED.get(finish),
-                logprobs=summarize(values, _of_tokens(choice, "token")),
+                logprobs=summarize(values, texts),
                 seconds=seconds,
                 estimated=estimated,
             )

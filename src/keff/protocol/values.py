@@ -10,18 +10,21 @@ import json
 import math
 import re
 import zlib
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeGuard, cast
 
 import jiter
 from pydantic_core import to_json
 
-from keff.narrow import entries
+from keff.narrow import entries, is_number
 
 # More tokens than this in one answer are an error of the server, not a count.
 MOST_TOKENS = 10**9
 
 # Servers write -9999 for a token that cannot come; what lies far below is no logarithm of a probability.
 LOWEST_LOGPROB = -1e6
+
+# A rounding error above 0 is allowed.
+HIGHEST_LOGPROB = 1e-3
 
 # Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 64
@@ -139,9 +142,9 @@ def count(value: object) -> int | None:
     return int(value) if value == int(value) else None
 
 
-def is_logprob(value: object) -> bool:
-    """Return whether a value is a finite log-probability (a rounding error above 0 is allowed)."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and LOWEST_LOGPROB <= value <= 1e-3
+def is_logprob(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite log-probability."""
+    return is_number(value) and LOWEST_LOGPROB <= value <= HIGHEST_LOGPROB
 
 
 # Ends a stream of chat events; it is no JSON.

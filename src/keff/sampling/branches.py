@@ -71,7 +71,7 @@ async def _follow(
 def branch_view(arms: Mapping[str, BranchSampler], item: Item, policy: Policy) -> tuple[View, Sample | Stop]:
     """Return the kept paths of an item in the policy's launch order up to the first gap, and its decision."""
     kept = {
-        name: launch_view(arm.run, arm.task, item, arm.order.slots[0], policy)[0].keys
+        name: launch_view(arm.run, arm.task, item, arm.order.slots[0], policy).keys
         for name, arm in arms.items()
     }
     keys: list[str | None] = []

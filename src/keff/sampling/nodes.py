@@ -98,7 +98,7 @@ def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:
     order, options = job.order, job.options
     with Run.write(job.folder, config, n=len(items), k=order.k, policy=order.policy, options=options) as run:
         run.put_items(items)
-        run.merge(drawn.tables)
+        run.insert(drawn.tables)
         remember(run, items)
 
 

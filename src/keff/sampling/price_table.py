@@ -32,10 +32,6 @@ class _Row(BaseModel):
             raise ValueError(f"{' and '.join(missing)} missing")
         return self
 
-    def price(self) -> Price:
-        """Return the price."""
-        return Price(**self.model_dump())
-
 
 def read_prices(file: Path) -> dict[str, Price]:
     """Read a price table: one ``["model name"]`` section per model with prompt, output and cached.
@@ -49,7 +45,7 @@ def prices_of(table: Mapping[str, object], name: str) -> dict[str, Price]:
     """Return the prices of a table by model; raises UsageError that names it for what is no price."""
     try:
         return {
-            model: price if isinstance(price, Price) else _Row.model_validate(price).price()
+            model: price if isinstance(price, Price) else Price(**_Row.model_validate(price).model_dump())
             for model, price in table.items()
         }
     except ValidationError as error:

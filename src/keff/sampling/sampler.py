@@ -22,7 +22,7 @@ from keff.policy import (
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import answer_logprob
 from keff.protocol.server import pause
-from keff.records import Completion, Item, Path, frozen, path_seed
+from keff.records import SEEDS, Completion, Item, Path, frozen, path_seed
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
@@ -75,10 +75,6 @@ def refuse_arrival(policy: Policy) -> None:
         )
 
 
-def _unwatched(_: Progress) -> None:
-    """Nobody watches."""
-
-
 async def bounded(units: Iterator[Coroutine[None, None, None]], limit: int) -> None:
     """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
 
@@ -125,7 +121,7 @@ class Session:
 
     def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: Watch | None) -> None:
         self.run, self.task, self.engine, self.order = run, task, engine, order
-        self.watch = watch or _unwatched
+        self.watch: Watch = watch or (lambda _: None)
         self.progress = Progress()
         self.failures_in_row = 0
         self.limit = order.concurrency or advised(engine.capabilities, order)
@@ -190,11 +186,11 @@ class Session:
             await self._fly(item, policy)
             return
         while True:
-            view, drawn = launch_view(self.run, self.task, item, slot, policy)
+            view = launch_view(self.run, self.task, item, slot, policy)
             decision = policy.decide(view)
             if isinstance(decision, Stop) or self.halted():
                 return
-            if not await self.reach(item, drawn + decision.m):
+            if not await self.reach(item, len(view.keys) + decision.m):
                 self.progress.unfinished += 1
                 return
 
@@ -216,7 +212,7 @@ class Session:
                 raise _MissingPathError
 
         def view(places: Sequence[int]) -> View:
-            seen, n = launch_view(self.run, self.task, item, slot, policy)[0], len(places)
+            seen, n = launch_view(self.run, self.task, item, slot, policy), len(places)
             return View(seen.keys[:n], seen.confidence[:n])
 
         vote, owing = RunningVote(policy, view), list[int]()
@@ -272,14 +268,20 @@ class Session:
         else:
             self.failures_in_row, self.fruitful = 0, True
             drawn = drawn[: span.count]
-            await self._keep(item, replace(span, count=len(drawn)), drawn)
+            await self._keep(item, span, drawn)
             if rest := span.count - len(drawn):
                 await self._draw_all(item, [replace(span, start=span.start + len(drawn), count=rest)], tries)
 
-    def _paths(self, span: OwedPaths) -> Iterator[Path]:
-        for index in range(span.start, span.start + span.count):
-            seed = path_seed(self.order.sampling.seed, span.item, span.slot, index)
-            yield Path(span.item, span.slot, index, span.attempt, seed)
+    def _paths(
+        self, span: OwedPaths, came: Iterable[Completion | None], error: str | None = None
+    ) -> list[Path]:
+        """Return the paths of a span with what came of each, or why none did."""
+        item, slot, start = span.item, span.slot, span.start
+        seed = path_seed(self.order.sampling.seed, item, slot, start)
+        return [
+            Path(item, slot, start + place, span.attempt, (seed + place) % SEEDS, done, error)
+            for place, done in enumerate(came)
+        ]
 
     def end(self) -> None:
         """Raise EngineError when all that was asked was refused and the run holds nothing."""
@@ -287,16 +289,16 @@ class Session:
             raise self._refuses_all(next(iter(self.refused.values())))
 
     def _refuses_all(self, error: EngineError) -> EngineError:
-        questions = len(self.progress.refused)
         return EngineError(
-            f"the server refused {questions} different questions and answered none, the last with: {error}",
+            f"the server refused {len(self.progress.refused)} different questions and answered none, "
+            f"the last with: {error}",
             transient=False,
         )
 
     def _note_failure(self, span: OwedPaths, error: EngineError) -> None:
         if not error.transient and not error.refused and self.progress.done == 0:
             raise error
-        self.run.add([replace(path, error=str(error)) for path in self._paths(span)])
+        self.run.add(self._paths(span, [None] * span.count, str(error)))
         self.progress.failed += span.count
         if error.refused:
             self._note_refusal(span, error)
@@ -324,8 +326,7 @@ class Session:
         The network has its turn first: what comes meanwhile is kept with it, in one commit.
         """
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
-        paths = zip(self._paths(span), billed, strict=True)
-        arrival = _Arrival(item, [replace(path, completion=done) for path, done in paths])
+        arrival = _Arrival(item, self._paths(span, billed))
         # Counted before anybody has a turn: a budget that this path spends lets nothing more be asked for.
         self._count_drawn(billed)
         self.arrived.append(arrival)
@@ -385,10 +386,10 @@ def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
         yield replace(span, start=start, count=min(most, span.start + span.count - start))
 
 
-def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> tuple[View, int]:
+def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> View:
     """Return what a policy may see of an item: its kept paths in launch order up to the first gap.
 
-    With the log-probability that it reads. Also returns how many paths that is.
+    With the log-probability that it reads.
     """
     name = confidence_of(policy)
     keys: list[str | None] = []
@@ -399,4 +400,4 @@ def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> 
         judged = scored.judged or task.judge(item, scored.completion)
         keys.append(judged.key)
         confidence.append(logprob_of(scored.completion.logprobs, name))
-    return View(tuple(keys), tuple(confidence)), len(keys)
+    return View(tuple(keys), tuple(confidence))

@@ -63,24 +63,24 @@ class Verifier:
         # Made where it is used: a verifier travels to the processes of a gateway.
         self._places = self._places or asyncio.Semaphore(AT_ONCE)
         async with self._places:
-            begun = time.monotonic()
+            value, begun = float("nan"), time.monotonic()
             try:
                 async with asyncio.timeout(self.seconds):
                     rating = await self.rates(messages, text)
-                value = None if isinstance(rating, bool) or not isinstance(rating, Real) else float(rating)
+                if isinstance(rating, bool) or not isinstance(rating, Real):
+                    why = f"returns {type(rating).__name__}, not a number"
+                else:
+                    value = float(rating)
+                    why = f"returns {value}, not a number"
             except TimeoutError:
-                return self._failed(f"takes more than {self.seconds:g} s"), time.monotonic() - begun
+                why = f"takes more than {self.seconds:g} s"
             except Exception as error:  # whatever somebody else's code raises must not end a run
-                return self._failed(f"raises {type(error).__name__}"), time.monotonic() - begun
+                why = f"raises {type(error).__name__}"
             spent = time.monotonic() - begun
-        if value is None or not math.isfinite(value):
-            kind = type(rating).__name__ if value is None else value
-            return self._failed(f"returns {kind}, not a number"), spent
+        if not math.isfinite(value):
+            value = float("nan")
+            self.failures[why] += 1
         return value, spent
-
-    def _failed(self, why: str) -> float:
-        self.failures[why] += 1
-        return float("nan")
 
     def told(self) -> str | None:
         """Return in one line what failed; None where nothing did."""

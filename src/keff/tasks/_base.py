@@ -179,15 +179,15 @@ class SpacedTask(Task):
         if completion.refusal or completion.finish == "content_filter":
             return ScoredText(None, None, wrong, "refusal")
         truncated = completion.finish in ("length", "cancelled")
-        read = self.read(item, completion.text, truncated=truncated)
-        key = None if read is None else self.reader(item).key(read.answer)
+        read, reader = self.read(item, completion.text, truncated=truncated), self.reader(item)
+        key = None if read is None else reader.key(read.answer)
         if read is None or key is None:
             return ScoredText(
                 None, None, wrong, "truncated" if truncated else self.why(item, completion.text)
             )
         if item.gold is None:
             return ScoredText(read.answer, key, None, read.rule)
-        return ScoredText(read.answer, key, int(self.reader(item).correct(read.answer, item.gold)), read.rule)
+        return ScoredText(read.answer, key, int(reader.correct(read.answer, item.gold)), read.rule)
 
     def accepts_gold(self, item: Item) -> bool:
         """Return whether every acceptable gold answer passes the item's own scorer."""

@@ -138,7 +138,7 @@ class Reads:
         return (tuple(row) for row in self._rows(f"select {ITEM} from items order by rowid", ()))
 
     def tables(self) -> Tables:
-        """Return all rows but the items, as ``Run.merge`` takes them."""
+        """Return all rows but the items, as ``Run.insert`` takes them."""
         return {name: [tuple(row) for row in self._rows(f"select * from {name}", ())] for name in MERGED}
 
     def items(self) -> Iterator[Item]:

@@ -23,7 +23,7 @@ from keff.records import Item, Path
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
-from keff.sampling.store._reads import Reads, Tables
+from keff.sampling.store._reads import Reads
 from keff.sampling.store.rows import ItemRow, item_row, path_row, storable
 from keff.task import ScoredText
 from keff.usercode import UNSAFE, VERIFIER, Stamp, stamps, without_code
@@ -208,14 +208,10 @@ class Run(Reads):
             for path in paths
             if path.completion is not None and path.completion.embedding is not None
         ]
-        self._insert({"paths": [path_row(path) for path in paths], "embeddings": embedded})
+        self.insert({"paths": [path_row(path) for path in paths], "embeddings": embedded})
 
-    def merge(self, tables: Tables) -> None:
-        """Keep what another run of the same configuration holds of items of this one; nothing is doubled."""
-        self._insert(tables)
-
-    def _insert(self, tables: Mapping[str, Sequence[tuple[object, ...]]]) -> None:
-        """Insert rows; those that are kept already stay as they were."""
+    def insert(self, tables: Mapping[str, Sequence[tuple[object, ...]]]) -> None:
+        """Insert rows, as of another run of the same configuration; those that are kept already stay."""
         with self.committed():
             for name, rows in tables.items():
                 if rows:
@@ -227,7 +223,7 @@ class Run(Reads):
     def add_ratings(self, ratings: Sequence[tuple[Path, float, float]], version: str) -> None:
         """Keep confidences in paths, and the seconds that each took, under the version of the verifier."""
         rows = [(p.item, p.slot, p.index, p.attempt, version, *rating) for p, *rating in ratings]
-        self._insert({"confidences": rows})
+        self.insert({"confidences": rows})
 
     def add_scores(self, scores: Sequence[tuple[Path, ScoredText]], version: str) -> None:
         """Keep what was read from paths under a task version; newer readings replace older ones."""

@@ -8,6 +8,7 @@ from typing import cast
 
 import jiter
 
+from keff.protocol import values
 from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path, frozen
 from keff.task import ScoredText
 
@@ -118,5 +119,4 @@ def path_row(path: Path) -> tuple[object, ...]:
 
 def storable(text: str | None) -> str | None:
     """Return text that SQLite can hold."""
-    # A server may send half a surrogate pair, which UTF-8 cannot hold.
-    return None if text is None else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return None if text is None else values.storable(text)
