@@ -135,18 +135,16 @@ def test_two_processes_share_one_book(tmp_path: Path) -> None:
         assert one.today("alice") == two.today("alice") == Balance(100, 150, 37.5)
 
 
-def test_a_book_of_the_version_before_keeps_what_was_spent(tmp_path: Path) -> None:
+def test_a_book_of_the_version_before_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "s")) as db, db:
         db.execute(
             "CREATE TABLE spend (day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths "
             "INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, key)) STRICT, WITHOUT ROWID"
         )
-        db.execute("INSERT INTO spend VALUES (?, 'alice', 3, 9, 1.5)", (int(time.time()) // 86_400,))
         db.execute("PRAGMA user_version = 1")
     db.close()
-    for _ in range(2):
-        with closing(AccountLedger(tmp_path / "s")) as book:
-            assert book.today("alice") == Balance(3, 9, 1.5)
+    with pytest.raises(UsageError, match="--set spend=FILE"):
+        AccountLedger(tmp_path / "s")
 
 
 @pytest.mark.parametrize(

@@ -153,11 +153,10 @@ def _books(
 
 def views_of(service: Service, books: OwnBooks) -> Views:
     """Return the operator's pages of a gateway of one process."""
-    gauges = {"keff_workers": 1.0}
 
     def numbers() -> Numbers:
-        now = gauges | {"keff_requests_in_flight": float(service.in_flight)}
-        return service.metrics, {series(name): value for name, value in now.items()}
+        flying = float(service.in_flight)
+        return service.metrics, {series("keff_workers"): 1.0, series("keff_requests_in_flight"): flying}
 
     return Views(books, numbers, service.states)
 

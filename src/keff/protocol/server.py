@@ -185,7 +185,7 @@ def _without_beginnings(text: str, key: str) -> str:
     return text
 
 
-def asked_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+def asked_wait(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a server asks to wait, or None.
 
     ``headers`` have names in lower case, or ignore it.
@@ -199,15 +199,15 @@ def asked_wait(headers: Mapping[str, str], now: float | None = None) -> float | 
         try:
             seconds = float(given) * unit
         except ValueError:
-            seconds = _until(given, time.time() if now is None else now)
+            seconds = _until(given)
         if seconds is not None and math.isfinite(seconds):
             return max(0.0, seconds)
     return None
 
 
-def _until(date: str, now: float) -> float | None:
+def _until(date: str) -> float | None:
     try:
-        return parsedate_to_datetime(date).timestamp() - now
+        return parsedate_to_datetime(date).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
 

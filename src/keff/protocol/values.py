@@ -210,11 +210,11 @@ class BodyError(ValueError):
 class Body:
     """Gathers the parts of one body, unpacked. Raises BodyError as soon as it is too large."""
 
-    def __init__(self, encoding: str | None, largest: int = LARGEST) -> None:
+    def __init__(self, encoding: str | None) -> None:
         kind = (encoding or "identity").strip().lower()
         if kind not in ("identity", "gzip", "x-gzip", "deflate"):
             raise BodyError("it is compressed in a way that was not asked for")
-        self._largest, self._came, self._gave = largest, 0, 0
+        self._came = self._gave = 0
         # 32 added to the window size finds out whether a header is gzip's or zlib's.
         self._inflate = None if kind == "identity" else zlib.decompressobj(zlib.MAX_WBITS + 32)
 
@@ -223,10 +223,10 @@ class Body:
         self._came += len(part)
         if self._inflate is None:
             self._gave += len(part)
-            if self._gave > self._largest:
-                raise BodyError(f"it is larger than {self._largest} bytes")
+            if self._gave > LARGEST:
+                raise BodyError(f"it is larger than {LARGEST} bytes")
             return part
-        room = min(self._largest, max(FREE, RATIO * self._came)) - self._gave
+        room = min(LARGEST, max(FREE, RATIO * self._came)) - self._gave
         try:
             plain = self._inflate.decompress(part, room + 1)
         except zlib.error:

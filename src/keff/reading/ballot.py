@@ -132,7 +132,7 @@ def ballot(
     k, places, notes = admitted(sizes, labelled, trim)
     kept = [rows[int(place)] for place in places]
     keys = tuple(keys_of(row, k, reading.key) for row in kept)
-    codes = None if any(row.form == "scores" for row in kept) else _codes(keys, shared=reading.closed)
+    codes = None if any(row.form == "scores" for row in kept) else codes_of(keys, shared=reading.closed)
     correct = (
         np.array([correct_of(row, k, reading) for row in kept]) if bool(labelled[places].any()) else None
     )
@@ -261,7 +261,7 @@ def keys_of(row: Question, k: int, key: Key) -> tuple[str | None, ...]:
     return tuple(known[answer] if answer else None for answer in row.answers[:k])
 
 
-def _codes(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
+def codes_of(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
     """Number the keys: within each question, or over all of them where the answer set is closed."""
     table: dict[str, int] = {}
     codes = np.empty((len(keys), len(keys[0])), dtype=np.int64)

@@ -48,10 +48,6 @@ _TABLE = """CREATE TABLE IF NOT EXISTS spend (
   day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths INTEGER NOT NULL,
   dollars REAL NOT NULL, held_paths INTEGER NOT NULL DEFAULT 0, held_dollars REAL NOT NULL DEFAULT 0,
   PRIMARY KEY (day, key)) STRICT, WITHOUT ROWID"""
-_UPGRADE = (
-    "ALTER TABLE spend ADD COLUMN held_paths INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE spend ADD COLUMN held_dollars REAL NOT NULL DEFAULT 0",
-)
 _RESERVE = """INSERT INTO spend VALUES (:day, :key, 0, 0, 0, :paths, :dollars) ON CONFLICT DO UPDATE SET
   held_paths = held_paths + excluded.held_paths, held_dollars = held_dollars + excluded.held_dollars
   WHERE (:most_paths IS NULL OR paths + held_paths < :most_paths)
@@ -119,13 +115,12 @@ class AccountLedger:
             ) from None
 
     def _make(self, file: Path) -> None:
-        """Make the table, or bring one of keff 0.2 up to date; raises UsageError for any other."""
+        """Make the table; raises UsageError for one of another version."""
         with self.transaction():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, 1, VERSION):
+            if version not in (0, VERSION):
                 raise UsageError(f"{file} is of another version of keff: name another with --set spend=FILE")
-            for statement in _UPGRADE if version == 1 else (_TABLE,):
-                self._db.execute(statement)
+            self._db.execute(_TABLE)
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager

@@ -23,7 +23,7 @@ from keff.policy import Policy, parse_policy, tally
 from keff.protocol.values import Object
 from keff.records import Interval
 from keff.stats.drift import agreeing_pairs
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import Votes
 
 # Spans of the charts: when there are more, each two become one, so that the whole time is always shown. The
 # first are minutes; after a day they are a quarter of an hour.
@@ -265,6 +265,8 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
     """
     # Heavy to import: only where a plan is asked for.
     from keff.analysis.decision import Aim, decide
+    from keff.analysis.plans import profile
+    from keff.reading.ballot import codes_of
 
     if len(rows) < LEAST_DRAWN:
         raise PlanError(
@@ -272,14 +274,13 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
             "wait, or raise the setting shadow_budget"
         )
     k = min(map(len, rows))
-    votes = Votes(_codes([row[:k] for row in rows]), None)
+    votes = Votes(codes_of([row[:k] for row in rows], shared=False), None)
     advice = decide(votes, Aim(), now=str(cap)).decision
-    m = min(k, 8)
     return Plan(
         policy=advice.policy,
         space=space,
         estimates={"requests": len(rows), "paths": k, "label_free": True, "because": advice.because},
-        profile=profile_of(rows, m) if m > 1 else None,
+        profile=profile(votes),
     )
 
 
@@ -294,11 +295,3 @@ def reading_warning(match: Interval | None, requests: int) -> str | None:
     if match is None or requests < LEAST_QUESTIONS or match.value >= FLOOR:
         return None
     return f"{RARE} (two answers to a request agree {match.value:.0%} of the time); {REMEDY}"
-
-
-def _codes(rows: Sequence[Sequence[str | None]]) -> IntArray:
-    coded: list[list[int]] = []
-    for row in rows:
-        names: dict[str, int] = {}
-        coded.append([-1 if key is None else names.setdefault(key, len(names)) for key in row])
-    return np.asarray(coded, np.int64)

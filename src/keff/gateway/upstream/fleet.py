@@ -36,8 +36,8 @@ class Fleet:
     """The servers of an address, of which the least busy draws, and a ``fallback`` with its own key.
 
     A call that fails at one of them is made at one other at once: the least busy that is up, else the
-    fallback. What is down is not asked until its trial; where nothing is up, trials follow each other sooner,
-    and a call that meets none fails without being made.
+    fallback. What is down is not asked until its trial; where nothing is up, a call waits for one that is
+    under way, and fails without being made where there is none.
     """
 
     def __init__(self, address: Address, fallback: Address | None = None) -> None:
@@ -154,12 +154,10 @@ class Fleet:
 
     async def _ways(self, headers: Headers, home: Upstream | None) -> list[Upstream]:
         """Return the server to ask and the one to ask next; raises UpstreamError where all are down."""
-        alone = all(server.health.down for server in self._all)
         for server in self._all:
             if server.health.down:
-                sent = server.own(headers) if server is self.fallback else headers
-                server.try_again(sent, alone=alone)
-        if alone:
+                server.try_again(server.own(headers) if server is self.fallback else headers)
+        if all(server.health.down for server in self._all):
             await self._trials()
         up = sorted(
             (server for server in self.servers if not server.health.down),

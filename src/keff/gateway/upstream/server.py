@@ -35,11 +35,7 @@ from keff.protocol.values import Object, decoded, encoded
 FAILURES = 3
 
 # Seconds between two trials of a server.
-REST = 5.0
-
-# Where no other server is up, the next trial may follow after so many times what the last one took: at once
-# on a connection that is refused, after the full rest where a server hangs, so that few requests wait for it.
-ALONE = 10
+REST = 1.0
 
 # So long a trial may take.
 TRIAL_SECONDS = 5.0
@@ -67,18 +63,12 @@ class CircuitBreaker:
     _failed: set[int] = field(default_factory=set[int])
     _unreachable: int = 0
     _until: float = field(default=-math.inf)
-    _alone: float = field(default=-math.inf)
 
     @property
     def due(self) -> bool:
         """Whether it is time for a trial: of a server that fails, or that rested."""
         asked = self.down or len(self._failed) + self._unreachable >= FAILURES
         return asked and self.clock() >= self._until
-
-    @property
-    def due_alone(self) -> bool:
-        """Whether it is time for a trial where no other server is up."""
-        return self.due or (self.down and self.clock() >= self._alone)
 
     def answered(self) -> None:
         """Note that a request came back."""
@@ -92,13 +82,12 @@ class CircuitBreaker:
         self._unreachable += error.unreachable
         self._failed.add(request)
 
-    def tried(self, failure: str | None, took: float = 0.0) -> None:
-        """Take what a trial came to, why it failed or None, and how many seconds it took."""
+    def tried(self, failure: str | None) -> None:
+        """Take what a trial came to: why it failed, or None."""
         self._failed.clear()
         self._unreachable = 0
         self.down, self.why = failure is not None, failure or ""
         self._until = self.clock() + REST
-        self._alone = self.clock() + ALONE * took
 
 
 # What a streamed call says at the end of its body.
@@ -235,11 +224,9 @@ class Upstream:
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
         return {**kept, **self.address.keys(NOBODY)}
 
-    def try_again(self, headers: Headers, *, alone: bool = False) -> None:
+    def try_again(self, headers: Headers) -> None:
         """Begin a trial where one is due; it shows the key of these headers."""
-        if (self.health.due_alone if alone else self.health.due) and (
-            self.trial is None or self.trial.done()
-        ):
+        if self.health.due and (self.trial is None or self.trial.done()):
             self.trial = asyncio.create_task(self._tried(headers))
 
     def _noted(self, error: UpstreamError, call: UpstreamCall) -> UpstreamError:
@@ -254,7 +241,7 @@ class Upstream:
     async def _tried(self, headers: Headers) -> None:
         """Ask for one token, and let that decide; a refusal of a prompt is an answer too."""
         named = {} if self._model is None else {"model": self._model}
-        failure, begun = None, time.monotonic()
+        failure = None
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 trial = UpstreamCall(encoded({**named, **TRIAL}), headers)
@@ -270,7 +257,7 @@ class Upstream:
             keyless = status in (401, 403) and (self.health.down or bool(self.address.key))
             if serves_nobody(status) or keyless:
                 failure = f"it answers with HTTP {status}"
-        self.health.tried(failure, time.monotonic() - begun)
+        self.health.tried(failure)
 
     async def ready(self) -> bool:
         """Return whether the server lists its models, or refuses to."""
