@@ -460,6 +460,13 @@ def templates(found: dict[str, list[Arm]]) -> list[dict[str, Any]]:
     return rows
 
 
+def fisher(fit: Any, n: int) -> dict[str, float]:
+    """A correlation with its p-value and the 95% interval that is normal on the scale of atanh."""
+    at, half = math.atanh(fit.statistic), float(stats.norm.ppf(0.975)) / math.sqrt(n - 3)
+    lo, hi = math.tanh(at - half), math.tanh(at + half)
+    return {"r": fit.statistic, "p": fit.pvalue, "r_lo": lo, "r_hi": hi}
+
+
 def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[str, Any]:
     valid = [one for one in cells if one["valid"]]
     change = [one["delta_rho"] for one in valid]
@@ -490,11 +497,10 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
         "range_delta_rho": [min(change), max(change)],
         "mann_whitney": {"n_qa": len(qa), "n_math": len(maths), "p": normal("exact")}
         | {"p_normal": normal("asymptotic")},
-        "predictor": {"n": len(points), "r": fit.statistic, "p": fit.pvalue},
+        "predictor": {"n": len(points), **fisher(fit, len(points))},
         "weighted_voting": {
             "cells": len(cells),
-            "r": slots.statistic,
-            "p": slots.pvalue,
+            **fisher(slots, len(cells)),
             "high_cv": side([one for one in cells if one["slot_cv"] > 0.225]),
             "low_cv": side([one for one in cells if one["slot_cv"] <= 0.225]),
             "low_accuracy": side([one for one in cells if one["mv_pt"] < 0.3]),

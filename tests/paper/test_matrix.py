@@ -135,6 +135,8 @@ def test_headline_tests_are_those_of_scipy(cells: list[MatrixCell]) -> None:
     fit = scipy.stats.pearsonr([row["diversity"] for row in points], [row["delta_rho"] for row in points])
     assert found["predictor"]["r"] == pytest.approx(fit.statistic, abs=1e-9)
     assert found["predictor"]["p"] == pytest.approx(fit.pvalue, abs=1e-9)
+    fisher = np.tanh(math.atanh(fit.statistic) + 1.959964 / math.sqrt(len(points) - 3) * np.array([-1, 1]))
+    assert [found["predictor"][end] for end in ("r_lo", "r_hi")] == pytest.approx(fisher.tolist(), abs=1e-6)
     wide = [one.rho_hi - one.rho_lo for one in cells]
     assert found["precision"]["rho"]["median_width"] == pytest.approx(np.median(wide))
     ours = [one.corrected_hi - one.corrected_lo for one in cells]

@@ -84,7 +84,7 @@ def headline() -> dict[str, Any]:
     ours = ("c_corrected", "average_retained", "average_gap_lo", "average_gap_hi")
     return {
         "mann_whitney": test,
-        "predictor": {"n": 12, "r": -0.62, "p": 0.032},
+        "predictor": {"n": 12, "r": -0.62, "p": 0.032, "r_lo": -0.88, "r_hi": -0.07},
         "not_in_figure3": {},
         "reasoning": dict.fromkeys((*names, *ours), 0.5) | {"k_star": 14, "k_star_conservative": 15},
     }
@@ -96,7 +96,6 @@ def test_tests_and_the_reasoning_model_stand_beside_the_print() -> None:
     assert "| p, normal approximation | 0.00050 | 0.0005 |" in part(text, "Whether rho falls more on QA")
     assert "| draws with p below 0.001 | – | 12% |" in text
     assert "| r | -0.62 | -0.62 |" in part(text, "Answer diversity as a predictor")
-    # Fisher: tanh(atanh(-0.62) -+ 1.96 / 3)
     assert "| 95% interval of r (Fisher) | – | [-0.88, -0.07] |" in text
     assert "| accuracy of one path | 92.9% | 50.0% |" in part(text, "The reasoning model")
     assert "(paper: -0.5% to 0.0%)" in text
@@ -108,11 +107,11 @@ def test_a_study_has_no_column_of_the_paper() -> None:
     assert "paper: -0.5%" not in text
 
 
-def test_unknown_numbers_are_called_so() -> None:
+def test_unknown_numbers_are_dashes() -> None:
     found = headline()
-    found["predictor"] = {"n": 3, "r": float("nan"), "p": float("nan")}
+    found["predictor"] = dict.fromkeys(("r", "p", "r_lo", "r_hi"), float("nan")) | {"n": 3}
     text = page(headline=found)
-    assert "| 95% interval of r (Fisher) | unknown |" in text
+    assert "| 95% interval of r (Fisher) | [–, –] |" in text
 
 
 def cell(task: str, *, right: float = 0.6, answers: bool = True) -> MatrixCell:

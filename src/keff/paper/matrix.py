@@ -164,29 +164,30 @@ def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
     return precision
 
 
-def _pearson(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+def _pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, Json]:
+    """Return a correlation with its p-value and Fisher's 95% interval."""
     from scipy.stats import pearsonr
 
-    return pearsonr(x, y)
+    test = pearsonr(x, y)
+    lo, hi = test.confidence_interval()
+    return {"r": test.statistic, "p": test.pvalue, "r_lo": lo, "r_hi": hi}
 
 
 def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     points = [(x, y) for _, x, y in _points(cells) if not math.isnan(x + y)]
     if len(points) < 3:
         return None
-    r, p = _pearson([x for x, _ in points], [y for _, y in points])
-    return {"n": len(points), "r": r, "p": p}
+    x, y = zip(*points, strict=True)
+    return {"n": len(points), **_pearson(x, y)}
 
 
 def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     known = [cell for cell in cells if not math.isnan(cell.slot_cv)]
     if len(known) < 3:
         return None
-    r, p = _pearson([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known])
     return {
         "cells": len(known),
-        "r": r,
-        "p": p,
+        **_pearson([cell.slot_cv for cell in known], [cell.weighted_gain for cell in known]),
         "high_cv": _side([cell for cell in known if cell.slot_cv > CV_SPLIT]),
         "low_cv": _side([cell for cell in known if cell.slot_cv <= CV_SPLIT]),
         "low_accuracy": _side([cell for cell in known if cell.mv_pt < MV_SPLIT]),

@@ -5,14 +5,12 @@ Its sections on two arms: tests, intervals, weighted votes, and what a fall of r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 
 from keff.paper import sections
-from keff.paper.sections import Numbers, beside_print, listed, number, percent, section, span, table
+from keff.paper.sections import Numbers, beside_print, listed, section, span, table
+from keff.records import number, percent
 
-# Half of a 95% interval in standard errors.
-NORMAL_95 = 1.96
 # How instances are resampled, and how the paper resamples.
 TOGETHER, BY_ROWS = "instances of both arms together", "rows of each arm alone"
 
@@ -46,7 +44,7 @@ def predictor(numbers: Numbers) -> str | None:
         rows = [
             ("r", "r", number(line["r"])),
             ("p", "p", number(line["p"], ".2g")),
-            ("95% interval of r (Fisher)", "", _fisher(line["r"], line["n"])),
+            ("95% interval of r (Fisher)", "", f"[{number(line['r_lo'])}, {number(line['r_hi'])}]"),
         ]
         parts.append(
             f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one prompt, and the "
@@ -143,17 +141,10 @@ def _resampled(numbers: Numbers) -> str:
     return TOGETHER if any("against" in cell for cell in numbers["cells"]) else BY_ROWS
 
 
-def _fisher(r: float | None, n: int) -> str:
-    if r is None or n <= 3 or abs(r) >= 1:
-        return "unknown"
-    half = NORMAL_95 / math.sqrt(n - 3)
-    return f"[{math.tanh(math.atanh(r) - half):.2f}, {math.tanh(math.atanh(r) + half):.2f}]"
-
-
 def _widths(step: Numbers) -> tuple[str, str, str]:
     known = f"{step['exclude_zero']} of {step['cells']}"
     if step["median_width"] is None:
-        return known, "unknown", "unknown"
+        return known, "–", "–"
     low_high = span([100 * end for end in step["iqr"]], ".0f")
     return known, f"{100 * step['median_width']:.0f} points", low_high
 

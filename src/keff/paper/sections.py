@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from keff.paper import claims
+from keff.records import number, percent
 
 Numbers = dict[str, Any]
 
@@ -40,19 +41,9 @@ def beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, st
     return table(header, lines)
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    """Return a share in percent."""
-    return "unknown" if value is None else f"{value:.{digits}%}"
-
-
-def number(value: float | None, form: str = ".2f") -> str:
-    """Return a number in a format, or that it is unknown."""
-    return "unknown" if value is None else f"{value:{form}}"
-
-
 def points(lo: float | None, hi: float | None) -> str:
     """Return an interval of shares in percentage points."""
-    return "unknown" if lo is None or hi is None else f"[{100 * lo:+.1f}, {100 * hi:+.1f}] points"
+    return "–" if lo is None or hi is None else f"[{100 * lo:+.1f}, {100 * hi:+.1f}] points"
 
 
 def span(values: Sequence[float], form: str) -> str:
