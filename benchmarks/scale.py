@@ -72,13 +72,14 @@ def cost(*command: str) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
 
 
-def codes_of(n: int, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def codes_of(n: int, k: int, seed: int, arm: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return gold answers [n] and answers [n, k], right as often as the question is easy, else one of six.
 
-    Numbers below 1000; an abstention is -1.
+    Numbers below 1000; an abstention is -1. Another ``arm`` answers the same questions.
     """
     rng = np.random.default_rng(seed)
     gold, wrong = rng.integers(0, 1000, n), rng.integers(0, 1000, (n, 6))
+    rng = np.random.default_rng([seed, arm]) if arm else rng
     pick = rng.choice(6, (n, k), p=[0.4, 0.25, 0.15, 0.1, 0.05, 0.05])
     right = rng.random((n, k)) < rng.beta(1.2, 0.9, (n, 1))
     codes = np.where(right, gold[:, None], np.take_along_axis(wrong, pick, axis=1))
@@ -86,18 +87,18 @@ def codes_of(n: int, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return gold, codes
 
 
-def answers(n: int, k: int, seed: int) -> tuple[list[str], list[list[str | None]]]:
+def answers(n: int, k: int, seed: int, arm: int = 0) -> tuple[list[str], list[list[str | None]]]:
     """Return gold answers [n] and answers [n][k] as texts, None for an abstention."""
-    gold, codes = codes_of(n, k, seed)
+    gold, codes = codes_of(n, k, seed, arm)
     drawn = [[None if code < 0 else str(code) for code in row] for row in codes.tolist()]
     return [str(each) for each in gold.tolist()], drawn
 
 
-def write_jsonl(path: Path, n: int, k: int) -> None:
+def write_jsonl(path: Path, n: int, k: int, arm: int = 0) -> None:
     """Write a record as JSONL, some thousand questions at a time."""
     with path.open("w", encoding="utf-8") as file:
         for start in range(0, n, 10_000):
-            gold, drawn = answers(min(10_000, n - start), k, start)
+            gold, drawn = answers(min(10_000, n - start), k, start, arm)
             for place, (own, row) in enumerate(zip(gold, drawn, strict=True), start):
                 file.write(json.dumps({"id": f"q{place}", "gold_answer": own, "all_answers": row}) + "\n")
 
@@ -171,7 +172,11 @@ def main() -> None:
         started = sorted(keff("analyze", "--json", str(tiny)).seconds for _ in TURNS)[len(TURNS) // 2]
         print(f"claim: start-up, analyze of 10 x 8 | {started:.2f} s | under 0.3 s")
         analysed(folder, 100_000, 8, 4, 250)
-        timed("read 100,000 x 8", keff("read", "--json", str(folder / "100000x8.jsonl")), 2, 350)
+        first, second = str(folder / "100000x8.jsonl"), folder / "second.jsonl"
+        timed("read 100,000 x 8", keff("read", "--json", first), 2, 350)
+        write_jsonl(second, 100_000, 8, arm=1)
+        timed("compare two of 100,000 x 8", keff("compare", "--json", first, str(second)), 5, 400)
+        timed("mix two of 100,000 x 8", keff("mix", "--json", first, str(second)), 20, 600)
         analysed(folder, 10_000, 64, 15, 250)
         analysed(folder, 300_000, 32, 4, 600)
         found: dict[tuple[str, int], float] = {}
@@ -191,6 +196,10 @@ def main() -> None:
                 found[what, k] = used.seconds - started
                 if k == 256:
                     timed(f"{what} 10,000 x 256", used, 10, 800)
+        made = {"report": "report.html", "export": "exported.jsonl"}
+        for what in ("combine", "report", "export"):
+            options = ["--out", str(folder / made[what])] if what in made else []
+            timed(f"{what} 10,000 x 256", keff(what, str(path), *options, "--json"), 10, 800)
         for what in ("analyze", "replay"):
             grows(
                 f"{what} with paths (10,000 questions)", (32, 256), [found[what, 32], found[what, 256]], 1.2
