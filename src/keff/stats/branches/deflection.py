@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import nnls
 
 from keff.records import frozen
 from keff.stats.branches.covariance import Between
@@ -66,6 +65,8 @@ def best_weights(law: Margin, k: ArrayLike) -> FloatArray:
     used = np.flatnonzero(paths > 0)
     if not used.size or law.mu[used].max() <= 0:
         return out
+    from scipy.optimize import nnls  # a seventh of a second, which few commands need
+
     sigma = law.latent[np.ix_(used, used)] + np.diag(law.noise[used] / paths[used])
     lower = np.linalg.cholesky(sigma)
     w, _ = nnls(lower.T, np.linalg.solve(lower, law.mu[used]))

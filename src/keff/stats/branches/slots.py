@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 from keff.records import frozen
@@ -128,6 +127,8 @@ def rho_d_from_c(c: float, p: float) -> float:
     if not lowest <= c <= 1.0:
         raise ValueError(f"two votes of accuracy {p} have a correlation between {lowest:.6g} and 1, not {c}")
     ends = (0.0, math.pi / 2) if c >= 0 else (-math.pi / 2, 0.0)
+    from scipy.optimize import brentq  # a seventh of a second, which few commands need
+
     # The usual tolerance, 2e-12, would cost small correlations their digits.
     return math.sin(brentq(lambda x: c_from_rho_d(math.sin(x), p) - c, *ends, xtol=1e-18, maxiter=1000))
 

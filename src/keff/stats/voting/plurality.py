@@ -250,6 +250,7 @@ def plurality_of_all(votes: Votes) -> FloatArray:
     return credit / np.maximum(np.bincount(item, leads, votes.n), 1)
 
 
+@lru_cache(maxsize=2)
 def plurality_at_k_patterns(votes: Votes) -> FloatArray:
     """Return the plurality accuracy at 1..K paths of each pattern [u, K], over all subsets of the K paths.
 
