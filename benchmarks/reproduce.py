@@ -45,7 +45,7 @@ def plain_seconds(root: Path) -> float:
     files = records.matrix_files()
     spent = 0.0
     for file, model, tasks in files[:: len(files) // CELLS][:CELLS]:
-        parts = load_matrix(root, file, model, tasks[:1]).parts
+        parts, _ = load_matrix(root, file, model, tasks[:1])
         arms = [parts[f"{tasks[0]}/{method}"].votes.scored() for method in (records.SC, records.PT)]
         begun = time.perf_counter()
         for _ in range(PASSES):
@@ -59,7 +59,8 @@ def plain_seconds(root: Path) -> float:
 def plain_gap_seconds(root: Path) -> float:
     """Return the seconds of the loop for the intervals of MV@K* - MV@32 in the six saturation cells."""
     series = records.SERIES[0]
-    votes = load_series(root, series).parts[f"{series.task}/{records.SC}"].votes
+    parts, _ = load_series(root, series)
+    votes = parts[f"{series.task}/{records.SC}"].votes
     y, own = votes.scored(), votes.cluster_ids
     rows = [np.flatnonzero(own == one) for one in range(own.max() + 1)]
     rng = np.random.default_rng(1)

@@ -39,18 +39,15 @@ def table3(cells: Sequence[MatrixCell]) -> Rows:
 def table8(cells: Sequence[MatrixCell]) -> Rows:
     """Majority vote of both arms by domain over valid cells."""
     rows: Rows = []
-    order = {domain: place for place, domain in enumerate(records.DOMAINS)}
-    domains = {cell.about.domain for cell in cells}
-    for domain in sorted(domains, key=lambda each: (order.get(each, len(order)), each)):
-        valid = [cell for cell in cells if cell.about.domain == domain and cell.valid]
-        if valid:
-            change = np.array([cell.mv_pt - cell.mv_sc for cell in valid])
+    valid = [cell for cell in cells if cell.valid]
+    for domain in dict.fromkeys((*records.DOMAINS, *sorted(cell.about.domain for cell in valid))):
+        own = [cell for cell in valid if cell.about.domain == domain]
+        change = np.array([cell.mv_pt - cell.mv_sc for cell in own])
+        if own:
             rows.append(
-                {
-                    "domain": domain,
-                    "n": len(valid),
-                    "mv_sc": _mean([cell.mv_sc for cell in valid]),
-                    "mv_pt": _mean([cell.mv_pt for cell in valid]),
+                {"domain": domain, "n": len(own)}
+                | _means(own, mv_sc="mv_sc", mv_pt="mv_pt")
+                | {
                     "delta": change.mean(),
                     "delta_std": change.std(ddof=1) if change.size > 1 else math.nan,
                 }

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -177,12 +177,8 @@ class ArmSample:
     truncated: float | None = None
 
 
-@frozen
-class Loaded:
-    """The parts of one file that could be read, by ``task/method``, and what is wrong with it."""
-
-    parts: Mapping[str, ArmSample] = field(default_factory=dict[str, ArmSample])
-    problems: tuple[str, ...] = ()
+# The parts of one file that could be read, by ``task/method``, and what is wrong with it.
+Loaded: TypeAlias = tuple[dict[str, ArmSample], list[str]]
 
 
 def load_series(root: Path, series: Series) -> Loaded:
@@ -228,11 +224,11 @@ def _load(
     path = root / file
     refusal = Published().refuses(path)
     if refusal is not None:
-        return Loaded(problems=(f"{path}: {refusal}",))
+        return {}, [f"{path}: {refusal}"]
     torn: list[Note] = []
     questions, provenances, problems = survey(path, torn.append)
     if problems:
-        return Loaded(problems=(*problems, f"{path}: not used, for it has bad lines"))
+        return {}, [*problems, f"{path}: not used, for it has bad lines"]
     problems += [note.message for note in torn]
     problems += [
         f"{path}: provenance says {name} {said[name]!r}, the paper used {value!r}"
@@ -253,7 +249,7 @@ def _load(
             problems += _check_shape(path, part, rows, *wanted[part])
             parts[part] = _sample(path, rows, with_answers=k == SATURATION_K)
     problems += [f"{path}: the part {part} is missing" for part in wanted if part not in by_part]
-    return Loaded(parts, tuple(problems))
+    return parts, problems
 
 
 def _check_shape(

@@ -149,9 +149,9 @@ def _read(
         measured = [pool.submit(_measure, root, *known, how) for known in matrices]
         samples: dict[str, ArmSample] = {}
         for known, loading in read.items():
-            load = loading.result()
-            result.problems += load.problems
-            if (sample := load.parts.get(f"{known.task}/{records.SC}")) is not None:
+            parts, problems = loading.result()
+            result.problems += problems
+            if (sample := parts.get(f"{known.task}/{records.SC}")) is not None:
                 samples[known.name] = sample
         _saturation(result, samples, how)
         for measuring in measured:
@@ -164,17 +164,17 @@ def _read(
 
 def _measure(
     root: Path, file: str, model: str, tasks: Sequence[str], how: Reproducing
-) -> tuple[list[MatrixCell], tuple[str, ...]]:
-    load = load_matrix(root, file, model, tasks)
+) -> tuple[list[MatrixCell], list[str]]:
+    parts, problems = load_matrix(root, file, model, tasks)
     cells: list[MatrixCell] = []
     order = list(records.BENCHMARKS)
     for task in tasks:
         about = records.BENCHMARKS[task]
         rng = np.random.default_rng([how.seed, 3, order.index(task), records.MATRIX_MODELS.index(model)])
-        arms = [load.parts.get(f"{task}/{method}") for method in (records.SC, records.PT)]
+        arms = [parts.get(f"{task}/{method}") for method in (records.SC, records.PT)]
         if arms[0] is not None and arms[1] is not None:
             cells.append(measure(records.MODELS[model], about, (arms[0], arms[1]), how.replicates, rng))
-    return cells, load.problems
+    return cells, problems
 
 
 def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Reproducing) -> None:

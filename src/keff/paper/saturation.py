@@ -70,19 +70,17 @@ def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
     """
     order = np.arange(len(sample.names))
     np.random.default_rng(HELD_OUT_SEED).shuffle(order)
-    half = order.size // 2
-    own = sample.votes.cluster_ids
-    sides = [np.isin(own, order[:half]), np.isin(own, order[half:])]
-    means = {name: np.zeros(len(ks)) for name in ("observed", "bb", "binomial", "bb_error", "binomial_error")}
-    for fit, test in (sides, sides[::-1]):
-        pilot, rest = prefix(sample.votes.take(fit), PILOT_K), majority_prefix(sample.votes.take(test))
-        observed = rest[np.array(ks, int) - 1]
-        bb = np.array([beta_binomial(k, pilot.p, rho(pilot)) for k in ks])
+    half = np.isin(sample.votes.cluster_ids, order[: order.size // 2])
+    folds: list[tuple[FloatArray, ...]] = []
+    for fit, test in ((half, ~half), (~half, half)):
+        pilot = prefix(sample.votes.take(fit), PILOT_K)
+        c = rho(pilot)
+        observed = majority_prefix(sample.votes.take(test))[np.array(ks, int) - 1]
+        bb = np.array([beta_binomial(k, pilot.p, c) for k in ks])
         binomial = np.array([majority_binomial(k, pilot.p) for k in ks])
-        errors = np.abs(bb - observed), np.abs(binomial - observed)
-        for name, values in zip(means, (observed, bb, binomial, *errors), strict=True):
-            means[name] += values / 2
-    return means
+        folds.append((observed, bb, binomial, np.abs(bb - observed), np.abs(binomial - observed)))
+    names = ("observed", "bb", "binomial", "bb_error", "binomial_error")
+    return dict(zip(names, np.mean(folds, axis=0), strict=True))
 
 
 def pilot_draws(votes: Votes, n: int, replicates: int, rng: np.random.Generator) -> FloatArray:
