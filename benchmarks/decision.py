@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -27,7 +28,7 @@ from keff.analysis.decision.outcomes import RuleOutcomes, replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
 from keff.analysis.walks import expectations, run
-from keff.policy import parse_policy
+from keff.policy import Policy, parse_policy
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.draws import permuted
 
@@ -54,6 +55,16 @@ class Delivered:
     gain: float
     allowed: float
     covered: tuple[bool, bool, bool]
+
+
+def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy) -> RuleOutcomes:
+    """Return what rules do on each question, also where questions of one pattern were replayed as one."""
+    seen = replayed(votes, rules, reference, None, np.random.default_rng(5))
+    if seen.rows.pattern is None or seen.rows.counts is None:
+        return seen
+    names = ("paths", "flips", "rise", *(("loss", "right") if seen.loss is not None else ()))
+    each = {name: getattr(seen, name)[seen.rows.pattern] for name in names}
+    return replace(seen, rows=replace(seen.rows, counts=None), **each)
 
 
 def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str | None) -> FlipPrice:
@@ -191,9 +202,7 @@ def recorded(sources: list[Record], asked: argparse.Namespace) -> None:
 
     def played(by: int) -> dict[str, RuleOutcomes]:
         own, today = (rules, reference) if by == asked.paths else (RULES, REFERENCE)
-        return {
-            each.name: replayed(each.votes, own, today, None, np.random.default_rng(5)) for each in sources
-        }
+        return {each.name: by_question(each.votes, own, today) for each in sources}
 
     truth = played(asked.paths)
     fitted = truth if asked.paths == PATHS else played(PATHS)
@@ -289,7 +298,7 @@ def true_losses(law: str) -> FloatArray:
     for seed in range(20):
         seen = replayed(votes, RULES, REFERENCE, None, np.random.default_rng(seed))
         assert seen.loss is not None
-        losses.append(seen.mean(seen.loss))
+        losses.append(seen.rows.means(seen.loss))
     return np.mean(losses, axis=0)
 
 
@@ -312,7 +321,7 @@ def known_laws(pilots: int) -> None:
                 verdicts[choice.verdict] += 1
                 later = replayed(new, RULES, REFERENCE, None, np.random.default_rng(1))
                 assert later.loss is not None
-                lost = later.mean(later.loss)
+                lost = later.rows.means(later.loss)
                 gain = stated_gain(known, choice)
                 voting = choice.rule if choice.rule != known.single else len(true) - 1
                 assert gain.limits is not None
@@ -342,10 +351,7 @@ def main() -> None:
     if not sources:
         print("skipped: the recorded generations are not here")
     elif asked.fit:
-        truth = {
-            each.name: replayed(each.votes, RULES, REFERENCE, None, np.random.default_rng(5))
-            for each in sources
-        }
+        truth = {each.name: by_question(each.votes, RULES, REFERENCE) for each in sources}
         print(fit(truth, {each.name: each.data_set for each in sources}, None), "in place:", GENERIC)
     elif asked.now is not None:
         ahead(sources, asked.now, asked.pilots, asked.questions)

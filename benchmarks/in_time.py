@@ -21,14 +21,13 @@ from itertools import product
 from typing import TypeAlias
 
 import numpy as np
-from benchmarks.decision import PATHS, REFERENCE, RULES, fit
+from benchmarks.decision import PATHS, REFERENCE, RULES, by_question, fit
 from benchmarks.families import records as all_records
 from benchmarks.in_flight import FOLDER
 
 from keff.analysis.decision import Aim, Candidates
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.choose import choose
-from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.prior import FlipPrice
 from keff.analysis.walks import expectations, run
 from keff.policy import Policy, parse_policy
@@ -214,8 +213,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     asked = parser.parse_args()
     sources = [record for record in all_records(PATHS) if "multimodel" not in record.name]
-    rng = np.random.default_rng(5)
-    truth = {each.name: replayed(each.votes, RULES, REFERENCE, None, rng) for each in sources}
+    truth = {each.name: by_question(each.votes, RULES, REFERENCE) for each in sources}
     families = {each.name: each.data_set for each in sources}
     prices = {family: fit(truth, families, family) for family in set(families.values())}
     every_asked = list(product(RETAIN, BOUNDS))

@@ -17,7 +17,7 @@ import drawn
 import keff
 from how_many import examples
 from jumping import on_a_clock
-from keff.analysis.decision.outcomes import timed
+from keff.analysis.decision.outcomes import replayed
 from keff.analysis.walks import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
@@ -245,7 +245,9 @@ def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() 
     for seed in range(pilots):
         rng = np.random.default_rng(seed)
         answers, seconds = workload(rng, questions)
-        seen = timed(Votes(answers, None, seconds=seconds), [], [parse_policy(FAST)], today, None, rng)[1]
+        votes, rules = Votes(answers, None, seconds=seconds), [parse_policy("fixed:1")]
+        seen = replayed(votes, rules, today, None, rng, [parse_policy(FAST)]).timing
+        assert seen is not None
         answers, seconds = workload(rng, questions)
 
         async def ended(texts: np.ndarray, times: np.ndarray) -> float:
@@ -258,7 +260,7 @@ def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() 
             return [await ended(*question) for question in zip(answers, seconds, strict=True)]
 
         quantiles = [np.quantile(waits, (0.5, 0.95)) for waits in (on_a_clock(all_of()), seconds.max(axis=1))]
-        limits = [said.limits or (0, 0) for said in seen.compared(0)[2:]]
+        limits = [said.limits or (0, 0) for said in seen.compared(1)[2:]]
         found = quantiles[0] / quantiles[1]
         inside += [low <= part <= high for (low, high), part in zip(limits, found, strict=True)]
     # Stated are 95%: of 20 pilots fewer than 16 would be inside once in 400 such tests.

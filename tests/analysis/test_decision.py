@@ -177,8 +177,9 @@ def test_rules_are_replayed_as_all_orders_of_the_paths_say() -> None:
     votes = Votes(answers, (answers == 0).astype(int))
     rules = [parse_policy("lead_k:2,cap=5"), parse_policy("budget:1.05,cap=5,b=8")]
     seen = replayed(votes, rules, parse_policy("fixed:5"), None, np.random.default_rng(0))
+    assert seen.rows.pattern is not None
     for place, rule in enumerate(rules):
-        for row, codes in enumerate(answers):
+        for row, codes in zip(seen.rows.pattern, answers, strict=True):
             paths, flips = [], []
             for order in permutations(codes.tolist()):
                 keys = [None if code < 0 else str(code) for code in order]
@@ -201,23 +202,24 @@ def test_patterns_give_what_questions_give() -> None:
     many_votes = clean.take(np.tile(np.arange(60), 60))
     one = replayed(clean, [parse_policy("lead_k:2,cap=8")], FIXED, None, rng)
     all_of_them = replayed(many_votes, [parse_policy("lead_k:2,cap=8")], FIXED, None, rng)
-    assert all_of_them.counts is not None and all_of_them.questions == 3600
     assert one.loss is not None and all_of_them.loss is not None
-    assert all_of_them.mean(all_of_them.paths)[0] == pytest.approx(one.mean(one.paths)[0], abs=0.03)
-    assert all_of_them.mean(all_of_them.loss)[0] == pytest.approx(one.mean(one.loss)[0], abs=0.004)
+    few_rows, all_rows = one.rows, all_of_them.rows
+    assert all_rows.counts is not None and all_rows.counts.sum() == all_rows.clusters.size == 3600
+    assert all_rows.means(all_of_them.paths)[0] == pytest.approx(few_rows.means(one.paths)[0], abs=0.03)
+    assert all_rows.means(all_of_them.loss)[0] == pytest.approx(few_rows.means(one.loss)[0], abs=0.004)
 
 
 @pytest.mark.slow
 def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
     """Fair coins show nine patterns, and every rule is right half of the time: a loss seen is the orders'."""
     coins = np.random.default_rng(4).integers(0, 2, (20_000, 8))
-    votes, rules = Votes(coins, 1 - coins), [parse_policy("curtailed:cap=3"), parse_policy("lead_k:2,cap=8")]
+    votes, rules = Votes(coins, 1 - coins), [parse_policy("lead_k:2,cap=7"), parse_policy("lead_k:2,cap=8")]
     off = []
     for seed in range(30):
         seen = replayed(votes, rules, FIXED, None, np.random.default_rng(seed))
-        assert seen.counts is not None and seen.loss is not None and seen.orders_error is not None
+        assert seen.rows.counts is not None and seen.loss is not None and seen.orders_error is not None
         assert np.all(seen.orders_error[:2] < 0.003) and seen.orders_error[-1] == 0
-        off.append(seen.mean(seen.loss)[:2] / seen.orders_error[:2])
+        off.append(seen.rows.means(seen.loss)[:2] / seen.orders_error[:2])
     assert np.all(np.std(off, axis=0) == pytest.approx(1.0, abs=0.45))
 
 
@@ -250,14 +252,14 @@ def test_the_posterior_joins_what_was_measured_with_what_is_usual() -> None:
         answers = np.where(rng.random((n, 8)) < np.repeat([0.9, 0.55], n // 2)[:, None], 0, 1)
         seen = replayed(Votes(answers, (answers == 0).astype(int)), rules, FIXED, None, rng)
         known = posterior_of(seen, ratios, 8)
-        assert seen.loss is not None and known.population.level is not None
-        measured = seen.loss.mean(axis=0)[0]
+        assert seen.loss is not None and seen.rows.pattern is not None and known.population.level is not None
+        once = seen.loss[seen.rows.pattern, 0]
         drawn = known.population.loss[:, 0]
         widths.append(float(drawn.std()))
         # The posterior is narrower than the sample's error, and its mean within it.
-        error = seen.loss[:, 0].std() / n**0.5
+        error = once.std() / n**0.5
         assert 0.3 * error < drawn.std() < 1.1 * error
-        assert abs(drawn.mean() - measured) < 2 * error
+        assert abs(drawn.mean() - once.mean()) < 2 * error
         assert np.all(known.population.loss[:, -1] == 0)
     assert widths[1] < 0.45 * widths[0]
 

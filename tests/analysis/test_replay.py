@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from keff.analysis.replay import RecordedPaths, Replaying, markdown, replay
+from keff.analysis.recorded import PathTokens, RecordedPaths
+from keff.analysis.replay import ORDERS_IN_ALL, Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
-from keff.analysis.replay.drawn import PathTokens
 from keff.analysis.results.replay import ReplayRow
 from keff.analysis.walks import changed, drive, expectations, run
-from keff.policy import Stop, parse_policy, tally
+from keff.policy import Policy, Stop, parse_policy, tally
 from keff.records import Interval
 from keff.stats.intervals import interval_mean
 from keff.stats.models.mixture import vote_counts
@@ -161,6 +161,12 @@ def test_curtailed_is_fixed_at_its_own_cap_whatever_it_is_compared_with(cap: int
     assert early.accuracy.value == pytest.approx(whole.accuracy.value, abs=1e-7)
 
 
+def recorded_of(votes: Votes, rule: Policy, seed: int = 0) -> RecordedPaths:
+    """Return as many orders as a replay draws, up to the cap of the rule."""
+    rng = np.random.default_rng(seed)
+    return RecordedPaths.of(votes, [rule], rule, rule.cap, rng, ORDERS_IN_ALL, timed=False)
+
+
 def test_the_noise_of_the_drawn_orders_is_what_repeats_of_them_show() -> None:
     """Replay the same record with other orders: the stated variance is that of the means."""
     rng = np.random.default_rng(0)
@@ -168,9 +174,9 @@ def test_the_noise_of_the_drawn_orders_is_what_repeats_of_them_show() -> None:
     votes = Votes(np.where(right > 0, 0, rng.integers(1, 4, right.shape)), right)
     rule, means, stated = parse_policy("lead_k:2,cap=12"), list[float](), list[float]()
     for seed in range(60):
-        whole = RecordedPaths.of(votes, [rule], 12, np.random.default_rng(seed))
+        whole = recorded_of(votes, rule, seed)
         few = np.full_like(whole.orders.repeats, 40)
-        short = replace(whole, orders=replace(whole.orders, repeats=few, kept=[]), known={})
+        short = replace(whole, orders=replace(whole.orders, repeats=few, kept=[]), known={}, walks_now={})
         outcome, rows = short.outcome(rule), short.rows
         means.append(rows.mean(outcome.accuracy))
         stated.append(rows.error(outcome.noise, rows.weights) ** 2)
@@ -200,7 +206,7 @@ def test_questions_of_one_pattern_are_replayed_as_one_with_its_exact_expectation
     every = replace(every, tokens=enumerated(votes.tokens).astype(np.float32))
     exact = expectations(run(rule, every), every, 5)
 
-    recorded = RecordedPaths.of(votes, [rule], 5, np.random.default_rng(0))
+    recorded = recorded_of(votes, rule)
     patterns = alike(votes).counts.size
     assert recorded.orders.repeats.size == patterns <= 13
     found = recorded.outcome(rule)
@@ -215,7 +221,7 @@ def test_questions_of_one_pattern_are_replayed_as_one_with_its_exact_expectation
     spent = tokens.spent(tokens.drawn(of_one, slice(0, 1), stop), np.zeros(2, np.int64))
     assert spent == pytest.approx(np.repeat(exact.tokens[0], 2), rel=1e-6)
 
-    bare = RecordedPaths.of(alike_records(tokens=False), [rule], 5, np.random.default_rng(0))
+    bare = recorded_of(alike_records(tokens=False), rule)
     by_pattern = bare.outcome(rule)
     assert by_pattern.paths.shape == (patterns,)
     spread = interval_mean(by_pattern.paths[bare.rows.pattern])
@@ -235,14 +241,14 @@ def test_blocks_of_questions_change_no_number(monkeypatch: pytest.MonkeyPatch, k
     )
     rules = ["fixed:9", "lead_k:2,cap=9", "adaptive_consistency:0.9,cap=9", "budget:3,cap=9", "esc:3,cap=9"]
 
-    monkeypatch.setattr("keff.analysis.replay.drawn.ORDERS_IN_ALL", 20 * 90)
+    monkeypatch.setattr("keff.analysis.replay.ORDERS_IN_ALL", 20 * 90)
 
     def told() -> dict[str, object]:
         return replay(votes, rules, np.random.default_rng(1), Replaying(replicates=20)).to_dict()
 
     whole = told()
-    monkeypatch.setattr("keff.analysis.replay.drawn.BLOCK_CELLS", 9 * 20 * 40)
-    monkeypatch.setattr("keff.analysis.replay.drawn.KEPT_CELLS", kept)
+    monkeypatch.setattr("keff.analysis.recorded.BLOCK_CELLS", 9 * 20 * 40)
+    monkeypatch.setattr("keff.analysis.recorded.KEPT_CELLS", kept)
     assert told() == whole
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from keff.analysis.recorded import Rows
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.compare import Fixed, Pilot, Refitter, Rows
+from keff.analysis.replay.compare import Fixed, Pilot, Refitter
 from keff.analysis.walks import PolicyOutcome
 from keff.errors import PolicyError
 from keff.policies import fixed

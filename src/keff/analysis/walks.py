@@ -115,12 +115,12 @@ class PolicyOutcome:
     """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
 
     ``agrees`` is the chance of the same answer as plurality at the cap on the same draws, ``as_now`` that of
-    today's answer on them (None where today's rule needs more paths than were drawn); ``rated`` the paths
-    whose usual confidence is read (None: none is); ``noise`` the variance
-    of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the seconds
-    that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and ``at_once``
-    [n, R] where all paths start together and those not needed are cancelled (None: as ``wait``, for paths in
-    flight start as soon as they may).
+    today's answer on them, and ``flips`` how often it is another one where a tie of today's is half a change
+    (``changed``). ``rated`` are the paths whose usual confidence is read (None: none is), ``noise`` the
+    variance of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the
+    seconds that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and
+    ``at_once`` [n, R] where all paths start together and those not needed are cancelled (None: as ``wait``,
+    for paths in flight start as soon as they may).
     """
 
     paths: FloatArray
@@ -134,6 +134,7 @@ class PolicyOutcome:
     wait: FloatArray | None = None
     at_once: FloatArray | None = None
     as_now: FloatArray | None = None
+    flips: FloatArray | None = None
     rated: FloatArray | None = None
 
 
@@ -268,17 +269,8 @@ def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *
     )
 
 
-def answers_of(policy: Policy, draws: Draws) -> NDArray[np.int16] | None:
-    """Return the answer of every order [n, R] by a policy; None where it may draw more paths than these."""
-    if policy.cap > draws.cap:
-        return None
-    if policy.spec == f"fixed:{policy.cap}":
-        return draws.tallies.leader[:, :, policy.cap]
-    return run(policy, draws).answer
-
-
-def expectations(walks: Walks, draws: Draws, cap: int, now: NDArray[np.int16] | None = None) -> PolicyOutcome:
-    """Average over orders of drawing; plurality at ``cap`` and today's answers ``now`` are compared with."""
+def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = None) -> PolicyOutcome:
+    """Average over orders of drawing; plurality at ``cap`` and the rule of ``today`` are compared with."""
     return PolicyOutcome(
         paths=walks.paths.mean(axis=1),
         rounds=walks.rounds.mean(axis=1),
@@ -288,7 +280,8 @@ def expectations(walks: Walks, draws: Draws, cap: int, now: NDArray[np.int16] | 
         busy=_spent(walks, draws, draws.seconds),
         wait=walks.wait,
         at_once=_together(walks, draws.until_rated if walks.rated else draws),
-        as_now=None if now is None else (walks.answer == now).mean(axis=1),
+        as_now=None if today is None else (walks.answer == today.answer).mean(axis=1),
+        flips=None if today is None else changed(walks, today, draws).mean(axis=1, dtype=np.float64),
         rated=walks.stop.mean(axis=1) if walks.rated else None,
     )
 

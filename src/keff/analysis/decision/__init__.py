@@ -21,7 +21,7 @@ from keff.analysis.decision.chain import chain, exact, in_flight_rules, written
 from keff.analysis.decision.choose import Choice, choose, within_aim
 from keff.analysis.decision.confidences import judged, rated_paths
 from keff.analysis.decision.figures import Figures, timed_rules
-from keff.analysis.decision.outcomes import replayed, timed
+from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.predicted import predicted
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
@@ -130,15 +130,12 @@ class Candidates:
         price: FlipPrice = GENERIC,
     ) -> Candidates:
         """Replay the candidates that the recorded paths allow, and choose."""
-        rng, timing, clocked = np.random.default_rng(seed), None, _timed(votes)
-        seen = replayed(votes, rules, reference, rates, rng)
-        if clocked:
-            others, timing = timed(votes, rules, flights, reference, rates, rng)
-            seen = seen.beside(others)
+        rng = np.random.default_rng(seed)
+        seen = replayed(votes, rules, reference, rates, rng, flights if _timed(votes) else None)
         everything = (*rules, *flights, reference)
         known = posterior_of(seen, generic_ratios(everything), reference.cap, price, seed)
         allowed = np.array([rule.cap <= most for rule in everything])
-        return cls(known, choose(known, aim, allowed, timing), timing, allowed)
+        return cls(known, choose(known, aim, allowed, seen.timing), seen.timing, allowed)
 
     def shortlist(self, rules: Sequence[Policy]) -> list[Policy]:
         """Return those of some rules that are still in question."""

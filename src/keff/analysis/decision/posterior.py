@@ -7,7 +7,6 @@ import numpy as np
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
 from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
 from keff.records import frozen
-from keff.stats.resampling import group_sums, grouped, resampled_totals
 from keff.stats.votes import FloatArray
 
 # The Monte Carlo error of a 2.5% quantile is then half a percent of probability.
@@ -131,7 +130,7 @@ def posterior_of(
     not say.
     """
     rng = np.random.default_rng(seed)
-    groups = seen.questions if seen.counts is not None else grouped(seen.clusters)[1].size
+    groups, questions = seen.rows.groups, seen.rows.clusters.size
     first, other = _resampled(seen, rng), _resampled(seen, rng)
     if seen.calibration_error is not None and seen.calibration_error.any():
         first["paths"] = first["paths"] + seen.calibration_error[1] * _centred(rng)
@@ -142,14 +141,16 @@ def posterior_of(
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
         right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * _centred(rng)[:, 0]
-    new = {name: first[name] + values - seen.mean(_column(seen, name)) for name, values in other.items()}
+    new = {
+        name: first[name] + values - seen.rows.means(_column(seen, name)) for name, values in other.items()
+    }
     new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
     return JointPosterior(
         seen.specs,
         _draws(right, lost.drawn, flips, first),
         _draws(new_level, lost.drawn + lost.noise, flips, new),
         groups,
-        seen.questions,
+        questions,
         lost.gain_variance,
         lost.shown,
         lost.gain_alone,
@@ -167,10 +168,10 @@ def _draws(
 def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw how often each rule changes the reference's answer [S, C]."""
     single = seen.specs.index("fixed:1")
-    weight = PSEUDO_QUESTIONS / (seen.questions + PSEUDO_QUESTIONS)
+    weight = PSEUDO_QUESTIONS / (seen.rows.clusters.size + PSEUDO_QUESTIONS)
     # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
     unseen = USUAL_FLIPS * rng.standard_exponential((DRAWS, 1))
-    once = (seen.questions * drawn[:, [single]] + unseen) / (seen.questions + 1)
+    once = (seen.rows.clusters.size * drawn[:, [single]] + unseen) / (seen.rows.clusters.size + 1)
     # Of rules that read a confidence other workloads say nothing.
     flips = drawn + weight * np.where(np.isnan(ratios), 0.0, ratios * once - drawn)
     flips[:, [single]] = once
@@ -204,7 +205,7 @@ def _losses(
     if seen.loss is None:
         nothing = np.zeros_like(flips)
         return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[:2])
-    measured, variance = seen.mean(seen.loss), first["loss"].var(axis=0)
+    measured, variance = seen.rows.means(seen.loss), first["loss"].var(axis=0)
     orders = 0.0 if seen.orders_error is None else np.square(seen.orders_error)
     orders = orders + (0.0 if seen.calibration_error is None else np.square(seen.calibration_error[0]))
     least = LEAST_VARIANCE * mean_flips / groups
@@ -232,14 +233,10 @@ def _resampled(seen: RuleOutcomes, rng: np.random.Generator) -> dict[str, FloatA
     """Return the means of every column over resampled clusters [S, m], centred at those of the sample."""
     names = [name for name in COLUMNS if getattr(seen, name) is not None]
     columns = [_column(seen, name) for name in names]
-    rows = np.hstack([np.ones((len(seen.paths), 1)), *columns])
-    if seen.counts is None:
-        ids, sizes = grouped(seen.clusters)
-        totals = resampled_totals(group_sums(rows, ids, sizes.size), DRAWS, rng)
-    else:
-        totals = resampled_totals(rows, DRAWS, rng, seen.counts)
-    means = (totals[1:] / totals[0]).T
-    means += seen.mean(rows[:, 1:]) - means.mean(axis=0)  # a mean over draws is the sample's, to rounding
+    together = np.hstack(columns)
+    means = seen.rows.bootstrap(together, DRAWS, rng).T
+    # A mean over draws is the sample's, to rounding.
+    means += seen.rows.means(together) - means.mean(axis=0)
     edges = np.cumsum([column.shape[1] for column in columns])[:-1]
     return dict(zip(names, np.split(means, edges, axis=1), strict=True))
 
@@ -249,8 +246,8 @@ def _run_variance(seen: RuleOutcomes) -> FloatArray:
     if seen.right is None or seen.loss is None:
         return np.zeros(len(seen.specs))
     each = np.clip(seen.right[:, None] - seen.loss, 0.0, 1.0)
-    within = seen.mean(each * (1 - each))
-    return (within + within[-1]) / seen.questions
+    within = seen.rows.means(each * (1 - each))
+    return (within + within[-1]) / seen.rows.clusters.size
 
 
 def _centred(rng: np.random.Generator) -> FloatArray:
@@ -273,10 +270,12 @@ class _PriceLaw:
     ) -> _PriceLaw:
         """Return the prior in points of this workload: prices are parts of the reference's accuracy."""
         scale = (
-            (level or LEVEL_UNKNOWN) if seen.right is None else float(np.clip(seen.mean(seen.right), 0, 1))
+            (level or LEVEL_UNKNOWN)
+            if seen.right is None
+            else float(np.clip(seen.rows.mean(seen.right), 0, 1))
         )
         # Answers that were right with one path may be lost too, where the reference is hardly ever right.
-        once = 0.0 if seen.loss is None else float(seen.mean(seen.loss)[seen.specs.index("fixed:1")])
+        once = 0.0 if seen.loss is None else float(seen.rows.means(seen.loss)[seen.specs.index("fixed:1")])
         most = max(scale, scale - once)
         # What a confidence changes may gain as well as lose.
         mean = np.where(np.isnan(ratios), 0.0, price.mean(ratios, cap))

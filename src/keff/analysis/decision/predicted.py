@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.decision.outcomes import RuleOutcomes, played, replayed
+from keff.analysis.decision.outcomes import RuleOutcomes, outcomes_of, replayed
 from keff.analysis.decision.posterior import (
     DRAWS,
     LEAST_VARIANCE,
@@ -17,10 +17,11 @@ from keff.analysis.decision.posterior import (
 )
 from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Rates
+from keff.analysis.recorded import DrawnOrders, RecordedPaths, Rows
 from keff.policy import Policy, parse_policy
 from keff.stats.models.mixture import GENERIC_WEIGHTS, fit_weights, partition_log_law, simulate, vote_counts
 from keff.stats.models.plurality_model import Forecaster
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 # How many questions of the pilot the generic split of votes is worth.
 PSEUDO_QUESTIONS = 10
@@ -133,4 +134,10 @@ def _simulated(
     weights = fit_weights(partition_log_law(vote_counts(votes)[0]), PSEUDO_QUESTIONS * GENERIC_WEIGHTS)
     repeats = max(FEWEST, SEQUENCES * 32 // (votes.n * max(longest, 32)))
     draws = simulate(votes, weights, (repeats, longest), rng)
-    return played(votes, draws, policies, rates)
+    every: IntArray = np.arange(votes.n, dtype=np.int64)
+    orders = DrawnOrders(
+        votes, every, np.full_like(every, repeats), longest, rng, [(slice(0, votes.n), draws)]
+    )
+    rows = Rows(votes.cluster_ids, votes.n_clusters)
+    recorded = RecordedPaths(votes, orders, rows, policies[-1], longest, rates=rates)
+    return outcomes_of([(recorded, policy) for policy in policies])

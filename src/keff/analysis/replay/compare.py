@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from keff.analysis.recorded import NAMES, Rows
 from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.analysis.walks import PolicyOutcome
 from keff.policy import Fittable, Policy
 from keff.records import Interval, frozen
-from keff.stats.intervals import interval_mean
-from keff.stats.resampling import group_sums, resampled_totals
-from keff.stats.votes import FloatArray, IntArray, Kind, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Of every interval, as everywhere in keff.
 LEVEL = 0.95
@@ -82,75 +80,6 @@ def means_of(totals: FloatArray, policies: int = 1) -> list[Means]:
     ]
 
 
-@frozen
-class Rows:
-    """What the m rows of an outcome stand for: a question each, or ``counts`` [m] questions of one pattern.
-
-    Questions go by vote patterns where nothing else was recorded that tells them apart and each is a cluster
-    of its own. ``clusters`` [n] are those of the questions, 0..G-1; ``pattern`` [n] the pattern whose orders
-    of drawing each question was replayed on (None: its own).
-    """
-
-    clusters: IntArray
-    groups: int
-    pattern: IntArray | None = None
-    counts: IntArray | None = None
-
-    @property
-    def weights(self) -> IntArray:
-        """How many questions each row stands for [m]."""
-        return np.ones(self.clusters.size, np.int64) if self.counts is None else self.counts
-
-    def of(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """Return values of patterns [u] by row [m]."""
-        return values if self.pattern is None or self.counts is not None else values[self.pattern]
-
-    def of_questions(self, weights: IntArray) -> IntArray:
-        """Return weights of questions [n] by row [m]."""
-        if self.pattern is None or self.counts is None:
-            return weights
-        return np.bincount(self.pattern, weights, self.counts.size).astype(np.int64)
-
-    def mean(self, values: FloatArray) -> float:
-        """Return the mean over questions of values [m]."""
-        return float(values.mean() if self.counts is None else self.counts @ values / self.clusters.size)
-
-    def interval(self, values: FloatArray) -> Interval:
-        """Return the mean over questions of values [m] with its 95% cluster-robust interval."""
-        if self.counts is None:
-            return interval_mean(values, self.clusters).interval
-        return interval_mean(values, counts=self.counts).interval
-
-    def told(self, values: FloatArray, *, fitted: bool) -> Interval:
-        """Return the interval of values [m]; without limits for a policy that was ``fitted`` to pilots.
-
-        The questions do not show the variance of those.
-        """
-        found = self.interval(values)
-        return Interval(found.value, None, None, "mean over pilots") if fitted else found
-
-    def error(self, noise: FloatArray | None, weights: IntArray) -> float:
-        """Return the standard error that the drawn orders leave in a mean weighted by row [m].
-
-        ``noise`` [u] is the variance of each pattern's mean over its orders: questions of a pattern share it.
-        """
-        if noise is None:
-            return 0.0
-        shared = weights
-        if self.pattern is not None and self.counts is None:
-            shared = np.bincount(self.pattern, weights, noise.size)
-        return float(np.sqrt(np.square(shared) @ noise)) / float(weights.sum())
-
-    def bootstrap(self, columns: FloatArray, replicates: int, rng: np.random.Generator) -> FloatArray:
-        """Resample clusters, the same for every column [m, c], and return means over questions [c, B]."""
-        n = self.clusters.size
-        if self.groups == n:
-            return resampled_totals(columns, replicates, rng, self.counts) / n
-        units = group_sums(np.hstack([np.ones((n, 1)), columns]), self.clusters, self.groups)
-        totals = resampled_totals(units, replicates, rng)
-        return totals[1:] / totals[0]
-
-
 def resampled(
     outcomes: Mapping[str, PolicyOutcome], fixed: Fixed, rows: Rows, replicates: int
 ) -> dict[str, Means]:
@@ -206,8 +135,6 @@ MOST_REFITS = 200
 
 # Numbers of questions that a pilot may serve.
 SERVED = (100, 1000, 10_000)
-
-NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "as_now")
 
 
 @frozen

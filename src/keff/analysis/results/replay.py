@@ -33,11 +33,11 @@ class ReplayRow(Result):
 
     ``kept`` is its share of the accuracy of plurality at the cap; ``delta_at_equal_cost`` its accuracy minus
     that of fixed K randomised to the same cost. All three intervals are None without gold answers.
-    ``same_answer`` is how often its answer is the baseline's on the same paths (None where the baseline draws
-    more than were replayed). ``frontier`` says that no other policy beats it in both accuracy and cost. With
-    prices ``dollars`` are the mean cost of a question; where seconds are known ``seconds`` are the time to
-    answer when rounds follow each other, ``seconds_at_once`` when all paths start together and those not
-    needed are cancelled. ``change`` is the policy minus the baseline of the table.
+    ``same_answer`` is how often its answer is the baseline's on the same paths. ``frontier`` says that no
+    other policy beats it in both accuracy and cost. With prices ``dollars`` are the mean cost of a question;
+    where seconds are known ``seconds`` are the time to answer when rounds follow each other,
+    ``seconds_at_once`` when all paths start together and those not needed are cancelled. ``change`` is the
+    policy minus the baseline of the table.
     """
 
     policy: str
