@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import keff
 from keff import plugins
 from keff.analysis.estimates import Settings, analyze
 from keff.cli._sampling import Wishes, on_cluster
@@ -135,6 +136,14 @@ def test_a_record_read_on_two_nodes_is_that_of_one_process_though_one_is_killed(
     for name in ("answers", "correct", "clusters", "tokens"):
         np.testing.assert_array_equal(*(getattr(each.ballot.votes, name) for each in (counted, plain)), name)
     assert analyze(counted, Settings()).to_dict() == analyze(plain, Settings()).to_dict()
+    page = tmp_path / "page.html"
+    for command, *options in (("replay", "--policy", "lead_k:2,cap=8"), ("report", "-o", page)):
+        # Ray says on lines of its own, whenever it learns of it, that a node was lost.
+        said = [
+            keff(command, path, *options, *on, "--json").stdout.splitlines()[-1]
+            for on in ([], ["--on", "ray"])
+        ]
+        assert said[0] == said[1], command
     (tmp_path / "ragged.jsonl").write_text('{"id": "q", "gold_answer": "1", "all_answers": ["1", "2"]}\n')
     with pytest.raises(UsageError, match="--on reads Parquet with one row per question"):
         open_records(tmp_path / "ragged.jsonl", Opening(on="ray"))

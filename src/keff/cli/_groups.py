@@ -52,13 +52,14 @@ class LogOptions:
     partial: o.Partial = False
     rescore: o.Rescore = False
 
-    def opening(self, *, texts: bool = False) -> Opening:
-        """Return how to open a log, with its texts or without."""
+    def opening(self, *, texts: bool = False, on: str | None = None) -> Opening:
+        """Return how to open a log, with its texts or without; ``on`` a cluster, which reads no texts."""
         return opening_of(
             self.format,
             o.reading_of(self.answer_space, self.answer_key),
             trim=self.trim,
-            texts=texts,
+            texts=texts and on is None,
+            on=on,
             columns=self.columns,
             branches=self.branches,
             partial=self.partial,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
@@ -36,7 +35,7 @@ def command(
 ) -> None:
     """Analyse every PATH."""
     settings = wanted.settings()
-    opening = replace(log.opening(), on=on)
+    opening = log.opening(on=on)
     records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:
         records = [pool_records(records, log.trim)]

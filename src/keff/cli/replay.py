@@ -51,13 +51,14 @@ def command(
     random_slots: o.RandomSlots = False,
     out: o.ReplayOut = None,
     log: LogOptions,
+    on: o.CountOn = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    record = one_model(open_arm(path, log.opening()))
+    record = one_model(open_arm(path, log.opening(on=on)))
     votes = record.ballot.votes
     if votes.correct is None and out is not None and out.suffix != ".md":
         raise UsageError(f"{path} has no gold answers, and the figure shows accuracy: name a .md file")

@@ -22,13 +22,14 @@ def command(
     out: o.ReportOut = Path("report.html"),
     *,
     log: LogOptions,
+    on: o.CountOn = None,
     wanted: WantedOptions,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
-    opening = log.opening(texts=True)
+    opening = log.opening(texts=True, on=on)
     settings = wanted.settings()
     records = [record for path in paths for record in open_records(path, opening)]
     write_runs(((record, analyze(record, settings)) for record in records), out, settings.seed)
