@@ -113,8 +113,8 @@ class Fake:
             raise UsageError("engine fake: answers and tokens must be at least 1, and latency at least 0")
         self.capabilities = Capabilities(max_n, parallel)
         self._law = AnswerLaw(p, c, answers, tokens, refuse, seed)
-        told: Oracle = {} if oracle is None else oracle
-        self._model, self._oracle = model or "fake", told
+        self._model = model or "fake"
+        self._oracle: Oracle = oracle or {}
         self._latency, self._fail = latency, fail
         self._failures: dict[str, int] = {}
 

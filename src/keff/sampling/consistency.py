@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import openai
 
@@ -268,9 +268,9 @@ class _PathsOfQuestion:
 
     async def _path(self, index: int) -> tuple[str | None, Completion]:
         request = dict(self.request)
-        if isinstance(request.get("seed"), int):
+        if isinstance(seed := request.get("seed"), int):
             # One seed for all would draw one path again and again.
-            request["seed"] = cast("int", request["seed"]) + index
+            request["seed"] = seed + index
         start = time.monotonic()
         response = await self.client.chat.completions.create(**request)
         body = response.model_dump()
