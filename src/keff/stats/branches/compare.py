@@ -125,7 +125,12 @@ def arm_draws(
 ) -> list[ArmDraws]:
     """Return bootstrap draws of c in both arms, by weights on units, for each estimator of ``C_OF``."""
     sums = [np.concatenate([row_sums(arm, each) for each in C_OF], axis=1) for arm in (first, second)]
-    if plan.design == "rows":
+    if plan.design == "rows" and len(sums[0]) == len(sums[1]):
+        # The next resample of as many rows is independent of this one, and drawing takes longest.
+        joint = resampled_totals(np.concatenate(sums, axis=1), plan.replicates, rng)
+        own, other = np.split(joint, [sums[0].shape[1]])
+        totals = [own, np.roll(other, 1, axis=1)]
+    elif plan.design == "rows":
         totals = [resampled_totals(units, plan.replicates, rng) for units in sums]
     else:
         groups = _groups(first, second)
