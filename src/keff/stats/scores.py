@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, ndtr, stdtr, stdtrit
+from scipy.special import binom, ndtr, stdtr, stdtrit
 
 from keff.records import Interval, frozen
 from keff.stats.intervals import mean_share, wilson
@@ -81,10 +81,7 @@ def chance_all(right: FloatArray, count: IntArray, k: int) -> FloatArray:
 
     C(S, k) / C(m, k): unbiased for theta^k. Needs m >= k.
     """
-    s, m = np.asarray(right, np.float64), np.asarray(count, np.float64)
-    top = np.maximum(s - k, 0)
-    log = gammaln(s + 1) - gammaln(top + 1) - gammaln(m + 1) + gammaln(m - k + 1)
-    return np.where(s >= k, np.exp(log), 0.0)
+    return np.asarray(binom(right, k) / binom(count, k), np.float64)
 
 
 def moment(p: ArrayLike, c: ArrayLike, k: int) -> FloatArray:
