@@ -23,10 +23,9 @@ from keff.stats.resampling import (
     NORMAL_ROWS,
     clustered_variance,
     group_sums,
-    grouped,
     resampled_totals,
 )
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes, cluster_numbers
 from keff.stats.voting.alike import alike
 
 
@@ -123,7 +122,7 @@ def interval_mean(
     """
     data = np.asarray(values, float)
     if counts is None:
-        ids = _ids(clusters, data.size)
+        ids = cluster_numbers(clusters, data.size)
         units, mean, variance = int(ids.max()) + 1, float(data.mean()), clustered_variance(data, ids)
     else:
         units = int(counts.sum())
@@ -179,7 +178,7 @@ def bootstrap_means(
     (None: the items).
     """
     n = items.shape[0]
-    ids = _ids(clusters, n)
+    ids = cluster_numbers(clusters, n)
     if int(ids.max()) + 1 == n:
         return resampled_totals(items, reps, rng).T / n
     rows = np.concatenate([np.ones((n, 1)), items], axis=1)
@@ -197,10 +196,6 @@ def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, re
     if by_counts and votes.n_clusters == n:
         return resampled_totals(values, reps, rng, same.counts).T / n
     return bootstrap_means(values[same.back], votes.cluster_ids, rng, reps)
-
-
-def _ids(clusters: ArrayLike | None, n: int) -> IntArray:
-    return np.arange(n) if clusters is None else grouped(np.asarray(clusters))[0]
 
 
 _ONE_UNIT = Note("one_cluster", "All items belong to one cluster: no interval can be given.")

@@ -17,8 +17,8 @@ from scipy.special import chdtri, ndtri, stdtrit
 
 from keff.records import Interval, frozen
 from keff.stats.intervals import interval_c
-from keff.stats.resampling import clustered_variance, grouped
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.resampling import clustered_variance
+from keff.stats.votes import FloatArray, IntArray, Votes, cluster_numbers
 
 # Scales that scores are on, the narrowest first that holds them all.
 SCALES = ((0.0, 1.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
@@ -87,7 +87,7 @@ class Repeats:
     @property
     def ids(self) -> IntArray:
         """The cluster of each question [n], numbered 0..G-1."""
-        return np.arange(self.n) if self.clusters is None else grouped(self.clusters)[0]
+        return cluster_numbers(self.clusters, self.n)
 
     @property
     def k(self) -> int:

@@ -163,14 +163,6 @@ def numbers_of(names: Iterable[Hashable]) -> IntArray:
     return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
 
 
-def grouped(clusters: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the cluster of each item, renumbered 0..G-1 [n], and how many items each has [G]."""
-    if bool(np.all(clusters[1:] > clusters[:-1])):  # every item its own, in order: nothing to sort
-        return np.arange(clusters.size, dtype=np.int64), np.ones(clusters.size, np.int64)
-    _, ids, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    return ids.astype(np.int64), sizes.astype(np.int64)
-
-
 def cluster_folds(votes: Votes, folds: int, rng: np.random.Generator) -> IntArray:
     """Return the fold 0..folds-1 of each item [n], whole clusters together and sizes as even as they get.
 

@@ -19,8 +19,8 @@ from keff.stats.repeats import (
     quantiles,
     within_value,
 )
-from keff.stats.resampling import clustered_variance, group_sums, grouped, resampled_totals
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.resampling import clustered_variance, group_sums, resampled_totals
+from keff.stats.votes import FloatArray, IntArray, cluster_numbers
 
 # Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range
 # (0.2 to 10%) of ten public test sets (Northcutt et al. 2021, "Pervasive label errors in test sets").
@@ -178,7 +178,7 @@ def flips(repeats: Repeats) -> Interval:
     Needs scores of 0 and 1, and two repeats of every question.
     """
     some = np.flatnonzero(repeats.several)
-    ids = grouped(repeats.ids[some])[0]
+    ids = cluster_numbers(repeats.ids[some], some.size)
     return replace(mean_share(np.clip(2 * repeats.variances, 0.0, 1.0), ids), method=EXACT)
 
 

@@ -174,12 +174,17 @@ def _right_counts(votes: Votes) -> IntArray:
 @lru_cache(maxsize=8)
 def _groups(votes: Votes) -> tuple[IntArray, int]:
     """Return the cluster of each item [n] and how many clusters there are; kept for the last few votes."""
-    ids, count = np.arange(votes.n, dtype=np.int64), votes.n
-    if votes.clusters is not None and not np.all(np.diff(votes.clusters) > 0):
-        values, ids = np.unique(votes.clusters, return_inverse=True)
-        ids, count = ids.astype(np.int64), int(values.size)
+    ids = cluster_numbers(votes.clusters, votes.n)
     ids.setflags(write=False)
-    return ids, count
+    return ids, int(ids.max()) + 1
+
+
+def cluster_numbers(clusters: ArrayLike | None, n: int) -> IntArray:
+    """Return the cluster of each of n items, numbered 0..G-1; without ``clusters`` every item is its own."""
+    given = np.arange(n) if clusters is None else np.asarray(clusters)
+    if bool(np.all(given[1:] > given[:-1])):  # every item its own, in order: nothing to sort
+        return np.arange(given.size, dtype=np.int64)
+    return np.unique(given, return_inverse=True)[1].astype(np.int64)
 
 
 def as_hist(source: Votes | ArrayLike) -> IntArray:

@@ -13,7 +13,7 @@ from keff.reading.join import Aligned
 from keff.records import Interval, frozen
 from keff.stats.branches.weights import weighted_plurality
 from keff.stats.intervals import interval_mean
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import FloatArray, IntArray, cluster_numbers
 
 # Questions after which a pilot is looked at. Below 12 a paired standard error is itself too unsure (of 8
 # questions it is off by a quarter); from 50 on dropping saves less than half of a branch.
@@ -70,7 +70,7 @@ def expected_losses(group: Aligned) -> FloatArray:
     may be poor by the path and good by its vote.
     """
     votes = [branch.votes for branch in group.branches]
-    ids = np.unique(group.clusters, return_inverse=True)[1]
+    ids = cluster_numbers(group.clusters, group.n)
     path = np.array([own.scored().mean(axis=1) for own in votes])
     vote = np.array([weighted_plurality(own, np.ones(own.k)) for own in votes])
     return np.array(

@@ -43,8 +43,7 @@ from keff.sampling.cost import Price
 from keff.stats.branches.covariance import between, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
 from keff.stats.intervals import interval_mean, mean_share
-from keff.stats.resampling import grouped
-from keff.stats.votes import FloatArray
+from keff.stats.votes import FloatArray, cluster_numbers
 
 # Of fewer independent questions half a dozen decide a resample's choice, and no interval of it covers.
 FEWEST = 16
@@ -127,7 +126,7 @@ class MixAnalysis:
         plans = chain(
             _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
         )
-        self.ids = grouped(group.clusters)[0]
+        self.ids = cluster_numbers(group.clusters, group.n)
         self.table = PlanTable.of(plans, self.recorded, self.ids)
         self.choose = partial(choose, aim=settings.aim)
         self.choice = self.choose(self.table)

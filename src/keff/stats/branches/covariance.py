@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from keff.records import Interval, frozen
-from keff.stats.resampling import group_sums, grouped
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.resampling import group_sums
+from keff.stats.votes import FloatArray, IntArray, Votes, cluster_numbers
 
 # Fewer right or wrong answers than these, in independent questions, make a normal limit hopeless.
 SCARCE = 10
@@ -205,7 +205,7 @@ def _sums(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[_Sum
         raise ValueError("branches must hold the same questions, in the same order")
     means = np.stack([matrix.mean(axis=1) for matrix in correct], axis=1)
     n, branches = means.shape
-    ids = grouped(np.asarray(np.arange(n) if clusters is None else clusters, np.int64))[0]
+    ids = cluster_numbers(clusters, n)
     units = int(ids.max()) + 1
     y = group_sums(means, ids, units)
     size = np.bincount(ids, minlength=units).astype(np.float64)
