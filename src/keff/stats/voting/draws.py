@@ -43,11 +43,6 @@ class Tallies:
     leader: NDArray[np.int16]
     credit: NDArray[np.float32] | None
 
-    def of(self, items: slice) -> Tallies:
-        """Return those of some items."""
-        credit = None if self.credit is None else self.credit[items]
-        return Tallies(self.v1[items], self.v2[items], self.leader[items], credit)
-
 
 @dataclass(frozen=True)
 class Draws:
@@ -227,33 +222,11 @@ ORDER_CELLS = 2**18
 
 
 def _tallies(draws: Draws) -> Tallies:
-    """Count some items at a time: what is counted in goes through the cache, not through memory."""
-    n, repeats, cap = draws.codes.shape
-    shape = (n, repeats, cap + 1)
-    # The narrowest that holds the cap: these tables fill the memory.
-    count_type = np.float32 if draws.weights is not None else np.uint8 if cap < 256 else np.uint16
-    v1: ItemArray = np.empty(shape, count_type)
-    v2: ItemArray = np.empty(shape, count_type)
-    credit = None if draws.correct is None else np.empty(shape, np.float32)
-    out = Tallies(v1, v2, np.empty(shape, np.int16), credit)
-    step = max(1, TALLY_ROWS // max(repeats, 1))
-    for start in range(0, n, step):
-        items = slice(start, start + step)
-        correct = None if draws.correct is None else draws.correct[items]
-        weights = None if draws.weights is None else draws.weights[items]
-        _tally_into(out.of(items), Draws(draws.codes[items], correct, weights=weights))
-    return out
-
-
-# So many orders are counted at a time.
-TALLY_ROWS = 2**13
-
-
-def _tally_into(out: Tallies, draws: Draws) -> None:
-    """Fill ``out`` path by path: each step is a pass over all orders, so arrays stand with the path first."""
+    """Count path by path: each step is a pass over all orders, so arrays stand with the path first."""
     n, repeats, cap = draws.codes.shape
     rows, width = n * repeats, draws.width + 1
-    count_type = out.v1.dtype
+    # The narrowest that holds the cap: these tables fill the memory.
+    count_type = np.float32 if draws.weights is not None else np.uint8 if cap < 256 else np.uint16
     codes = np.ascontiguousarray(draws.codes.reshape(rows, cap).T)
     v1: ItemArray = np.zeros((cap + 1, rows), count_type)
     v2: ItemArray = np.zeros((cap + 1, rows), count_type)
@@ -278,10 +251,12 @@ def _tally_into(out: Tallies, draws: Draws) -> None:
         leader[t + 1] = np.where(leads, code, leader[t])
         if credit is not None:
             credit.step(t, cell, new, leads, voting & (new == before))
-    values = None if credit is None else credit.values
-    for into, counted in zip((out.v1, out.v2, out.leader, out.credit), (v1, v2, leader, values), strict=True):
-        if into is not None and counted is not None:
-            into[...] = counted.T.reshape(into.shape)
+
+    def by_order(counted: ItemArray) -> ItemArray:
+        return np.ascontiguousarray(counted.T).reshape(n, repeats, cap + 1)
+
+    told = None if credit is None else by_order(credit.values)
+    return Tallies(by_order(v1), by_order(v2), by_order(leader), told)
 
 
 class _Credit:
