@@ -273,8 +273,8 @@ class Service:
 
         By default what one path may take, at every server in turn: each may hang once.
         """
-        stated = [each for each in (self.options.deadline, job.ask.wish.deadline_s) if each is not None]
-        return min(stated) if stated else sum(server.path_seconds for server in self.servers)
+        stated = (each for each in (self.options.deadline, job.ask.wish.deadline_s) if each is not None)
+        return min(stated, default=sum(server.path_seconds for server in self.servers))
 
     def charge(
         self,

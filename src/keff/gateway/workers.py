@@ -79,11 +79,12 @@ class FewShadows(NamedTuple):
     few: bool
 
 
+@dataclass(slots=True)
 class Link:
     """One end of the line between two processes of a gateway."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
 
     @classmethod
     async def of(cls, end: socket.socket) -> Link:

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -28,12 +29,13 @@ from keff.gateway.vote.chat import CHAT_PATH, VOTED, Chat
 READY_SECONDS = 2.0
 
 
+@dataclass(slots=True)
 class Pages:
-    """The small routes."""
+    """The small routes; ``show`` gives the operator's."""
 
-    def __init__(self, service: Service, show: Show) -> None:
-        self.service, self._show = service, show
-        self._ready: tuple[float, bool] = (-READY_SECONDS, False)
+    service: Service
+    show: Show
+    _ready: tuple[float, bool] = (-READY_SECONDS, False)
 
     async def healthz(self, _: Request) -> Response:
         """Say that the process is alive."""
@@ -57,7 +59,7 @@ class Pages:
     async def view(self, request: Request) -> Response:
         """Show metrics, the live page or the plan from traffic."""
         try:
-            shown = await self._show(request.url.path, request.headers.get("accept", ""))
+            shown = await self.show(request.url.path, request.headers.get("accept", ""))
         except OSError:
             return _told(Problem(503, "the process that keeps the books does not answer: ask again"))
         return Response(
@@ -80,11 +82,13 @@ TOLD = tuple(
 )
 
 
+@dataclass(slots=True)
 class Front:
     """The application: lets pass who may ask, answers chat requests itself and hands on all others."""
 
-    def __init__(self, chat: Chat, rest: Starlette, guard: Guard) -> None:
-        self.chat, self.rest, self.guard = chat, rest, guard
+    chat: Chat
+    rest: Starlette
+    guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope; a caller who may not ask gets 401 or 403."""

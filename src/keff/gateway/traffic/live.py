@@ -9,6 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import NamedTuple, TypeAlias
@@ -288,28 +289,25 @@ Work: TypeAlias = Callable[[], Coroutine[object, object, None]]
 HOUR = 3600.0
 
 
+@dataclass(slots=True)
 class Views:
     """What the process that keeps the books can show: metrics, the live page and the plan from traffic."""
 
-    def __init__(
-        self,
-        books: OwnBooks,
-        numbers: Callable[[], Numbers],
-        states: Callable[[], States],
-    ) -> None:
-        self.books, self._numbers, self._states = books, numbers, states
+    books: OwnBooks
+    numbers: Callable[[], Numbers]
+    states: Callable[[], States]
 
     async def show(self, path: str, accept: str) -> PageView:
         """Return one page in the form that is accepted."""
         if path == METRICS:
-            metrics, now = self._numbers()
+            metrics, now = self.numbers()
             monitor = self.books.monitor
             drift = monitor.gauges() if monitor is not None else {}
             change = self.books.traffic.change
             saved = {} if change is None else change.gauges()
             up = {
                 series(f"keff_{KINDS[kind]}_up", **{KINDS[kind]: name}): float(state == "up")
-                for kind, states in self._states().items()
+                for kind, states in self.states().items()
                 for name, state in states.items()
             }
             return PageView(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
@@ -351,7 +349,7 @@ class Views:
         books = self.books
         monitor, matching = books.monitor, books.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
-        known: Object = {kind: dict(states) for kind, states in self._states().items() if states}
+        known: Object = {kind: dict(states) for kind, states in self.states().items() if states}
         if books.away:
             known["hosts"] = f"what other hosts see is missing: {books.away}"
         seen = books.traffic.summary(books.policy)

@@ -8,6 +8,7 @@ there are any. The environment variables of OpenTelemetry hold (``OTEL_SERVICE_N
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from opentelemetry import trace
@@ -23,11 +24,12 @@ from keff.gateway.traffic.metrics import Fact
 PROPAGATOR = TraceContextTextMapPropagator()
 
 
+@dataclass(slots=True)
 class TraceSpan:
     """One timed piece of work."""
 
-    def __init__(self, tracer: trace.Tracer, span: trace.Span) -> None:
-        self._tracer, self._span = tracer, span
+    _tracer: trace.Tracer
+    _span: trace.Span
 
     @property
     def trace(self) -> str:

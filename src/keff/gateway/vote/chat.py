@@ -7,6 +7,7 @@ import json
 import logging
 import secrets
 import time
+from dataclasses import dataclass
 
 from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http.errors import Gone, Problem
@@ -33,11 +34,12 @@ NOT_VOTED = {
 }
 
 
+@dataclass(slots=True)
 class Chat:
     """Chat and responses, and what is passed through beside them."""
 
-    def __init__(self, service: Service, guard: Guard) -> None:
-        self.service, self.guard = service, guard
+    service: Service
+    guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request: whatever happens, the client gets an answer in the OpenAI form."""
