@@ -69,8 +69,8 @@ async def client_of(serve: Serve, *, connections: int = 4, seconds: float = 5.0)
 
 def counts(client: Client) -> tuple[int, int, int]:
     """Return how many connections are open, how many calls are running, and how many wait."""
-    waiting = sum(not waiter.done() for waiter in client._waiting)
-    return client._open, client.running, waiting
+    waiting = sum(not waiter.done() for waiter in client._places._waiters or ())
+    return len(client._all), client.running, waiting
 
 
 async def ask(client: Client, body: bytes = b"{}", method: str = "POST") -> tuple[Call, bytes]:

@@ -8,7 +8,6 @@ import re
 import socket
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
@@ -136,13 +135,13 @@ class Client:
         self._proxy = proxy_for(parts.scheme, self._host)
         self._base, self._ca_file, self._trusted = parts.path.rstrip("/"), ca_file, trusted
         self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
-        self._most, self._connect_seconds, self._seconds = connections, connect_seconds, seconds
+        self._connect_seconds, self._seconds = connect_seconds, seconds
+        # One for each connection that is in use, or is being opened.
+        self._places = asyncio.Semaphore(connections)
         # asyncio would make one of this size for every read, and give most of it back.
         self._buffer = memoryview(bytearray(BUFFER))
-        self._open = 0
         self._all: set[Connection] = set()
         self._idle: dict[Connection, float] = {}
-        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._running: dict[Call, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -203,10 +202,7 @@ class Client:
         if self._timer is None:
             self._timer = self._loop.call_at(until, self._late)
         try:
-            connection = self._idle_one()
-            while connection is None or not connection.usable:
-                async with asyncio.timeout_at(until):
-                    connection = await self._awaited(self._loop)
+            connection = await self._taken(self._loop, until)
             connection.send(call, data)
             await call.head()
         except BaseException:
@@ -215,11 +211,11 @@ class Client:
         return call
 
     def free(self, connection: Connection) -> None:
-        """Give a connection to who waits for one, or keep it."""
-        if not self._passed_on(connection):
-            self._idle[connection] = time.monotonic()
-            if self._sweep is None and self._loop is not None:
-                self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
+        """Keep a connection for the next call."""
+        self._idle[connection] = time.monotonic()
+        self._places.release()
+        if self._sweep is None and self._loop is not None:
+            self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
         """Close what has been idle for long; the longest idle stand first."""
@@ -229,15 +225,13 @@ class Client:
                 assert self._loop is not None
                 self._sweep = self._loop.call_later(left, self._give_back)
                 return
-            del self._idle[connection]
             connection.abort()
 
     def lost(self, connection: Connection) -> None:
-        """Give the place of a connection that is closed to who waits for one."""
-        self._idle.pop(connection, None)
-        if connection in self._all:
-            self._all.discard(connection)
-            self._leave()
+        """Give up a connection that is closed, and its place where it was in use."""
+        if self._idle.pop(connection, None) is None and connection in self._all:
+            self._places.release()
+        self._all.discard(connection)
 
     def _forget(self, call: Call) -> None:
         self._running.pop(call, None)
@@ -257,51 +251,38 @@ class Client:
         length = b"content-length: %d\r\n" % size if size or method in BODIED else b""
         return self._written + length + b"\r\n"
 
-    def _idle_one(self) -> Connection | None:
+    async def _taken(self, loop: asyncio.AbstractEventLoop, until: float) -> Connection:
+        """Return a connection that no other call has: one that is idle, else a new one."""
+        if self._places.locked():
+            async with asyncio.timeout_at(until):
+                await self._places.acquire()
+        else:
+            # A timeout of its own would take longer than all of this.
+            await self._places.acquire()
         now = time.monotonic()
-        while self._idle:
-            connection, since = self._idle.popitem()
+        for connection, since in reversed(self._idle.items()):
             if connection.usable and now - since <= IDLE_SECONDS:
+                del self._idle[connection]
                 return connection
-            connection.abort()
-        return None
-
-    async def _awaited(self, loop: asyncio.AbstractEventLoop) -> Connection | None:
-        """Return a new connection, or one that another call is done with; None when that was just lost."""
-        if self._open < self._most:
-            self._open += 1
-            return await self._connected(loop)
-        waiter: asyncio.Future[Connection | None] = loop.create_future()
-        self._waiting.append(waiter)
         try:
-            handed = await waiter
+            async with asyncio.timeout_at(until):
+                return await self._connected(loop)
         except BaseException:
-            if waiter.done() and not waiter.cancelled():
-                # Handed over in the moment in which the call was given up.
-                self._return(waiter.result())
+            self._places.release()
             raise
-        return await self._connected(loop) if handed is None else handed
-
-    def _return(self, handed: Connection | None) -> None:
-        if handed is None:
-            self._leave()
-        elif handed.usable:
-            self.free(handed)
 
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        """Open a connection; its place was taken before."""
+        """Open a connection."""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 connection = await self._made_to(loop)
-        except BaseException as error:
-            self._leave()
-            if isinstance(error, TimeoutError):
-                raise UnreachableError("it cannot be reached (nothing there answers)") from None
-            if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
-                raise UnreachableError(str(error) if isinstance(error, ProxyError) else "") from None
+        except TimeoutError:
+            raise UnreachableError("it cannot be reached (nothing there answers)") from None
+        except ssl.SSLError:
             raise
+        except OSError as error:
+            raise UnreachableError(str(error) if isinstance(error, ProxyError) else "") from None
         if not connection.usable:
-            self._leave()
             raise BrokenError("it closed at once")
         self._all.add(connection)
         return connection
@@ -324,20 +305,6 @@ class Client:
             way.close()
             raise
         return connection
-
-    def _leave(self) -> None:
-        """Give up a place among the connections."""
-        if not self._passed_on(None):
-            self._open -= 1
-
-    def _passed_on(self, connection: Connection | None) -> bool:
-        """Give a connection, or the place for a new one, to the first who waits."""
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(connection)
-                return True
-        return False
 
     def _late(self) -> None:
         """Fail the calls whose time is over; they stand in the order of their start."""
