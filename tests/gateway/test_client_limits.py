@@ -23,7 +23,9 @@ def test_no_more_connections_than_allowed_and_who_waits_first_is_first() -> None
                 order.append(number)
 
             await asyncio.gather(*map(numbered, range(10)))
-        assert (server.opened, server.asked, order) == (2, 10, list(range(10)))
+        assert (server.opened, server.asked) == (2, 10)
+        # Two at a time, and of those either may be answered first.
+        assert [number // 2 for number in order] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
     run(work)
 
