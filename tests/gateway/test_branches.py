@@ -15,6 +15,7 @@ from keff.errors import PlanError, UsageError
 from keff.gateway.http.request import with_prompt
 from keff.gateway.upstream.served_branches import same_model
 from keff.plan import BranchPlan, Plan
+from keff.sampling.cost import Price
 
 CASCADE = "cascade:small(lead_k:2,cap=3)/large(lead_k:2,cap=4),keep=fresh"
 UNREACHABLE = "http://127.0.0.1:9/v1"
@@ -92,6 +93,15 @@ def test_a_question_that_the_small_one_leaves_open_goes_to_the_large_one() -> No
     assert small["dollars"] == pytest.approx(dollars)
     assert told["cost"]["dollars"] == pytest.approx(small["dollars"] + large["dollars"])
     assert told["stale_plan"] == []
+
+
+def test_what_a_branch_costs_by_the_path_is_told_as_it_is_charged() -> None:
+    free = {"prompt_price": None, "output_price": None}
+    priced = Options(prices={"small-1b": Price(path=0.5), "large-70b": Price(path=2.0)})
+    with two(Wish(options=priced, small_fields=free, large_fields=free)) as served:
+        told = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
+        assert [branch["dollars"] for branch in told["branches"]] == [1.0, 4.0]
+        assert told["cost"]["dollars"] == 5.0 == served.rig.metric("keff_dollars_total")
 
 
 def test_a_question_that_the_small_one_settles_stays_there() -> None:

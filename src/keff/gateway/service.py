@@ -296,6 +296,7 @@ class Service:
         if branch is not None and job.tab is not None:
             count, mine = self.metrics.count, job.tab.bill(branch)
             mine.calls, mine.usage = mine.calls + 1, mine.usage + bill
+            mine.dollars += dollars
             branch.note_model(model)
             count("keff_branch_paths_total", paths, branch=branch.name)
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")

@@ -138,6 +138,7 @@ class BranchUsage:
 
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
     down: str | None = None
 
 
@@ -220,13 +221,8 @@ class BranchLedger:
     @property
     def dollars(self) -> float | None:
         """What all branches cost; None where one of them has no price."""
-        total = 0.0
-        for name, bill in self.bills.items():
-            price = self.board.branches[name].price
-            if price is None:
-                return None
-            total += bill.usage.dollars(price)
-        return total
+        prices = [self.board.branches[name].price for name in self.bills]
+        return None if None in prices else sum(bill.dollars for bill in self.bills.values())
 
     def told(self, outcome: Outcome, policy: Policy, metrics: Metrics) -> dict[str, Json]:
         """Return what the reply says: the branches that were asked, in order, and what each cost.
@@ -260,6 +256,6 @@ class BranchLedger:
             "abstentions": sum(path.key is None for path in mine),
             "prompt_tokens": bill.usage.prompt,
             "completion_tokens": bill.usage.output,
-            "dollars": None if branch.price is None else bill.usage.dollars(branch.price),
+            "dollars": None if branch.price is None else bill.dollars,
             "down": bill.down,
         }
