@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -68,9 +68,12 @@ class RedisStore:
     """One Redis, asked without patience."""
 
     def __init__(self, url: str) -> None:
-        waits = {"socket_timeout": WAIT_SECONDS, "socket_connect_timeout": WAIT_SECONDS}
         self._client: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
-            url, decode_responses=True, retry=Retry(NoBackoff(), 0), **cast("Any", waits)
+            url,
+            decode_responses=True,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=WAIT_SECONDS,
+            socket_connect_timeout=WAIT_SECONDS,
         )
         self._until = 0.0
 

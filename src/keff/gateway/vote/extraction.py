@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple, TypeVar, cast
@@ -284,14 +284,13 @@ class ReadingThreads:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-@dataclass(slots=True)
 class AnswerReading:
     """Reads the answers of one request."""
 
-    _reader: Reader
-    _pool: ReadingThreads
-    _left: float = REQUEST_SECONDS
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self, reader: Reader, pool: ReadingThreads) -> None:
+        self._reader, self._pool = reader, pool
+        self._left = REQUEST_SECONDS
+        self._turn = asyncio.Lock()
 
     async def read(self, choice: Mapping[str, object]) -> PathReading:
         """Return the vote of one choice."""
