@@ -73,7 +73,9 @@ def test_bytes_are_read_as_their_text(tmp_path: Path) -> None:
             read(tmp_path, [row | {name: b"\xff"}])
 
 
-def test_a_damaged_row_group_amid_many_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_row_group_amid_many_names_its_file_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [{"id": f"q{n}", "gold_answer": "7", "all_answers": ["7", str(n), None]} for n in range(4000)]
     path = tmp_path / "log.parquet"
     table = pyarrow.Table.from_pylist(rows)
@@ -83,7 +85,7 @@ def test_a_damaged_row_group_amid_many_is_one_line(tmp_path: Path, monkeypatch: 
     raw[middle : middle + 64] = bytes(64)
     path.write_bytes(raw)
     monkeypatch.setitem(ParquetLog.parts.__kwdefaults__, "most", 600)
-    with pytest.raises(LogError, match=r"log\.parquet: row group [45] of 8 is damaged \(") as refused:
+    with pytest.raises(LogError, match=r"log\.parquet is damaged \(") as refused:
         open_record(path)
     assert "\n" not in str(refused.value)
 

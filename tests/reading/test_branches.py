@@ -136,7 +136,7 @@ def test_unnamed_columns_of_different_models_are_not_replayed(tmp_path: Path) ->
     assert "holds 6 models or prompts, not paths of one: keff combine" in " ".join(done.stderr.split())
 
 
-def test_branches_of_one_path_are_a_table_and_their_names_lie_beside(tmp_path: Path) -> None:
+def test_branches_of_one_path_are_a_table_and_a_file_names_them(tmp_path: Path) -> None:
     right = draws(levels=(0.3, 0.8, 0.55, 0.7, 0.4, 0.75))
     file = write(tmp_path / "log.jsonl", right)
     names = tmp_path / "log.names.json"
@@ -147,7 +147,7 @@ def test_branches_of_one_path_are_a_table_and_their_names_lie_beside(tmp_path: P
     assert "nothing to vote on within one" in title
     assert [line.split()[:2] for line in lines] == [["column", each] for each in "264351"]
     said = "".join(done.stderr.split())
-    assert f"--branches{names}namesthecolumns" in said
+    assert "--branchesa,b,c(oraJSONfile)namesthecolumns" in said
     named = keff("analyze", file, "--branches", names)
     assert [line.split()[0] for line in named.stdout.splitlines()[3:]] == list("bfdcea")
 

@@ -307,7 +307,6 @@ def test_tables_of_shares_merge_into_the_record_that_is_read_at_once(
         for part in parts_of(target, 64, (share, 3)):
             own.add(part)
         tables.append(own.table())
-    assert all(len(table.patterns) < len(table.pattern_of) for table in tables)
     merged = VoteParts(4, how)
     merged.join(pickle.loads(pickle.dumps(tables)), parts[0].question)
     same(replace(expected, ballot=merged.ballot()), expected)

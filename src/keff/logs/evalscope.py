@@ -61,10 +61,7 @@ class EvalScope(FirstLine, Graded, PathReader):
                 f"{where}: there is no score {name!r}: name one with --format evalscope:scorer=NAME, of "
                 f"{', '.join(values) or 'none'}"
             )
-        value = values[name]
-        if not isinstance(value, bool | int | float) or value != value:
-            raise LogError(f"{where}: the score {name} is {str(value)[:40]!r}, not a number")
-        return verdict(where, value, self.threshold)
+        return verdict(f"{where}: the score {name}", values[name], self.threshold)
 
 
 log = EvalScope

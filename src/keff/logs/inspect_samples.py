@@ -10,7 +10,7 @@ from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.foreign import Graded, PathReader, UsableRows
 from keff.logs.parts.inspect_log import Scores
 from keff.logs.parts.tabled import first_of
-from keff.logs.parts.values import is_missing, known_task, optional_text
+from keff.logs.parts.values import known_task, optional_text
 
 # Columns that every data frame of samples has: by these the format is known.
 FIELDS = ("sample_id", "id", "epoch", "target")
@@ -46,31 +46,23 @@ class InspectSamples(Graded, PathReader):
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
         """Keep the samples that have a score."""
-        del tell
         names = columns_of(path)
         scores = Scores(self.scorer, self.threshold)
         scores.names.update({match[1]: None for name in names if (match := SCORE.fullmatch(name))})
+        scores.check()
         column = f"score_{scores.name}"
         further = [name for name in ("error", "model", "input", "output_tokens") if name in names]
         for where, row in rows_of(path, [*FIELDS, column, *further]):
-            if row.get("error"):
-                kept.left_out["ended in an error"] += 1
-                continue
-            if is_missing(row[column]):
-                kept.left_out["has no score"] += 1
-                continue
-            right, score = scores.judged(where, row[column])
             sample = {
                 "id": row["id"],
                 "path": row["epoch"],
                 "model": row.get("model"),
-                "correct": right,
-                "score": score,
                 "gold_answer": row["target"],
                 "question": row.get("input"),
                 "tokens": row.get("output_tokens"),
             }
-            kept.add(where, sample, where)
+            scores.keep(kept, where, sample, row.get("error"), row[column])
+        scores.say(self.name, tell)
 
 
 log = InspectSamples

@@ -8,19 +8,8 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.columns import Layout, lay_out
-from keff.logs.parts.lines import first_object, first_row, objects
+from keff.logs.parts.lines import first_object, objects
 from keff.logs.parts.tabled import Row, TableLog
-
-# First lines of formats that have readers of their own.
-OTHERS = (
-    ("evaluation_id", "sample_id", "evaluation"),
-    ("index", "sample_score"),
-    ("doc_id", "resps"),
-    ("task", "method", "instance_id", "K"),
-    ("custom_id", "response"),
-    ("request_id", "outputs"),
-    ("task_id", "reward", "trial"),
-)
 
 
 class JsonTable(TableLog):
@@ -34,13 +23,7 @@ class JsonTable(TableLog):
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
         row = first_object(path)
-        if isinstance(row, str):
-            return row
-        # In an array, which keff's own reader does not take, its lists are columns like others.
-        own = {"id", "all_answers"} <= row.keys() and not isinstance(first_row(path), str)
-        if self.columns is None and (own or any(set(names) <= row.keys() for names in OTHERS)):
-            return "it has a reader of its own"
-        return lay_out(list(row), self.columns)
+        return row if isinstance(row, str) else lay_out(list(row), self.columns)
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Read the rows, each with its place."""

@@ -96,12 +96,6 @@ def _arrow() -> ModuleType:
     return import_extra("keff.logs.parts.pyarrow", "a Parquet file")
 
 
-# Columns of frames that have readers of their own.
-OTHERS = (
-    ("sample_id", "id", "epoch", "target"),
-    ("doc", "model_response"),
-    ("predictions", "gold", "full_prompt"),
-)
 # Columns that may be large and that no vote needs: read only when texts are asked for.
 TEXTS = ("text", "all_texts")
 
@@ -149,10 +143,7 @@ class ParquetLog(TableLog):
 
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
-        names = columns_of(path)
-        if self.columns is None and any(set(other) <= set(names) for other in OTHERS):
-            return "it has a reader of its own"
-        return lay_out(names, self.columns)
+        return lay_out(columns_of(path), self.columns)
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Read the rows, each with its place."""

@@ -178,9 +178,6 @@ async def cluster(jury: Jury, question: str, answers: Sequence[str]) -> dict[str
     return representative
 
 
-WORDS = {"same": "1", "different": "0", "yes": "1", "no": "0"}
-
-
 @frozen
 class Pair:
     """Two answers to a question, and whether they mean the same."""
@@ -232,7 +229,8 @@ def _pair(where: str, row: dict[str, object]) -> Pair:
     a, b, same = row.get("a"), row.get("b"), row.get("same")
     if not isinstance(a, str) or not isinstance(b, str):
         raise LogError(f"{where}: a pair needs the texts a and b, and same (1 or 0)")
-    said = WORDS.get(same.strip().lower(), same) if isinstance(same, str) else same
+    words = {"same": 1, "different": 0}
+    said = words.get(same.strip().lower(), same) if isinstance(same, str) else same
     try:
         return Pair(a, b, bool(truth(said)), str(row.get("question") or ""))
     except (TypeError, ValueError):

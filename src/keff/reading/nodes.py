@@ -1,6 +1,6 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
-"""A record read on nodes of a Ray cluster (extra ``ray``): tables of vote patterns of its shares, merged."""
+"""A record read on nodes of a Ray cluster (extra ``ray``): tables of the votes of its shares, merged."""
 
 from __future__ import annotations
 

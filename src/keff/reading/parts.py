@@ -41,10 +41,9 @@ def ballot_of_parts(first: Bulk, rest: Iterator[Bulk], reading: Reading) -> Ball
 
 @frozen
 class VoteTable:
-    """The votes of a share of a record of K paths each: its patterns, and what stands beside them.
+    """The votes of a share of a record of K paths each, as they are sent to another process.
 
-    ``patterns`` [u, K or 2K] are the different rows of answer codes and, where known, correctness;
-    ``pattern_of`` [n] says which one each question has. ``columns`` are all others, by name. ``numbered``
+    ``columns`` are a byte for each answer, its correctness and what stands beside them, by name. ``numbered``
     are the names behind their numbers, in the order of first use: clusters, rules, and keys of a closed set.
     ``lost`` paths were called right without an answer.
     """
@@ -53,8 +52,6 @@ class VoteTable:
     lost: int
     model: object
     ids: Names
-    patterns: NDArray[np.int8]
-    pattern_of: NDArray[np.int32]
     columns: Mapping[str, NDArray[np.generic]]
     numbered: Mapping[str, Sequence[str]]
 
@@ -122,23 +119,10 @@ class VoteParts:
             self.columns.setdefault(name, []).append(values)
 
     def table(self) -> VoteTable:
-        """Return what was added, as it is sent to another process."""
-        whole = {name: np.concatenate(parts) for name, parts in self.columns.items()}
-        rows = np.concatenate([whole.pop(name) for name in VOTES if name in whole], axis=1)
-        # As one value of so many bytes, a row is compared at once.
-        packed = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
-        _, first, pattern_of = np.unique(packed, return_index=True, return_inverse=True)
+        """Return what was added."""
         numbered = {"clusters": list(self.clusters), "rules": self.rules, "answers": self.keys}
-        return VoteTable(
-            self.k,
-            self.lost,
-            self.model,
-            self.names,
-            rows[first].astype(np.int8),
-            pattern_of.astype(np.int32),
-            whole,
-            numbered,
-        )
+        whole = {name: np.concatenate(parts) for name, parts in self.columns.items()}
+        return VoteTable(self.k, self.lost, self.model, self.names, whole, numbered)
 
     def join(self, tables: Sequence[VoteTable], question: Callable[[int], Question]) -> None:
         """Append the shares of a record in their order; raises NotPlainError where they are unlike."""
@@ -147,12 +131,7 @@ class VoteParts:
         for table in tables:
             if (table.k, table.model) != (self.k, tables[0].model):
                 raise NotPlainError
-            rows = table.patterns[table.pattern_of]
-            held: dict[str, NDArray[np.generic]] = {
-                name: rows[:, at : at + self.k]
-                for name, at in zip(VOTES, range(0, rows.shape[1], self.k), strict=False)
-            }
-            held |= table.columns
+            held = dict(table.columns)
             for name, texts in table.numbered.items():
                 # A share numbers names as it meets them; together they are numbered as one pass would.
                 known = numbers[name]
@@ -199,7 +178,3 @@ class VoteParts:
         codes = np.concatenate([each.codes for each in keys])
         named = list(chain.from_iterable(clusters)) if self.clusters else None
         return HeldColumns(Coded(codes, keys[-1].names), golds, named)
-
-
-# The columns of a byte per path, of which rows are often alike.
-VOTES = ("answers", "correct")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
-from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,7 @@ import numpy as np
 from keff.errors import LogError, UsageError
 from keff.log import Question
 from keff.reading.ballot import ballot
-from keff.reading.branches import branch_names, columns_apart, names_in, split, with_branches
+from keff.reading.branches import columns_apart, names_in, split, with_branches
 from keff.reading.open import (
     Gathered,
     Opening,
@@ -44,8 +42,6 @@ ABOUT = (
 )
 # A folder of more is taken for one named by mistake.
 MOST_LOGS = 1000
-# Files beside a log that are looked into: a log has one or two.
-MOST_SIDECARS = 16
 
 
 def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
@@ -128,7 +124,8 @@ def _branches(source: Gathered, questions: list[Question], opening: Opening, par
         f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine {source.path} "
         "weighs their votes together"
     )
-    note = Note("several_branches", f"{text}; {_naming(source.path, len(names))}" if unnamed else text)
+    naming_them = "--branches a,b,c (or a JSON file) names the columns"
+    note = Note("several_branches", f"{text}; {naming_them}" if unnamed else text)
     marks = (f"{part}/{name}" if part else name for name in names)
     return [
         _noted(
@@ -140,15 +137,6 @@ def _branches(source: Gathered, questions: list[Question], opening: Opening, par
         )
         for name, mark in zip(names, marks, strict=True)
     ]
-
-
-def _naming(path: Path, size: int) -> str:
-    """Return how to name columns: by a file beside the log that lists as many names, where there is one."""
-    for file in sorted(path.parent.glob(f"{escape(path.stem)}.*.json"))[:MOST_SIDECARS]:
-        with suppress(LogError):
-            if len(branch_names(str(file))) == size:
-                return f"--branches {file} names the columns"
-    return "--branches a,b,c (or a JSON file) names the columns"
 
 
 def _noted(record: Record, note: Note) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
-from keff.logs.parts.values import as_truth, inner, optional_text, real
+from keff.logs.parts.values import as_truth, inner, optional_text, real, short
 from keff.narrow import fields, is_array, items
 from keff.records import Note, stable_hash
 
@@ -55,7 +56,7 @@ class UsableRows:
     rows: list[tuple[str, Canonical]] = field(default_factory=list[tuple[str, Canonical]])
     left_out: LeftOut = field(default_factory=LeftOut)
     _seen: set[str] = field(default_factory=set[str])
-    _paths: Counter[tuple[object, object]] = field(default_factory=Counter[tuple[object, object]])
+    _paths: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
     def add(self, where: str, row: Canonical, own: object) -> None:
         """Keep a row, where it has no number as the next path of its question and model.
@@ -67,7 +68,7 @@ class UsableRows:
             self.left_out["was written before"] += 1
             return
         self._seen.add(name)
-        mark = row["id"], row.get("model")
+        mark = str(row["id"]), str(row.get("model"))
         self.rows.append((where, {"path": self._paths[mark], **row}))
         self._paths[mark] += 1
 
@@ -159,14 +160,16 @@ def verdict(where: str, value: object, threshold: float | None = None) -> Canoni
     """Return the words of a verdict in any dress (true, "yes", "pass", 0.7): ``correct``, and its ``score``.
 
     A number other than 0 and 1 is a score alone where no ``threshold`` says from which one on it is right.
-    Empty where there is no verdict; raises LogError that begins with ``where`` for words that say neither.
+    Empty where there is no verdict; raises LogError that begins with ``where`` for what is neither.
     """
     if value is None or value == "":
         return {}
     try:
         number = real(as_truth(value))
-    except ValueError as error:
-        raise LogError(f"{where}: {error}") from None
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise LogError(f"{where} gave {short(value)}, which is neither a grade nor a number")
     if threshold is not None:
         return {"correct": int(number >= threshold)}
     return {"correct": int(number) if number in (0, 1) else None, "score": number}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from zipfile import ZipInfo
 
 from keff.errors import LogError
-from keff.logs.parts.foreign import MOST_WORDS, configured
+from keff.log import Tell
+from keff.logs.parts.foreign import Canonical, UsableRows, configured, verdict
 from keff.logs.parts.lines import MOST_JSON, head_of, members, parse, unpack
-from keff.logs.parts.values import as_truth, at, inner, number_or_none, real
+from keff.logs.parts.values import at, inner, is_missing, number_or_none
 from keff.narrow import entries, fields, is_array, is_object, items
+from keff.records import Note
 
 # The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
@@ -42,55 +42,21 @@ def header(path: Path) -> Mapping[str, object]:
     return parse(f"{path}: {name}", unpack(path, known[name]), first=True)
 
 
-def by_question(path: Path) -> Iterator[tuple[str, list[Sample]]]:
-    """Yield the samples of one question at a time, in the order of its first sample and by epoch."""
-    groups = _unpacked(path) if _is_zip(path) else _listed(path)
-    for where, samples in groups:
-        ids = {str(sample.get("id")) for sample in samples}
-        if len(ids) > 1 or ids & {"None", ""}:
-            raise LogError(f"{where}: its samples name the questions {', '.join(sorted(ids))[:80]}")
-        ordered = sorted(samples, key=lambda sample: epoch(where, sample))
-        epochs = [epoch(where, sample) for sample in ordered]
-        if len(set(epochs)) < len(epochs):
-            raise LogError(f"{where}: an epoch occurs twice")
-        yield where, ordered
-
-
-def epoch(where: str, sample: Sample) -> int:
-    """Return the number of a sample's epoch; raises LogError when it is not an integer."""
-    number = sample.get("epoch", 1)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise LogError(f"{where}: the epoch must be an integer, not {str(number)[:40]!r}")
-    return number
-
-
-def _listed(path: Path) -> Iterator[tuple[str, list[Sample]]]:
-    groups: dict[str, list[Sample]] = {}
-    samples = _whole(path).get("samples")
-    if samples and not items(samples):
+def samples(path: Path) -> Iterator[tuple[str, Sample]]:
+    """Yield (place, sample) of every sample, in the order of the file."""
+    if _is_zip(path):
+        for info in members(path):
+            if info.filename.startswith("samples/") and info.filename.endswith(".json"):
+                where = f"{path}: {info.filename}"
+                yield where, parse(where, unpack(path, info), first=True)
+        return
+    listed = _whole(path).get("samples")
+    if listed and not items(listed):
         raise LogError(f"{path}: samples must be a list")
-    for sample in map(fields, items(samples)):
-        if not sample:
+    for number, sample in enumerate(items(listed), 1):
+        if not is_object(sample):
             raise LogError(f"{path}: a sample is no JSON object")
-        groups.setdefault(str(sample.get("id")), []).append(sample)
-    yield from ((f"{path}: sample {name}", group) for name, group in groups.items())
-
-
-def _unpacked(path: Path) -> Iterator[tuple[str, list[Sample]]]:
-    groups: dict[str, list[ZipInfo]] = {}
-    seen: set[str] = set()
-    for info in members(path):
-        if not (info.filename.startswith("samples/") and info.filename.endswith(".json")):
-            continue
-        if info.filename in seen:
-            raise LogError(f"{path}: the member {info.filename!r} occurs twice")
-        seen.add(info.filename)
-        groups.setdefault(info.filename.rpartition("_epoch_")[0], []).append(info)
-    for name, infos in groups.items():
-        where = f"{path}: {name}"
-        if sum(info.file_size for info in infos) > MOST_JSON:
-            raise LogError(f"{where}: its epochs claim more than 1 GiB unpacked: not read")
-        yield where, [parse(f"{path}: {info.filename}", unpack(path, info), first=True) for info in infos]
+        yield f"{path}: sample {number}", sample
 
 
 def _is_zip(path: Path) -> bool:
@@ -191,20 +157,12 @@ class Scores:
     names: dict[str, None] = field(default_factory=dict[str, None])
     partial: int = 0
 
-    def learn(self, samples: Iterable[Sample]) -> None:
-        """Take note of the scorers that samples have."""
-        for sample in samples:
-            self.names.update(dict.fromkeys(inner(sample, "scores")))
-
     @property
     def name(self) -> str:
-        """The scorer that counts; raises LogError when the one that was asked for is not there."""
+        """The scorer that counts, "" while none is known."""
         if self.wanted is None:
             return next(iter(self.names), "")
-        name = self.wanted if self.wanted in self.names else self.wanted.rpartition(".")[0]
-        if name not in self.names:
-            raise LogError(f"scorer={self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
-        return name
+        return self.wanted if self.wanted in self.names else self.wanted.rpartition(".")[0]
 
     @property
     def key(self) -> str | None:
@@ -213,18 +171,23 @@ class Scores:
             return None
         return self.wanted.removeprefix(f"{self.name}.")
 
+    def check(self) -> None:
+        """Raise LogError where no sample has the scorer that was asked for."""
+        if self.wanted is not None and self.name not in self.names:
+            raise LogError(f"scorer={self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
+
     def score(self, sample: Sample) -> Mapping[str, object]:
         """Return the whole score of the scorer that counts."""
-        return inner(inner(sample, "scores"), self.name)
+        given = inner(sample, "scores")
+        self.names.update(dict.fromkeys(given))
+        return inner(given, self.name)
 
-    def value(self, where: str, sample: Sample) -> object:
-        """Return the value that counts, None when the sample was not scored."""
-        value: object = self.score(sample).get("value")
+    def value(self, where: str, score: Mapping[str, object]) -> object:
+        """Return the value of a score that counts, None where there is none."""
+        value: object = score.get("value")
         if is_array(value):
             value = {str(place): part for place, part in enumerate(value)}
-        if is_object(value):
-            value = self._part(where, value)
-        return None if isinstance(value, float) and math.isnan(value) else value
+        return self._part(where, value) if is_object(value) else value
 
     def _part(self, where: str, parts: dict[str, object]) -> object:
         if self.key is None and len(parts) == 1:
@@ -236,39 +199,24 @@ class Scores:
             )
         return parts[self.key]
 
-    def judged(self, where: str, value: object) -> tuple[int | None, float]:
-        """Return whether a value says right, None for a number that needs a threshold; and the number."""
-        number = self._number(where, value)
-        if self.threshold is not None:
-            return int(number >= self.threshold), number
-        if value == "P":
+    def keep(self, kept: UsableRows, where: str, row: Canonical, error: object, value: object) -> None:
+        """Keep a sample with the verdict that its value is; count one that failed or was not scored."""
+        if error or is_missing(value):
+            kept.left_out["ended in an error" if error else "has no score"] += 1
+            return
+        grade = GRADES.get(value, value) if isinstance(value, str) else value
+        found = verdict(f"{where}: the scorer {self.name}", grade, self.threshold)
+        if value == "P" and self.threshold is None:
             self.partial += 1
-            return 0, number
-        return int(number) if number in (0.0, 1.0) else None, number
+            found = {**found, "correct": 0}
+        kept.add(where, {**row, **found}, [where, row])
 
-    def _number(self, where: str, value: object) -> float:
-        try:
-            number = real(GRADES.get(value, as_truth(value)) if isinstance(value, str) else value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise LogError(
-                f"{where}: the scorer {self.name} gave {str(value)[:40]!r}, which is neither a grade "
-                "nor a number"
-            )
-        return number
-
-
-def is_whole(sample: Sample, score: Mapping[str, object]) -> bool | None:
-    """Return whether a score's answer is the model's whole completion; None where that cannot be told.
-
-    ``includes`` and the model graded scorers put it there. A completion of a few words may be the answer
-    itself.
-    """
-    answer, text = score.get("answer"), completion(sample).strip()
-    if not isinstance(answer, str) or not answer.strip() or not text:
-        return None
-    # ``includes`` folds the case of what it keeps.
-    if answer.strip().casefold() != text.casefold():
-        return False
-    return True if len(text.split()) > MOST_WORDS or "\n" in text else None
+    def say(self, format: str, tell: Tell) -> None:
+        """Tell which grades count as wrong, and which scorers do not count."""
+        if self.partial:
+            text = f"{self.partial} partial grades (P) count as wrong"
+            tell(Note("partial_grades", f"{text}: --format {format}:threshold=0.5 takes them"))
+        others = ", ".join(name for name in self.names if name != self.name)
+        if others and self.wanted is None:
+            text = f"the first scorer, {self.name}, counts"
+            tell(Note("other_scorers", f"{text}: --format {format}:scorer=NAME takes another ({others})"))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from keff.errors import LogError
 from keff.log import Question
 from keff.logs.parquet import address, matching
-from keff.logs.parts.bulk import NAMES, Bulk, RowColumns
+from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError, Texts
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
 from keff.records import frozen
@@ -104,18 +104,12 @@ def _batches(
     names: list[str],
     groups: list[int] | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield batches of a file; raises LogError that names the row group that is damaged."""
+    """Yield batches of a file; raises LogError that names the file where it is damaged."""
     try:
         yield from file.iter_batches(size, groups, names)
     except OSError as error:
-        for group in range(file.num_row_groups):
-            try:
-                file.read_row_group(group, columns=names)
-            except FAILURES:
-                reason = (str(error).splitlines() or [""])[0]
-                which = f"{each.name}: row group {group + 1} of {file.num_row_groups}"
-                raise LogError(f"{which} is damaged ({reason}): write the file again") from None
-        raise
+        reason = (str(error).splitlines() or [""])[0]
+        raise LogError(f"{each.name} is damaged ({reason}): write the file again") from None
 
 
 class ArrowColumns(RowColumns):
@@ -183,19 +177,9 @@ BATCH = 32
 _TEXT = pyarrow.string()
 _COLUMNS = {
     **dict.fromkeys(("id", "question", "gold_answer", "cluster", "task", "answer_space", "model"), _TEXT),
-    **dict.fromkeys(("all_answers", "all_keys", "all_rules", "all_texts", "branches"), pyarrow.list_(_TEXT)),
-    **dict.fromkeys(("all_correct", "all_truncated", "slots"), pyarrow.list_(pyarrow.int64())),
-    **dict.fromkeys(
-        (
-            "all_tokens",
-            "all_prompt_tokens",
-            "all_cached_tokens",
-            "all_seconds",
-            "all_confidences",
-            "all_scores",
-        ),
-        pyarrow.list_(pyarrow.float64()),
-    ),
+    **dict.fromkeys((*TEXTS.values(), "all_texts", "branches"), pyarrow.list_(_TEXT)),
+    **dict.fromkeys((*CODED.values(), "all_truncated"), pyarrow.list_(pyarrow.int64())),
+    **dict.fromkeys((*NUMBERS.values(), "all_scores"), pyarrow.list_(pyarrow.float64())),
     "meta": _TEXT,
 }
 _VOTES = {

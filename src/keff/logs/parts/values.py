@@ -55,18 +55,8 @@ def number_or_none(value: object) -> float | None:
 # Truths as tables hold them (pandas writes 1.0 for 1 where a value of the column is missing), and in the
 # words of judges and graders.
 TRUTHS = {
-    "0": 0,
-    "0.0": 0,
-    "false": 0,
-    "no": 0,
-    "fail": 0,
-    "incorrect": 0,
-    "1": 1,
-    "1.0": 1,
-    "true": 1,
-    "yes": 1,
-    "pass": 1,
-    "correct": 1,
+    **dict.fromkeys(("0", "0.0", "false", "no", "fail", "incorrect"), 0),
+    **dict.fromkeys(("1", "1.0", "true", "yes", "pass", "correct"), 1),
 }
 
 # Larger counts are no longer exact, and stand for an error in the file.
