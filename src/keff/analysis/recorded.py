@@ -180,8 +180,7 @@ def drawn_orders(
     # Rounded to powers of two: patterns of equally many orders go together.
     repeats = (2 ** np.round(np.log2(wanted))).astype(np.int64)
     order = np.argsort(-repeats, kind="stable")
-    rank = np.empty(order.size, np.int64)
-    rank[order] = np.arange(order.size)
+    rank = np.argsort(order)
     counts = None if by_question or groups < n else same.counts[order]
     first = same.first[order]
     bare = votes.take(first)
@@ -365,11 +364,10 @@ class RecordedPaths:
         """Return what a policy does on each row; ``noise`` is of the patterns that orders were drawn for."""
         parts = [self._played_on(policy, rows, draws) for rows, draws in self.orders.blocks()]
         whole = joined([outcome for outcome, _ in parts])
-        if self.rows.pattern is not None and self.rows.counts is None:
-            columns = {
-                name: self.rows.of(values) for name in NAMES if (values := getattr(whole, name)) is not None
-            }
-            whole = replace(whole, **columns)
+        columns = {
+            name: self.rows.of(values) for name in NAMES if (values := getattr(whole, name)) is not None
+        }
+        whole = replace(whole, **columns)
         if self.tokens is None or self.rows.pattern is None:
             return whole
         drawn = np.concatenate([drawn for _, drawn in parts if drawn is not None])
@@ -399,8 +397,6 @@ class RecordedPaths:
         if outcome.accuracy is None or walks.credit is None or credit is None or self.exact is None:
             return outcome
         exact = self.exact[rows, policy.cap - 1]
-        if policy.spec == f"fixed:{policy.cap}":
-            return replace(outcome, accuracy=exact)
         # What the drawn orders are off at its cap, they are off alike for a policy that ends near it.
         drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
         noise = (walks.credit - credit[:, :, policy.cap]).var(axis=1, dtype=np.float64) / credit.shape[1]

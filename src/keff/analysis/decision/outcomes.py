@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,8 @@ class RuleOutcomes:
     loss: FloatArray | None = None
     right: FloatArray | None = None
     apart: FloatArray | None = None
-    orders_error: FloatArray | None = None
-    calibration_error: FloatArray | None = None
+    orders_error: FloatArray = field(default_factory=lambda: np.zeros(1))
+    calibration_error: FloatArray = field(default_factory=lambda: np.zeros((2, 1)))
     timing: Timing | None = None
 
 

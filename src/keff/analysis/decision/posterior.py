@@ -132,7 +132,7 @@ def posterior_of(
     rng = np.random.default_rng(seed)
     groups, questions = seen.rows.groups, seen.rows.clusters.size
     first, other = _resampled(seen, rng), _resampled(seen, rng)
-    if seen.calibration_error is not None and seen.calibration_error.any():
+    if seen.calibration_error.any():
         first["paths"] = first["paths"] + seen.calibration_error[1] * _centred(rng)
     flips = _flips(seen, first["flips"], ratios, rng)
     law = _PriceLaw.of(seen, ratios, cap, price, level)
@@ -206,13 +206,12 @@ def _losses(
         nothing = np.zeros_like(flips)
         return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[:2])
     measured, variance = seen.rows.means(seen.loss), first["loss"].var(axis=0)
-    orders = 0.0 if seen.orders_error is None else np.square(seen.orders_error)
-    orders = orders + (0.0 if seen.calibration_error is None else np.square(seen.calibration_error[0]))
+    by_luck = np.square(seen.orders_error) + np.square(seen.calibration_error[0])
     least = LEAST_VARIANCE * mean_flips / groups
     # A rule that reads a confidence may change answers as freely as one path does.
     spread = (SPREAD_DEEP + SPREAD_ONE * np.nan_to_num(ratios, nan=1.0)) * mean_flips / groups
-    extra = np.sqrt(np.maximum(spread - variance, orders))
-    unsure = np.maximum(least, variance + orders)
+    extra = np.sqrt(np.maximum(spread - variance, by_luck))
+    unsure = np.maximum(least, variance + by_luck)
     raw = first["loss"] + extra * _centred(rng)
     loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
     noise = other["loss"] - measured + extra * _centred(rng)

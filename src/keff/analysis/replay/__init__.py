@@ -98,23 +98,31 @@ def replay(
         rates=prices,
         crowding=settings.crowding,
     )
-    curve = None if recorded.exact is None else recorded.rows.of(recorded.exact)
-    unit = np.ones(recorded.rows.weights.size) if votes.tokens is None else votes.tokens.mean(axis=1)
-    fixed = Fixed(curve, unit, recorded.cap)
-    # A pilot of the usual size, or half of a smaller record.
-    pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
-    as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not unfitted(rule)}
-    spreads = resampled(as_they_are, fixed, recorded.rows, settings.replicates)
-    judging = Judging(recorded, fixed, settings.replicates, pilot, rng)
     return Replay(
         n=votes.n,
         k=votes.k,
         cap=recorded.cap,
         clusters=votes.n_clusters,
-        policies=with_frontier([judging.row(rule, spreads.get(rule.spec)) for rule in rules]),
+        policies=_judged(recorded, rules, settings, rng),
         baseline=now.spec,
         warnings=notes,
     )
+
+
+def _judged(
+    recorded: RecordedPaths, rules: list[Policy], settings: Replaying, rng: np.random.Generator
+) -> tuple[ReplayRow, ...]:
+    """Return the row of each rule, all of them judged on the same resamples."""
+    votes, rows = recorded.votes, recorded.rows
+    curve = None if recorded.exact is None else rows.of(recorded.exact)
+    unit = np.ones(rows.weights.size) if votes.tokens is None else votes.tokens.mean(axis=1)
+    fixed = Fixed(curve, unit, recorded.cap)
+    # A pilot of the usual size, or half of a smaller record.
+    pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
+    as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not unfitted(rule)}
+    spreads = resampled(as_they_are, fixed, rows, settings.replicates)
+    judging = Judging(recorded, fixed, settings.replicates, pilot, rng)
+    return with_frontier([judging.row(rule, spreads.get(rule.spec)) for rule in rules])
 
 
 def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) -> None:
