@@ -43,3 +43,13 @@ def text(value: object) -> str | None:
 def number(value: object) -> int | float | None:
     """Return ``value`` when it is a number, else None."""
     return value if is_number(value) else None
+
+
+def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object; a name that stands twice has two values, and which one is meant cannot be known."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate name {twice[:40]!r}")
+    return made

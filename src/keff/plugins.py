@@ -193,7 +193,8 @@ def _loaded(kind: Kind, point: _Point) -> Callable[..., Any]:
     except ImportError as error:
         raise missing_extra(error, f"{kind} {point.name}") from error
     except Exception as error:  # somebody else's module: whatever it raises must not end a listing
-        raise PluginError(f"{kind} {point.name} ({point.module}:{point.attr}) {_reason(error)}") from error
+        where = f"{kind} {point.name} ({point.module}:{point.attr})"
+        raise PluginError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     if not callable(made_by):
         raise PluginError(f"{kind} {point.name}: {point.module}:{point.attr} is not callable")
     return made_by
@@ -218,12 +219,6 @@ def _targets(statement: ast.stmt) -> list[str]:
 def _sets_true(statement: ast.stmt, attribute: str) -> bool:
     value = getattr(statement, "value", None)
     return attribute in _targets(statement) and isinstance(value, ast.Constant) and value.value is True
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, AttributeError):
-        return f"cannot be loaded: {error}"
-    return f"cannot be imported: {type(error).__name__}: {error}"
 
 
 def _first_line_of(file: Path, kind: Kind) -> str:

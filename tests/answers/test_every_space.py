@@ -168,3 +168,9 @@ def test_recorded_answers_are_scored_as_their_authors_did(
                 agreed += each.correct(answer or "", row["gold_answer"]) == bool(given_score)
                 total += 1
     assert agreed / total >= least
+
+
+def test_an_amount_that_is_a_long_fraction_is_read_again() -> None:
+    pytest.importorskip("pint")
+    key = f"-1/{12839359696240252 * 10**43} ampere^2*meter^2*second^2"
+    assert space("quantity").key(key) == key

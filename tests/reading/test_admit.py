@@ -87,7 +87,7 @@ def test_structured_answers_are_refused_where_the_space_does_not_compare_them(
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     good = {"id": "p", "all_answers": ["4"]}
     file = log(tmp_path, good, '{"id": "q", "all_answers": ["4"], "all_answers": ["5"]}')
-    with pytest.raises(LogError, match=r"log\.jsonl:2: not JSON \(duplicate key 'all_answers'\)"):
+    with pytest.raises(LogError, match=r"log\.jsonl:2: not JSON \(duplicate name 'all_answers'\)"):
         open_record(file)
 
 

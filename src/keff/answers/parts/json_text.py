@@ -15,7 +15,7 @@ from typing import Final, NoReturn, cast
 
 from keff.answers.parts.base import MARK, NotRead, closing, fences, nesting
 from keff.errors import TaskError
-from keff.narrow import is_array, is_object
+from keff.narrow import is_array, is_object, unique
 from keff.records import frozen
 
 # Deeper nesting is refused before the parser's own stack is at risk.
@@ -71,6 +71,8 @@ def decoded(text: str, start: int) -> tuple[object, int]:
         raise NotRead("incomplete JSON" if cut else "not valid JSON") from None
     except RecursionError:
         raise NotRead(_TOO_DEEP) from None
+    except ValueError as error:  # a duplicate name, or a number that is none
+        raise NotRead(str(error)) from None
     # Python's own limit depends on who calls: this one does not. Few brackets cannot nest deep.
     part = text[start:end]
     if part.count("[") + part.count("{") > DEEPEST and nesting(part, BRACKET) > DEEPEST:
@@ -134,15 +136,6 @@ def _without_fence(text: str) -> str:
     return text
 
 
-def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NotRead(f"duplicate name {twice[:40]!r}")
-    return members
-
-
 def _constant(name: str) -> NoReturn:
     raise NotRead(f"{name} is not JSON")
 
@@ -171,7 +164,7 @@ def _string(text: str) -> str:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_number, parse_float=_number
+    object_pairs_hook=unique, parse_constant=_constant, parse_int=_number, parse_float=_number
 )
 
 

@@ -261,15 +261,9 @@ def caller(stamp: Stamp) -> FunctionCaller:
     code = _TRUSTED.get(stamp.sha256)
     if code is not None and code.function == stamp.name.rpartition(":")[2]:
         return _caller_of(code)
-    if _TRUSTED:
-        given = ", ".join(f"{each.stamp.name} ({each.stamp.sha256[:12]})" for each in _TRUSTED.values())
-        raise TaskError(
-            f"these answers were keyed by {stamp.name} (SHA-256 {stamp.sha256[:12]}), and --answer-key is "
-            f"{given}: name the same file, unchanged"
-        )
     raise TaskError(
-        f"these answers were keyed by {stamp.name}, and code is trusted only from the command line: "
-        "add --answer-key FILE.py:function"
+        f"these answers were keyed by {stamp.name} (SHA-256 {stamp.sha256[:12]}), and code is trusted only "
+        "from the command line: add --answer-key FILE.py:function, and name the same file, unchanged"
     )
 
 

@@ -18,7 +18,7 @@ import jiter
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
-from keff.narrow import items
+from keff.narrow import items, unique
 from keff.plugins import import_extra
 from keff.records import Note, mended
 
@@ -259,18 +259,8 @@ def loads(text: str) -> object:
     return mended(value) if "\\ud" in text or "\\uD" in text else value
 
 
-def _once(pairs: list[tuple[str, object]]) -> Row:
-    """Make an object; a name that stands twice has two values, and which one is meant cannot be known."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate key {twice[:60]!r}")
-    return row
-
-
 # Made once: json.loads with a hook makes one for every line, which takes longer than reading it.
-_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+_DECODER = json.JSONDecoder(object_pairs_hook=unique)
 
 TOO_BLANK = f"more than {MOST_BLANK:,} blank lines: not a log"
 
