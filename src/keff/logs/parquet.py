@@ -131,9 +131,9 @@ class ParquetLog(TableLog):
     ) -> Iterator[Bulk]:
         """Yield the columns of a file part by part; see ``PartsLog``.
 
-        Not where texts are wanted: single rows are slow to read again.
+        Not where texts are there and wanted: a row is read again with its row group, which may not fit.
         """
-        if texts or not self._has_lists(path):
+        if not self._has_lists(path) or (texts and "all_texts" in columns_of(path)):
             return super().parts(path, texts=texts, most=most, tell=tell)
         return parts_of(path, most)
 
