@@ -100,7 +100,7 @@ def _shown(record: Record, limit: int) -> list[Row]:
         rows = {index: _row(record, index) for index in range(n)}
         if sum(len(embed(row)) for row in rows.values()) <= limit:
             return list(rows.values())
-    most = limit // LEAST if n < LARGE_RECORD else READ_AGAIN
+    most = limit // LEAST
     order = np.random.default_rng(0).permutation(n)
     contested = order[np.argsort(_leads(record.ballot.votes)[order], kind="stable")][:most]
     chosen = dict(_while_they_fit(record, contested.tolist(), limit // 2, rows))
@@ -108,22 +108,22 @@ def _shown(record: Record, limit: int) -> list[Row]:
     return [*chosen.values(), *dict(_while_they_fit(record, others, limit - limit // 2, rows)).values()]
 
 
-# Of a record with so many questions, so many for each half of the table are read again, in the file's order.
-LARGE_RECORD, READ_AGAIN = 2**20, 500
+# So many rows are read again at once, in the file's order: one of Parquet comes with all of its row group.
+READ_AGAIN = 2_000
 
 
 def _while_they_fit(
     record: Record, indices: Sequence[int], limit: int, rows: Mapping[int, Row]
 ) -> Iterator[tuple[int, Row]]:
     """Yield rows with their places; ``rows`` are those that were made already."""
-    if record.ballot.votes.n >= LARGE_RECORD:
-        rows = {index: _row(record, index) for index in sorted(indices)}
-    for index in indices:
-        row = rows.get(index) or _row(record, index)
-        limit -= len(embed(row))
-        if limit < 0:
-            return
-        yield index, row
+    for start in range(0, len(indices), READ_AGAIN):
+        block = indices[start : start + READ_AGAIN]
+        made = {index: rows.get(index) or _row(record, index) for index in sorted(block)}
+        for index in block:
+            limit -= len(embed(made[index]))
+            if limit < 0:
+                return
+            yield index, made[index]
 
 
 def _leads(votes: Votes) -> FloatArray:
