@@ -215,6 +215,8 @@ def main() -> None:
             write_parquet(path, n, 8)
             timed(f"analyze {n:,} x 8, Parquet", keff("analyze", "--json", str(path)), seconds, memory)
         timed("replay 12,500,000 x 8, Parquet", keff("replay", str(path), *short, "--json"), 120, 1500)
+        page = str(folder / "page.html")
+        timed("report 12,500,000 x 8, Parquet", keff("report", str(path), "-o", page), 120, 1500)
 
 
 if __name__ == "__main__":
