@@ -220,3 +220,24 @@ def test_one_row_per_question_and_model_is_one_record_per_model(tmp_path: Path) 
     ]
     records = open_records(written(tmp_path, "jsonl", rows))
     assert [(record.info.model, record.ballot.votes.p) for record in records] == [("a/x", 1.0), ("b/y", 0.5)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[["4", "5"]], {"q1": {"answers": ["4", "5"]}}, {"results": [{"id": "q1", "answer": "4"}]}],
+    ids=["bare lists", "by id", "below a name"],
+)
+def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: object) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(LogError, match="its entries are no rows: write an object for each question"):
+        open_record(file)
+
+
+def test_a_gold_answer_of_another_name_is_read_beside_keffs_own_lists(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    row = {"all_answers": ["4", "5", None], "all_tokens": [1, 2, 3], "reference": "4"}
+    file.write_text("".join(json.dumps({"id": name} | row) + "\n" for name in "abc"))
+    ballot = open_record(file).ballot
+    assert ballot.votes.scored().tolist() == [[1, 0, 0]] * 3
+    assert "gold_answer from reference" in str(ballot.notes)

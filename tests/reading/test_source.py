@@ -95,6 +95,11 @@ def test_missing_paths_are_as_if_they_were_not_drawn() -> None:
     assert analyzed(matrix, trim=1).k == 1
 
 
+def test_ragged_lists_are_told_the_keyword() -> None:
+    with pytest.raises(KeffError, match="say how many with trim=9"):
+        record_of([["a", "b"], ["a", "b", "c"], ["a"] * 9], {"gold_answer": ["a"] * 3})
+
+
 def test_of_what_was_broken_off_the_questions_with_most_paths_count(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     sizes = [4] * 19 + [1]

@@ -8,8 +8,15 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.columns import Layout, lay_out
-from keff.logs.parts.lines import first_object, objects
+from keff.logs.parts.lines import NO_OBJECT, first_object, objects
 from keff.logs.parts.tabled import Row, TableLog
+from keff.logs.parts.values import is_structured
+
+# Of a list of lists, of objects by id, and of rows below a name.
+NO_ROWS = (
+    "no column id, for its entries are no rows: write an object for each question, one per line, such as "
+    '{"id": "q1", "answers": ["4", "5"], "gold_answer": "4"}'
+)
 
 
 class JsonTable(TableLog):
@@ -23,7 +30,10 @@ class JsonTable(TableLog):
     def layout(self, path: Path) -> Layout | str:
         """Return where the words stand, or why the file is no table of answers."""
         row = first_object(path)
-        return row if isinstance(row, str) else lay_out(list(row), self.columns)
+        if isinstance(row, str):
+            return NO_ROWS if row == NO_OBJECT else row
+        layout = lay_out(list(row), self.columns)
+        return NO_ROWS if isinstance(layout, str) and all(map(is_structured, row.values())) else layout
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Read the rows, each with its place."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, PartsLog, RowColumns
+from keff.logs.parts.columns import OBVIOUS
 from keff.logs.parts.lines import (
     MOST_BLANK,
     TOO_BLANK,
@@ -38,6 +39,8 @@ class KeffJsonl(PartsLog):
             return row
         if "id" not in row:
             return 'the first line has no "id"'
+        if "gold_answer" not in row and "all_correct" not in row and set(OBVIOUS["gold_answer"]) & set(row):
+            return "the first line has a gold answer by another name"
         return None if {"all_answers", "all_scores"} & set(row) else 'the first line has no "all_answers"'
 
     def info(self, path: Path) -> LogInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypedDict, cast
 
 import numpy as np
 
-from keff.errors import UsageError
+from keff.errors import LogError, UsageError
 from keff.log import LogInfo, Question
 from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
@@ -110,8 +111,13 @@ def _no_words(words: Iterable[str], what: str) -> None:
 def _made(
     name: str, questions: list[Question], info: LogInfo, opening: Opening, notes: tuple[Note, ...] = ()
 ) -> Record:
-    with naming(Path(name)):
-        votes = ballot(questions, reading(info, opening), trim=opening.trim)
+    try:
+        with naming(Path(name)):
+            votes = ballot(questions, reading(info, opening), trim=opening.trim)
+    except LogError as error:
+        # What a command takes as an option is a keyword here: answer_space=, trim=.
+        said = re.sub(r"--([a-z-]+) ", lambda option: option[1].replace("-", "_") + "=", str(error))
+        raise type(error)(said) from None
     return Record(name, info, replace(votes, notes=(*notes, *votes.notes)) if notes else votes)
 
 

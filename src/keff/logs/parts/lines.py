@@ -208,7 +208,10 @@ def first_object(path: Path) -> Row | str:
         row, _ = _DECODER.raw_decode(head[1:].decode("utf-8", "ignore").lstrip())
     except (ValueError, RecursionError):
         return "the first entry is not JSON"
-    return cast("Row", row) if isinstance(row, dict) else "the first entry is not a JSON object"
+    return cast("Row", row) if isinstance(row, dict) else NO_OBJECT
+
+
+NO_OBJECT = "the first entry is not a JSON object"
 
 
 def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
