@@ -16,8 +16,7 @@ from keff.analysis.money import Rates
 from keff.analysis.walks import PolicyOutcome, Walks, at_once, expectations, joined, run
 from keff.policy import Fittable, Policy, in_flight_of
 from keff.records import Interval, frozen
-from keff.stats.intervals import interval_mean
-from keff.stats.resampling import group_sums, resampled_totals
+from keff.stats.intervals import bootstrap_means, interval_mean
 from keff.stats.time import ALONE, Crowding
 from keff.stats.votes import FloatArray, IntArray, Kind, Votes
 from keff.stats.voting.alike import alike, dense_codes
@@ -104,12 +103,7 @@ class Rows:
 
     def bootstrap(self, columns: FloatArray, replicates: int, rng: np.random.Generator) -> FloatArray:
         """Resample clusters, the same for every column [m, c], and return means over questions [c, B]."""
-        n = self.clusters.size
-        if self.groups == n:
-            return resampled_totals(columns, replicates, rng, self.counts) / n
-        units = group_sums(np.hstack([np.ones((n, 1)), columns]), self.clusters, self.groups)
-        totals = resampled_totals(units, replicates, rng)
-        return totals[1:] / totals[0]
+        return bootstrap_means(columns, self.clusters, rng, replicates, self.counts).T
 
 
 @dataclass

@@ -170,13 +170,19 @@ def wilson(
 
 
 def bootstrap_means(
-    items: FloatArray, clusters: IntArray | None, rng: np.random.Generator, reps: int = 2000
+    items: FloatArray,
+    clusters: IntArray | None,
+    rng: np.random.Generator,
+    reps: int = 2000,
+    counts: IntArray | None = None,
 ) -> FloatArray:
     """Return means [reps, m] of per-item values [n, m] in cluster bootstrap resamples.
 
     One matrix product of resampling weights and cluster sums. ``clusters`` [n] are the independent units
-    (None: the items).
+    (None: the items). ``counts`` [n] say how many items, each a cluster of its own, have each row's values.
     """
+    if counts is not None:
+        return resampled_totals(items, reps, rng, counts).T / counts.sum()
     n = items.shape[0]
     ids = cluster_numbers(clusters, n)
     if int(ids.max()) + 1 == n:
@@ -194,7 +200,7 @@ def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, re
     same, n = alike(votes), votes.n
     by_counts = n >= NORMAL_ROWS or (n >= MANY_ROWS and 2 * same.counts.size < n)
     if by_counts and votes.n_clusters == n:
-        return resampled_totals(values, reps, rng, same.counts).T / n
+        return bootstrap_means(values, None, rng, reps, same.counts)
     return bootstrap_means(values[same.back], votes.cluster_ids, rng, reps)
 
 
