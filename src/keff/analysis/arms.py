@@ -31,8 +31,8 @@ from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.branches.weights import Pruning, WeightedVote
 from keff.stats.intervals import interval_c, interval_mean
 from keff.stats.models.betabinomial import majority_at_k_items
+from keff.stats.resampling import FOLDS
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.calibrate import FOLDS
 from keff.stats.voting.choose import ceiling, k_eff, k_eff_block
 from keff.stats.voting.correlation import agreement, anova_c, pearson_c, pooled_c
 from keff.stats.voting.plurality import plurality_of_all

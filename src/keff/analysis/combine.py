@@ -28,8 +28,9 @@ from keff.stats.branches.weights import (
     judge_weights,
     oracle_optimism,
 )
+from keff.stats.resampling import FOLDS
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.calibrate import FOLDS, calibrate, cross_fitted, informs, within_auc
+from keff.stats.voting.calibrate import calibrate, cross_fitted, informs, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.correlation import anova_c
 

@@ -163,6 +163,10 @@ def numbers_of(names: Iterable[Hashable]) -> IntArray:
     return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
 
 
+# Folds of every cross-fitting.
+FOLDS = 5
+
+
 def cluster_folds(votes: Votes, folds: int, rng: np.random.Generator) -> IntArray:
     """Return the fold 0..folds-1 of each item [n], whole clusters together and sizes as even as they get.
 

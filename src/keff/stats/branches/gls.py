@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keff.records import frozen
+from keff.stats.resampling import FOLDS
 from keff.stats.votes import FloatArray
 
 # None, then decades: chosen by cross-validation, so finer steps would fit noise.
@@ -52,11 +53,7 @@ def gls_r_weights(embeddings: ArrayLike, ridge: float) -> FloatArray:
     return _ridge_weights(slot_covariance(embeddings), ridge)
 
 
-def choose_ridge(
-    embeddings: ArrayLike,
-    rng: np.random.Generator,
-    folds: int = 5,
-) -> RidgeChoice:
+def choose_ridge(embeddings: ArrayLike, rng: np.random.Generator) -> RidgeChoice:
     """Choose the ridge of GLS-R by held-out w' Sigma w over folds of problems, against uniform weights.
 
     ``embeddings`` [T, K, D]. The held-out value contains the variance of the
@@ -66,17 +63,17 @@ def choose_ridge(
     """
     e = _embeddings(embeddings)
     problems, k = e.shape[:2]
-    if problems < 2 * folds or folds < 2:
-        raise ValueError(f"{problems} problems are too few for {folds} folds of at least two")
+    if problems < 2 * FOLDS:
+        raise ValueError(f"{problems} problems are too few for {FOLDS} folds of at least two")
     uniform = np.full(k, 1.0 / k)
-    parts = np.array_split(rng.permutation(problems), folds)
+    parts = np.array_split(rng.permutation(problems), FOLDS)
     tests = [slot_covariance(e[part]) for part in parts]
     trains = [slot_covariance(np.delete(e, part, axis=0)) for part in parts]
     plain = np.array([risk(uniform, test) for test in tests])
     fits = {ridge: _held_out(trains, tests, ridge) for ridge in (*RIDGES, np.inf)}
     ridge = min(fits, key=lambda r: float(np.nan_to_num(fits[r].mean(), nan=np.inf)))
     difference = fits[ridge] - plain
-    se = float(difference.std(ddof=1) / np.sqrt(folds))
+    se = float(difference.std(ddof=1) / np.sqrt(FOLDS))
     even = not float(difference.mean()) < -se
     weights = uniform if even else _ridge_weights(slot_covariance(e), ridge)
     risks = float(fits[ridge].mean()), float(plain.mean())

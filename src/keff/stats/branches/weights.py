@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from keff.records import frozen
 from keff.stats.branches.slots import slot_accuracies
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_prefix
-from keff.stats.resampling import cluster_folds, clustered_se
+from keff.stats.resampling import FOLDS, cluster_folds, clustered_se
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
@@ -124,13 +124,11 @@ def weighted_vote(votes: Votes, weights: ArrayLike, rule: Rule = "binary") -> Fl
     return weighted_majority(votes, weights) if rule == "binary" else weighted_plurality(votes, weights)
 
 
-def cross_fitted_credit(
-    votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator, folds: int = 5
-) -> FloatArray:
+def cross_fitted_credit(votes: Votes, learn: Learn, rule: Rule, rng: np.random.Generator) -> FloatArray:
     """Return the credit [n] of each item under weights learned from the other folds of clusters."""
-    fold = cluster_folds(votes, folds, rng)
+    fold = cluster_folds(votes, FOLDS, rng)
     credit = np.empty(votes.n)
-    for part in range(folds):
+    for part in range(FOLDS):
         test = fold == part
         weights = learn(~test)
         here = weights if weights.ndim == 1 else weights[test]
@@ -244,7 +242,7 @@ class Pruning:
     candidate: tuple[int, ...]
 
 
-def choose_subset(votes: Votes, rng: np.random.Generator, rule: Rule = "binary", folds: int = 5) -> Pruning:
+def choose_subset(votes: Votes, rng: np.random.Generator, rule: Rule = "binary") -> Pruning:
     """Choose the m most accurate slots by nested cross-validation over clusters: slot pruning.
 
     In each outer fold the best m of the other folds is chosen anew and scored on the fold. (A subset has no
@@ -253,9 +251,9 @@ def choose_subset(votes: Votes, rng: np.random.Generator, rule: Rule = "binary",
     several points. All slots stay unless the gain exceeds one standard error. Raises ValueError for too few
     clusters.
     """
-    fold = cluster_folds(votes, folds, rng)
+    fold = cluster_folds(votes, FOLDS, rng)
     credit = np.empty(votes.n)
-    for part in range(folds):
+    for part in range(FOLDS):
         chosen = _favourite(votes.take(fold != part), rule)
         credit[fold == part] = subset_credit(votes.take(fold == part), chosen, rule)
     full = subset_credit(votes, np.arange(votes.k), rule)

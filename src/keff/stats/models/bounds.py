@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, gammaln, xlog1py, xlogy
+from scipy.special import betainc, xlog1py, xlogy
 
+from keff.stats.models.answer_model import log_ways
 from keff.stats.votes import FloatArray, Votes, as_hist
 
 # Far below what is printed (.1 point).
@@ -197,5 +198,4 @@ def _majority(k: int, theta: FloatArray) -> FloatArray:
 def _bernstein(k0: int, theta: FloatArray) -> FloatArray:
     """Return the binomial probabilities [K0+1, m] of s successes in K0 at each theta."""
     s = np.arange(k0 + 1)[:, None]
-    log_ways = gammaln(k0 + 1) - gammaln(s + 1) - gammaln(k0 - s + 1)
-    return np.exp(log_ways + xlogy(s, theta) + xlog1py(k0 - s, -theta))
+    return np.exp(log_ways(k0, s) + xlogy(s, theta) + xlog1py(k0 - s, -theta))

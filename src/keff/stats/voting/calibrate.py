@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from keff.records import Interval
-from keff.stats.resampling import cluster_folds
+from keff.stats.resampling import FOLDS, cluster_folds
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, flat
 from keff.stats.voting.correlation import anova_c
@@ -31,8 +31,7 @@ PAIRS = 64
 # Logits of ranks are read to a 64th, a hundredth of their spread: equal ones are one row of a regression.
 PLACES = 64
 
-# Folds of the cross-fitting, and Newton steps at most.
-FOLDS = 5
+# Newton steps at most.
 STEPS = 30
 
 
@@ -153,7 +152,6 @@ def cross_fitted(
     votes: Votes,
     confidences: FloatArray,
     rng: np.random.Generator,
-    folds: int = FOLDS,
     *,
     resampled: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
@@ -162,7 +160,7 @@ def cross_fitted(
     ``resampled``: from a resample of the clusters, drawn with replacement.
     With fewer clusters than folds, as many folds as clusters; with one nothing is known of any path.
     """
-    folds = min(folds, votes.n_clusters)
+    folds = min(FOLDS, votes.n_clusters)
     if folds < 2:
         nothing = flat(0.5)
         return nothing.chance(confidences), nothing.weight(confidences)
