@@ -371,10 +371,11 @@ class RecordedPaths:
         self, policy: Policy, rows: slice, draws: Draws
     ) -> tuple[PolicyOutcome, FloatArray | None]:
         """Return what a policy does on some patterns, and how many paths of each kind it draws."""
-        walks = self._walked(policy, draws)
         if rows.start not in self.walks_now:
             self.walks_now[rows.start] = self._walked(self.now, draws)
-        outcome = expectations(walks, draws, self.cap, self.walks_now[rows.start])
+        today = self.walks_now[rows.start]
+        walks = today if policy.spec == self.now.spec else self._walked(policy, draws)
+        outcome = expectations(walks, draws, self.cap, today)
         drawn = None if self.tokens is None else self.tokens.drawn(draws, rows, walks.stop)
         return self._corrected(policy, rows, draws, walks, outcome), drawn
 
@@ -392,6 +393,7 @@ class RecordedPaths:
             return outcome
         exact = self.exact[rows, policy.cap - 1]
         # What the drawn orders are off at its cap, they are off alike for a policy that ends near it.
-        drawn = credit[:, :, policy.cap].mean(axis=1, dtype=np.float64)
-        noise = (walks.credit - credit[:, :, policy.cap]).var(axis=1, dtype=np.float64) / credit.shape[1]
+        at_cap = credit[:, :, policy.cap]
+        drawn = at_cap.mean(axis=1, dtype=np.float64)
+        noise = (walks.credit - at_cap).var(axis=1, dtype=np.float64) / credit.shape[1]
         return replace(outcome, accuracy=outcome.accuracy + exact - drawn, noise=noise)
