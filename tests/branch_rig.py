@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from keff import plugins
 from keff.errors import EngineError
 from keff.policy import Policy, Sample, Stop, View
-from keff.records import Completion, Message, Sampling, path_seed, stable_hash
+from keff.records import Completion, Message, Sampling, stable_hash
+from keff.sampling.store.rows import path_seed
 from keff.task import Task, select
 from recorded_rig import Recorded
 

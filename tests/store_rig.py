@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path as File
 
-from keff.records import Completion, Path, path_seed
+from keff.records import Completion, Path
 from keff.sampling.manifest import Config
 from keff.sampling.store import Run
+from keff.sampling.store.rows import path_seed
 
 CONFIG = Config(
     engine={"name": "fake", "model": "m"},

@@ -27,10 +27,11 @@ from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.vote import Drawn, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.protocol.server import Refusal, Sharing
-from keff.records import Completion, Item, Logprobs, Message, Sampling, path_seed, stable_hash
+from keff.records import Completion, Item, Logprobs, Message, Sampling, stable_hash
 from keff.sampling.job import Job, execute
 from keff.sampling.sampler import Order, launch_view
 from keff.sampling.store import Run
+from keff.sampling.store.rows import path_seed
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
 from keff.task import Task, select

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeGuard
 
 
@@ -53,3 +54,18 @@ def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"duplicate name {twice[:40]!r}")
     return made
+
+
+# Half a surrogate pair: JSON can escape one, but no file or database can hold it.
+HALF = re.compile("[\ud800-\udfff]")
+
+
+def mended(value: object) -> object:
+    """Return a JSON value with U+FFFD for every half of a surrogate pair, as decoders of text do it."""
+    if isinstance(value, str):
+        return HALF.sub("\ufffd", value)
+    if is_array(value):
+        return [mended(part) for part in value]
+    if is_object(value):
+        return {mended(name): mended(part) for name, part in value.items()}
+    return value

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
@@ -221,21 +220,6 @@ Message = Mapping[str, Any]
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "cancelled"]
 
 
-# Half a surrogate pair: JSON can escape one, but no file or database can hold it.
-HALF = re.compile("[\ud800-\udfff]")
-
-
-def mended(value: object) -> object:
-    """Return a JSON value with U+FFFD for every half of a surrogate pair, as decoders of text do it."""
-    if isinstance(value, str):
-        return HALF.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [mended(part) for part in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return {mended(name): mended(part) for name, part in cast("dict[str, object]", value).items()}
-    return value
-
-
 # Made once: json.dumps would make an encoder for every call, and hashes are asked for by the million.
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -243,21 +227,6 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=Fal
 def stable_hash(*parts: object) -> str:
     """Return a hex SHA-256 of JSON-able parts, the same on every machine and in every process."""
     return hashlib.sha256(_JSON.encode(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-# Seeds of paths: what servers take.
-SEEDS = 2**31
-
-
-def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
-    """Return the seed of one path, in [0, 2^31).
-
-    The hash of (run seed, item, slot) gives a base, and path ``index`` gets base + index: servers that
-    draw n choices in one request give choice i the request's seed + i, so a path has the same seed
-    whether it was drawn alone or with its neighbours.
-    """
-    base = int(stable_hash(run_seed, item, slot)[:15], 16)
-    return (base + index) % SEEDS
 
 
 @frozen

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.errors import StoreError
-from keff.records import Completion, Item, Logprobs, Path, path_seed
+from keff.records import Completion, Item, Logprobs, Path
 from keff.sampling.job import save_embeddings
 from keff.sampling.store import DATABASE, OwedPaths, Run
-from keff.sampling.store.rows import item_row
+from keff.sampling.store.rows import item_row, path_seed
 from keff.task import ScoredText
 from store_rig import done, failed, make
 

@@ -11,7 +11,8 @@ from keff.log import UTF_16, Tell, is_utf16
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
 from keff.logs.parts.tabled import Row, TableLog
-from keff.records import HALF, Note
+from keff.narrow import HALF
+from keff.records import Note
 
 # The csv module's own limit, 128 KiB, is shorter than a chain of thought.
 LONGEST_FIELD = 2**27

@@ -18,10 +18,11 @@ from keff.logs.run import PREFIX, RECORDED
 from keff.plugins import import_extra
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, naming, one_part, opened
-from keff.records import Completion, Item, Note, frozen, path_seed, stable_hash
+from keff.records import Completion, Item, Note, frozen, stable_hash
 from keff.records import Path as Drawn
 from keff.sampling.manifest import IMPORTED, Config
 from keff.sampling.store import Run
+from keff.sampling.store.rows import path_seed
 from keff.task import ScoredText
 
 

@@ -22,11 +22,11 @@ from keff.policy import (
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import answer_logprob
 from keff.protocol.server import pause
-from keff.records import SEEDS, Completion, Item, Path, frozen, path_seed
+from keff.records import Completion, Item, Path, frozen
 from keff.sampling.orders import Order, Progress, Watch, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
-from keff.sampling.store.rows import item_of
+from keff.sampling.store.rows import SEEDS, item_of, path_seed
 from keff.task import ScoredText, Task
 
 # Failures in a row beyond those in flight, which fail together, that stop a run.

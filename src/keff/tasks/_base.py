@@ -15,9 +15,9 @@ from pydantic_core import from_json
 from keff.answers import Extracted, Space, space, why
 from keff.answers.parts.base import golds
 from keff.errors import TaskError
-from keff.narrow import fields, is_object
+from keff.narrow import fields, is_object, mended
 from keff.plugins import import_extra
-from keff.records import AnswerSpace, Completion, Item, Message, frozen, mended, stable_hash
+from keff.records import AnswerSpace, Completion, Item, Message, frozen, stable_hash
 from keff.task import Located, Row, ScoredText, Task
 from keff.tasks._templates import family, read_templates
 

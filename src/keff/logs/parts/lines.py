@@ -18,9 +18,9 @@ import jiter
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16, unheard
-from keff.narrow import items, unique
+from keff.narrow import items, mended, unique
 from keff.plugins import import_extra
-from keff.records import Note, mended
+from keff.records import Note
 
 # A number that nobody can have written between two lines.
 _MARK = secrets.randbelow(2**30)

@@ -9,8 +9,22 @@ from typing import cast
 import jiter
 
 from keff.protocol import values
-from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path, frozen
+from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path, frozen, stable_hash
 from keff.task import ScoredText
+
+# Seeds of paths: what servers take.
+SEEDS = 2**31
+
+
+def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
+    """Return the seed of one path, in [0, 2^31).
+
+    The hash of (run seed, item, slot) gives a base, and path ``index`` gets base + index: servers that
+    draw n choices in one request give choice i the request's seed + i, so a path has the same seed
+    whether it was drawn alone or with its neighbours.
+    """
+    base = int(stable_hash(run_seed, item, slot)[:15], 16)
+    return (base + index) % SEEDS
 
 
 @frozen
