@@ -93,12 +93,12 @@ def figures() -> Iterator[Figure]:
     counted = [tokens_and_comments(file) for file in files]
     tokens, lines, comments = (sum(column) for column in zip(*counted, strict=True))
     yield Figure("class names with two meanings", len(shared_names(files)), 0)
-    yield Figure("tokens", tokens, 424_400)
-    yield Figure("files", len(files), 348)
+    yield Figure("tokens", tokens, 413_000)
+    yield Figure("files", len(files), 350)
     rooms = {file.relative_to(SOURCES).parts[0] for file in files} - {"__init__.py", "__main__.py"}
     yield Figure("rooms at the top", len(rooms), 26)
-    yield Figure("comment lines, percent", round(100 * comments / lines, 2), 2.7, least=True)
-    yield Figure("options", len(options()), 89)
+    yield Figure("comment lines, percent", round(100 * comments / lines, 2), 2.75, least=True)
+    yield Figure("options", len(options()), 88)
 
 
 def main() -> int:

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keff.analysis.predict import Prediction
-from keff.analysis.results.comparison import Combination, Comparison, ScoreComparison
+from keff.analysis.results.combination import Combination
+from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.scores import Audit, Noise

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     )
     from keff.analysis.mix.findings import MixFindings
     from keff.analysis.predict import Prediction, predict
-    from keff.analysis.results.comparison import Combination, Comparison, ScoreComparison
+    from keff.analysis.results.combination import Combination
+    from keff.analysis.results.comparison import Comparison, ScoreComparison
     from keff.analysis.results.decision import Decision, Recommendation
     from keff.analysis.results.estimates import Analysis
     from keff.analysis.results.replay import Replay
@@ -56,7 +57,8 @@ _NAMES = {
     "keff.analysis.front": "analyze audit c combine compare k_eff k_star majority mix noise plurality replay",
     "keff.analysis.mix.findings": "MixFindings",
     "keff.analysis.predict": "Prediction predict",
-    "keff.analysis.results.comparison": "Combination Comparison ScoreComparison",
+    "keff.analysis.results.combination": "Combination",
+    "keff.analysis.results.comparison": "Comparison ScoreComparison",
     "keff.analysis.results.decision": "Decision Recommendation",
     "keff.analysis.results.estimates": "Analysis",
     "keff.analysis.results.replay": "Replay",

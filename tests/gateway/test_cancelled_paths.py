@@ -12,7 +12,7 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Options, gateway
-from keff.protocol.reply import Assembler
+from keff.protocol.assembler import Assembler
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server
 

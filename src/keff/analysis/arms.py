@@ -11,13 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from keff.analysis.combine import judged, slot_table
-from keff.analysis.results.comparison import (
-    ArmResult,
-    Comparison,
-    Corrected,
-    ScoreComparison,
-    Slot,
-)
+from keff.analysis.results.combination import Slot
+from keff.analysis.results.comparison import ArmResult, Comparison, Corrected, ScoreComparison
 from keff.analysis.scores import contest, pair, shared_rows
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot

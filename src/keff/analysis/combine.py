@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keff.analysis.results.comparison import Combination, DeflectionWorth, Slot
+from keff.analysis.results.combination import Combination, DeflectionWorth, Slot
 from keff.errors import LogError, UsageError
 from keff.reading.open import Record
 from keff.sampling import EMBEDDINGS

@@ -18,7 +18,8 @@ from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
 from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
-from keff.analysis.results.comparison import Combination, Comparison, ScoreComparison
+from keff.analysis.results.combination import Combination
+from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.scores import Audit, Noise

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keff import plugins
-from keff.analysis.results.comparison import Combination
+from keff.analysis.results.combination import Combination
 from keff.analysis.results.estimates import Analysis
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo

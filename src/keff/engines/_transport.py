@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 from keff.errors import EngineError
 from keff.narrow import entries
+from keff.protocol.assembler import Assembler
 from keff.protocol.client import Client, limited, plain
 from keff.protocol.connection import Call
-from keff.protocol.reply import Assembler, RepeatedError, choices_of, completions, filtered_response, reply_of
+from keff.protocol.reply import RepeatedError, choices_of, completions, filtered_response, reply_of
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
 from keff.protocol.values import ENCODINGS, Body, BodyError, Object, sendable
 from keff.records import Completion, frozen

@@ -32,7 +32,8 @@ from keff.engine import Capabilities
 from keff.engines._local import Need, context_size, cores, locate, sha256
 from keff.errors import EngineError, UsageError
 from keff.narrow import entries, fields
-from keff.protocol.reply import Assembler, choices_of, completions
+from keff.protocol.assembler import Assembler
+from keff.protocol.reply import choices_of, completions
 from keff.protocol.server import chat_body, template_thinking
 from keff.records import Completion, Message, Sampling, frozen
 

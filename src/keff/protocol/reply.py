@@ -11,7 +11,6 @@ by the length of text. Neither: one token per four characters. A count that cann
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -21,16 +20,13 @@ from typing import Annotated, NamedTuple, TypedDict, cast
 import msgspec
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields, is_array, items
+from keff.narrow import entries, fields, is_array
 from keff.protocol.server import FATAL, PASSING
 from keff.protocol.values import (
-    DONE,
     HIGHEST_LOGPROB,
     LOWEST_LOGPROB,
-    Events,
     Object,
     count,
-    data_of,
     decoded,
     is_logprob,
     storable,
@@ -328,87 +324,3 @@ def filtered_response(said: str, n: int) -> Object:
     """Return the response that n paths stand for whose request a content filter stopped."""
     choice = {"message": {"content": "", "refusal": said}, "finish_reason": "content_filter"}
     return {"choices": [{"index": index, **choice} for index in range(n)], "usage": {"completion_tokens": 0}}
-
-
-# More calls of tools in one message are an error of the server.
-MOST_CALLS = 256
-
-
-class Assembler:
-    """Takes chunks, or the bytes of a stream of them, and gives the response."""
-
-    def __init__(self) -> None:
-        self._events = Events()
-        self._choices: dict[int, Object] = {}
-        self._ends: Counter[int] = Counter()
-        self._head: Object = {}
-        self._usage: object = None
-        self._error: object = None
-
-    def feed(self, part: bytes) -> list[Object]:
-        """Add the chunks that some bytes complete, and return them; raises ValueError for what is no JSON."""
-        data = (data_of(event) for event in self._events.feed(part))
-        chunks = [fields(decoded(said)) for said in data if said and said != DONE]
-        for chunk in chunks:
-            self.take(chunk)
-        return chunks
-
-    def take(self, chunk: Mapping[str, object]) -> None:
-        """Add one chunk; raises EngineError for one that belongs to no path."""
-        self._error = chunk.get("error") or self._error
-        if not self._head:
-            self._head = {name: value for name, value in chunk.items() if name != "choices"}
-        self._usage = chunk.get("usage") or self._usage
-        for part in entries(chunk.get("choices")):
-            index = part.get("index", 0)
-            if not isinstance(index, int):
-                raise EngineError("the server's stream has a malformed choice")
-            empty: Object = {"message": {"content": ""}, "logprobs": {"content": []}}
-            choice = self._choices.setdefault(index, {"index": index, **empty, "finish_reason": None})
-            self._ends[index] += part.get("finish_reason") is not None
-            _add_delta(choice, part)
-
-    def response(self) -> Object:
-        """Return the whole response; raises EngineError when it broke off before a path's end.
-
-        A choice that ends twice is two paths mixed into one: RepeatedError.
-        """
-        if self._error is None and not all(self._ends[index] for index in self._choices):
-            raise EngineError("the server closed the connection in the middle of a path")
-        if max(self._ends.values(), default=0) > 1:
-            raise RepeatedError("the server's stream ends a choice twice")
-        told = {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
-        return {**self._head, **told}
-
-
-def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
-    delta = fields(part.get("delta"))
-    message = fields(choice["message"])
-    for name, value in (
-        ("content", text_of(delta.get("content"))),
-        ("reasoning_content", reasoning_of(delta)),
-        ("refusal", words(delta.get("refusal"))),
-    ):
-        if value:
-            message[name] = text_of(message.get(name)) + value
-    for call in entries(delta.get("tool_calls")):
-        _add_call(message, call)
-    # In place: a path of many thousand tokens has as many chunks.
-    items(fields(choice["logprobs"])["content"]).extend(entries(fields(part.get("logprobs")).get("content")))
-    choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]
-
-
-def _add_call(message: Object, part: Mapping[str, object]) -> None:
-    """Add a piece of a tool call: its name comes once, its arguments bit by bit."""
-    calls = entries(message.setdefault("tool_calls", []))
-    place = part.get("index", 0)
-    while isinstance(place, int) and len(calls) <= place < MOST_CALLS:
-        calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
-    if not isinstance(place, int) or not 0 <= place < len(calls):
-        raise EngineError("the server's stream has a malformed tool call")
-    message["tool_calls"] = calls
-    call, function, more = calls[place], fields(calls[place].get("function")), fields(part.get("function"))
-    call |= {name: part[name] for name in ("id", "type") if part.get(name)}
-    for name in ("name", "arguments"):
-        function[name] = text_of(function.get(name)) + (words(more.get(name)) or "")
-    call["function"] = function

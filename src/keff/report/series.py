@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keff.analysis.results.comparison import Slot
+from keff.analysis.results.combination import Slot
 from keff.analysis.results.estimates import Analysis
 from keff.records import Interval, number
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve, majority_limit

@@ -1,4 +1,4 @@
-"""What ``keff compare`` and ``keff combine`` find: two arms on the same questions, and weighted votes."""
+"""What ``keff compare`` finds: two arms on the same questions."""
 
 from __future__ import annotations
 
@@ -7,120 +7,11 @@ from os.path import commonprefix
 from pathlib import PurePath
 from typing import Literal
 
-from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
+from keff.analysis.results.combination import Slot, weighting
+from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
 from keff.stats.branches.covariance import BlockCorrelation
-from keff.stats.branches.gls import RidgeChoice
 from keff.stats.branches.slots import PhiAudit
 from keff.stats.branches.weights import Pruning, WeightedVote
-
-
-@frozen
-class Slot(Result):
-    """One template slot: the accuracy of its paths, and the share of them without an answer."""
-
-    slot: int
-    accuracy: float
-    extraction_failures: float | None
-
-
-@frozen
-class DeflectionWorth(Result):
-    """How many plain paths all recorded ones are worth as these votes: ``plain``, or weighted by what."""
-
-    votes: str
-    k_eff: Interval
-
-
-@frozen
-class Combination(Finding):
-    """Every way of combining the paths of one record.
-
-    ``slots`` is None under one prompt; ``slot_cv`` the coefficient of variation of slot accuracies;
-    ``oracle_optimism`` what in-sample accuracy weights seem to gain where no slot differs from any other.
-    ``k_eff`` is that of the paper and those of weighted and abstaining votes, by deflection.
-    """
-
-    path: str
-    n: int
-    k: int
-    slots: tuple[Slot, ...] | None
-    slot_cv: float
-    oracle_optimism: float | None
-    weights: tuple[WeightedVote, ...]
-    pruning: tuple[Pruning, ...]
-    gls_r: RidgeChoice | None
-    k_eff: tuple[DeflectionWorth, ...] = ()
-
-    def line(self) -> str:
-        """Return the size of the record and the best cross-fitted gain."""
-        best = max(self.weights, key=lambda row: row.gain)
-        return (
-            f"{self.n} questions x {self.k} paths; best weighted vote {best.scheme} ({best.rule}), "
-            f"gain {best.gain:+.1%} ± {best.se:.1%}"
-        )
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return one line for each weighting."""
-        return _weight_rows(self.weights)
-
-    def statements(self) -> Iterator[str]:
-        """Yield what ``keff combine`` prints."""
-        yield self.line()
-        if self.slots is None:
-            rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in self.weights)
-            what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
-            yield f"One prompt for all paths: weights of columns mean nothing, {what}."
-        yield from _weighting(self.slots, self.weights, self.pruning)
-        for found in self.k_eff:
-            yield f"  K_eff of {self.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
-        if self.oracle_optimism is not None:
-            yield f"  equal slots alone make the in-sample oracle look {self.oracle_optimism:+.2%} better"
-        if self.gls_r is not None:
-            yield from _ridge(self.gls_r)
-
-
-def _ridge(found: RidgeChoice) -> Iterator[str]:
-    """Yield the risk of GLS-R on held-out questions, and its weights."""
-    kept = "equal weights kept" if found.ridge is None else f"ridge {found.ridge:g}"
-    risks = f"{found.held_out_risk:.4g} against {found.held_out_risk_uniform:.4g}"
-    yield f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
-    weights = ", ".join(f"{weight:.3f}" for weight in found.weights)
-    negative = " (a negative one has no vote)" if min(found.weights) < 0 else ""
-    yield f"  its weights: {weights}{negative}"
-
-
-def _weighting(
-    slots: Sequence[Slot] | None, weights: Sequence[WeightedVote], pruning: Sequence[Pruning]
-) -> Iterator[str]:
-    """Yield template slots, weighted votes beside equal weights and the oracle, and which slots to keep."""
-    if slots is not None:
-        head = ("slot", "accuracy", "no answer")
-        rows = [(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures)) for slot in slots]
-        yield f"\n{text_table([head, *rows], 'template slots')}"
-    yield f"\n{text_table(_weight_rows(weights), 'weighted votes')}"
-    for choice in pruning if slots else ():
-        kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
-        yield f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
-
-
-def _weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
-    """Return one line for each weighting, its header first."""
-    head = ("vote", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
-    return [
-        head,
-        *(
-            (
-                f"{row.rule}, {row.scheme.replace('_', ' ')}",
-                number(row.uniform, ".1%"),
-                number(row.cross_fitted, ".1%"),
-                f"{row.gain:+.1%} ± {row.se:.1%}",
-                number(row.best_slot, ".1%"),
-                number(row.in_sample, ".1%"),
-            )
-            for row in weights
-        ),
-    ]
-
 
 # Smaller p-values rest on the tail of an approximation and are not told apart.
 SMALLEST_P = 1e-6
@@ -378,7 +269,7 @@ class Comparison(Finding):
         size = f"{self.shared_items} shared questions, {first.k} paths each"
         yield f"\n{text_table(self.rows(), size)}"
         if second.weights is not None:
-            yield from _weighting(second.slots, second.weights, second.pruning or ())
+            yield from weighting(second.slots, second.weights, second.pruning or ())
         blocks = second.blocks
         if blocks is not None:
             several = max(blocks.paths) > 1

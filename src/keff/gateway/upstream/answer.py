@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from keff.gateway.http.errors import Problem
 from keff.narrow import entries, fields
-from keff.protocol.reply import Assembler, choices_of
+from keff.protocol.assembler import Assembler
+from keff.protocol.reply import choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.server import Refusal
 from keff.protocol.values import ENCODINGS, Object
