@@ -108,22 +108,27 @@ def _shown(record: Record, limit: int) -> list[Row]:
     return [*chosen.values(), *dict(_while_they_fit(record, others, limit - limit // 2, rows)).values()]
 
 
-# So many rows are read again at once, in the file's order: one of Parquet comes with all of its row group.
-READ_AGAIN = 2_000
+# So many rows are read first; how many more are read at once is told by their size.
+FIRST_READ = 50
 
 
 def _while_they_fit(
     record: Record, indices: Sequence[int], limit: int, rows: Mapping[int, Row]
 ) -> Iterator[tuple[int, Row]]:
-    """Yield rows with their places; ``rows`` are those that were made already."""
-    for start in range(0, len(indices), READ_AGAIN):
-        block = indices[start : start + READ_AGAIN]
+    """Yield rows with their places; ``rows`` are those that were made already.
+
+    They are made in the order of the record: a row of Parquet is read again with all of its row group.
+    """
+    left, done, size = limit, 0, FIRST_READ
+    while block := indices[done : done + size]:
         made = {index: rows.get(index) or _row(record, index) for index in sorted(block)}
         for index in block:
-            limit -= len(embed(made[index]))
-            if limit < 0:
+            left -= len(embed(made[index]))
+            if left < 0:
                 return
             yield index, made[index]
+        done += len(block)
+        size = 1 + left * done // (limit - left)
 
 
 def _leads(votes: Votes) -> FloatArray:
