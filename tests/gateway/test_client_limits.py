@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import socket
+import warnings
 
 import pytest
 
@@ -11,6 +14,11 @@ from client_rig import OK, Server, ask, client_of, counts, run
 from keff.protocol import client as module
 from keff.protocol.connection import Connection
 from keff.protocol.values import BodyError
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        await reader.read()
 
 
 def test_no_more_connections_than_allowed_and_who_waits_first_is_first() -> None:
@@ -32,10 +40,6 @@ def test_no_more_connections_than_allowed_and_who_waits_first_is_first() -> None
 
 def test_calls_that_are_given_up_free_their_place() -> None:
     async def work() -> None:
-        async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError):
-                await reader.read()
-
         async with client_of(silent, connections=2) as client:
             for _ in range(3):
                 calls = [asyncio.create_task(ask(client)) for _ in range(6)]
@@ -47,6 +51,33 @@ def test_calls_that_are_given_up_free_their_place() -> None:
             assert counts(client) == (0, 0, 0)
 
     run(work)
+
+
+def test_a_call_given_up_at_any_step_of_its_connection_leaves_no_socket_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        async def at_once(host: str, port: int, **_: object) -> list[object]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
+
+        # No thread looks the name up, so that every step is taken in a turn of the loop that is known.
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", at_once)
+        async with client_of(silent) as client:
+            for turns in range(20):
+                call = asyncio.create_task(ask(client))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+                gc.collect()
+            await asyncio.sleep(0.02)
+            assert counts(client) == (0, 0, 0)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        run(work)
+    assert not caught
 
 
 def test_a_call_handed_a_connection_as_it_is_given_up_passes_it_on(monkeypatch: pytest.MonkeyPatch) -> None:

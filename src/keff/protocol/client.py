@@ -15,11 +15,16 @@ from importlib.metadata import version
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
+from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
+
 from keff.errors import UsageError
 from keff.protocol.connection import BrokenError, Call, Connection
 from keff.protocol.server import is_loopback
 from keff.protocol.values import Body, BodyError
 from keff.records import frozen
+
+# After so many seconds without an answer the next address of a name is tried too.
+STAGGER = 0.25
 
 # A proxy's answer to CONNECT is a few lines.
 LARGEST_HEAD = 16 * 1024
@@ -40,14 +45,9 @@ class Proxy:
 
     async def opened(self, host: str, port: int) -> socket.socket:
         """Return a socket through which the upstream is reached; raises ProxyError."""
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            family, kind, protocol, _, address = found[0]
-            way = socket.socket(family, kind, protocol)
+            way = await reached(self.host, self.port)
             try:
-                way.setblocking(False)
-                await loop.sock_connect(way, address)
                 await self._ask(way, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
             except BaseException:
                 way.close()
@@ -76,6 +76,13 @@ class Proxy:
             raise ProxyError(f"its proxy refused the way ({status[1].decode() if status else 'no HTTP'})")
 
 
+async def reached(host: str, port: int) -> socket.socket:
+    """Return a socket that is connected to the first address of a host to answer; raises OSError."""
+    # Cancelled just as one address answers, create_connection would leave that socket open (CPython 3.11).
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return await start_connection(found, happy_eyeballs_delay=STAGGER)
+
+
 def proxy_for(scheme: str, host: str) -> Proxy | None:
     """Return the proxy that the environment names for a host; None for this machine and for NO_PROXY.
 
@@ -98,9 +105,6 @@ def proxy_for(scheme: str, host: str) -> Proxy | None:
 
 # A connection that was not used for longer is not used again: the server may be about to close it.
 IDLE_SECONDS = 30.0
-
-# After so many seconds without an answer the next address of a name is tried too.
-STAGGER = 0.25
 
 BUFFER = 128 * 1024
 
@@ -288,22 +292,14 @@ class Client:
         return connection
 
     async def _made_to(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        named = self._host if self._secure else None
-        connect = partial(
-            loop.create_connection,
+        way = await (self._proxy.opened if self._proxy else reached)(self._host, self._port)
+        # From here on asyncio closes the socket, whatever happens.
+        _, connection = await loop.create_connection(
             partial(Connection, self.free, self.lost, self._buffer),
+            sock=way,
             ssl=self._context,
-            server_hostname=named,
+            server_hostname=self._host if self._secure else None,
         )
-        if self._proxy is None:
-            _, connection = await connect(self._host, self._port, happy_eyeballs_delay=STAGGER)
-            return connection
-        way = await self._proxy.opened(self._host, self._port)
-        try:
-            _, connection = await connect(sock=way)
-        except BaseException:
-            way.close()
-            raise
         return connection
 
     def _late(self) -> None:
