@@ -24,20 +24,15 @@ MANY_ROWS = 1000
 # From so many rows on totals are normal, but for skewed ones. Fewer rows are resampled in no time.
 NORMAL_ROWS = 5_000
 
-# Totals are skewed above this skewness, which moves a 95% limit by less than 2000 resamples leave unknown,
-# or where a row has more than this share of a column's variance.
-LEAST_SKEWNESS, LEAST_WEIGHT = 1 / 20, 1 / 100
+# The normal limit is taken for what is less skewed, which moves a 95% limit by less than 2000 resamples leave
+# unknown.
+LEAST_SKEWNESS = 1 / 20
 
 # A total that varies by less than this part of itself need not be normal, such as the number of items.
 STEADY = 1e-3
 
 # Counts of more kinds of rows than this take longer to draw than their normal limit.
 MANY_KINDS = 200
-
-
-# With fewer rows of each kind than this, on average, it takes longer to draw counts than rows; of small
-# samples as many are drawn either way.
-FEW_OF_A_KIND = 16
 
 
 def resampled_totals(
@@ -49,19 +44,19 @@ def resampled_totals(
     the totals are one matrix product a block. Rows are clusters that were summed beforehand, so whatever
     belongs to a cluster stays together. Integer units up to 2^24 / G go through single precision, exactly.
     Of many rows with few different ones the counts of these are drawn, at a cost that does not depend on G;
-    of 5,000 rows with many different ones, none of which weighs much, the totals come from their normal
-    limit. Where ``counts`` [G] are given, they say how often each row stands there.
+    of 5,000 rows with many different ones the totals come from their normal limit, but for rows that weigh
+    much. Where ``counts`` [G] are given, they say how often each row stands there.
     """
-    if counts is not None:
-        return _totals_of_kinds(units, counts, replicates, rng)
-    g = units.shape[0]
-    if g >= MANY_ROWS:
+    if counts is None and len(units) >= MANY_ROWS:
         first, times = _distinct_rows(units)
-        if (2 if g < NORMAL_ROWS else FEW_OF_A_KIND) * first.size < g:
-            return _totals_of_kinds(units[first], times, replicates, rng)
-        if g >= NORMAL_ROWS and (limit := _normal_totals(units, replicates, rng)) is not None:
-            return limit
-    return _totals_of_rows(units, replicates, rng)
+        if 2 * first.size < len(units):
+            units, counts = units[first], times
+        elif len(units) >= NORMAL_ROWS:
+            counts = np.ones(len(units), np.int64)
+    if counts is None:
+        return _totals_of_rows(units, replicates, rng)
+    many = counts.size > MANY_KINDS and counts.sum() >= NORMAL_ROWS
+    return (_normal_totals if many else _totals_of_kinds)(units, counts, replicates, rng)
 
 
 def _totals_of_rows(units: NDArray[Any], replicates: int, rng: np.random.Generator) -> FloatArray:
@@ -87,12 +82,6 @@ def _totals_of_kinds(
 ) -> FloatArray:
     """Return totals over resamples of ``counts`` [u] rows of each kind [u, m]."""
     g = int(counts.sum())
-    if counts.size > MANY_KINDS and g >= NORMAL_ROWS:
-        limit = _normal_totals(kinds, replicates, rng, counts)
-        if limit is not None:
-            return limit
-        if FEW_OF_A_KIND * counts.size >= g:
-            return _totals_of_rows(np.repeat(kinds, counts, axis=0), replicates, rng)
     values, chances = kinds.astype(np.float64), counts / g
     out = np.empty((kinds.shape[1], replicates))
     # The same draws whatever the block: the generator goes through the replicates one after the other.
@@ -108,28 +97,33 @@ KIND_CELLS = 2**20
 
 
 def _normal_totals(
-    units: NDArray[Any], replicates: int, rng: np.random.Generator, counts: IntArray | None = None
-) -> FloatArray | None:
-    """Draw totals from their normal law, with the covariance that resampling gives; None for rare events."""
-    times = np.ones(len(units)) if counts is None else counts.astype(np.float64)
-    mean = times @ units / times.sum()
-    covariance, largest = np.zeros((mean.size, mean.size)), np.zeros(mean.size)
-    for start in range(0, len(units), NORMAL_ROWS):
-        apart, own = units[start : start + NORMAL_ROWS] - mean, times[start : start + NORMAL_ROWS]
-        covariance += (apart * own[:, None]).T @ apart
-        largest = np.maximum(largest, np.square(apart).max(axis=0))
-    variance = np.diag(covariance)
-    steady = variance < (STEADY * times.sum() * mean) ** 2
-    # Skewness is at most the root of the largest share of the variance, so few columns are looked at closely.
-    heavy = np.flatnonzero((largest > LEAST_SKEWNESS**2 * variance) & ~steady)
-    if np.any(largest[heavy] > LEAST_WEIGHT * variance[heavy]):
-        return None
-    cubes = times @ (units[:, heavy] - mean[heavy]) ** 3
-    if np.any(np.abs(cubes) > LEAST_SKEWNESS * variance[heavy] ** 1.5):
-        return None
-    values, vectors = np.linalg.eigh(covariance)
+    units: NDArray[Any], counts: IntArray, replicates: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw totals [m, B] of ``counts`` [u] rows of each kind from their normal limit.
+
+    It has the covariance that resampling gives. Skewness is at most the root of a row's largest share of the
+    variance, so rows of a larger share are counted, and the limit is that of the others.
+    """
+    blocks = [slice(start, start + NORMAL_ROWS) for start in range(0, len(units), NORMAL_ROWS)]
+    totals = counts @ units
+    mean = totals / counts.sum()
+    variance = sum(counts[rows] @ np.square(units[rows] - mean) for rows in blocks)
+    most = np.where(variance < (STEADY * totals) ** 2, np.inf, LEAST_SKEWNESS**2 * variance)
+    alone = np.concatenate([np.any(np.square(units[rows] - mean) > most, axis=1) for rows in blocks])
+    others = np.where(alone, 0, counts)
+    left = int(others.sum())
+    mean = others @ units / max(left, 1)
+    covariance = np.zeros((mean.size, mean.size))
+    for rows in blocks:
+        apart = units[rows] - mean
+        covariance += (apart * others[rows, None]).T @ apart
+    values, vectors = np.linalg.eigh(covariance / max(left, 1))
     spread = vectors * np.sqrt(np.maximum(values, 0.0))
-    return (times.sum() * mean)[:, None] + spread @ rng.standard_normal((mean.size, replicates))
+    # The others are one more kind; the last column counts them.
+    kinds = np.vstack([units[alone], mean])
+    kinds = np.column_stack([kinds, np.arange(len(kinds)) == len(kinds) - 1])
+    *drawn, times = _totals_of_kinds(kinds, np.append(counts[alone], left), replicates, rng)
+    return np.array(drawn) + np.sqrt(times) * (spread @ rng.standard_normal((mean.size, replicates)))
 
 
 def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:

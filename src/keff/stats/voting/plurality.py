@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache, partial, reduce
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -20,8 +20,9 @@ def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
     """
     rival = others.max(axis=1, initial=0)
     ways = _by_votes(own, rival, k, above)
-    for t in range(1, int(np.minimum(own, rival).max(initial=0)) + 1):
-        _add_cases(ways[:, t:], own, np.where((own >= t)[:, None], others, 0), t, partial(_won_with, t, k), k)
+    # It wins with t votes: draws of t of them, and of all others without one that has more.
+    for rows, _, won in _levels(others, own, k, _ties_at, drawn=True):
+        ways[rows] += won
     return ways[:, 1:] / binomials(k)[k, 1:]
 
 
@@ -34,47 +35,44 @@ def leader_votes(size: IntArray, k: int) -> FloatArray:
     total = binomials(k)[k]
     second = size[:, 1:].max(axis=1, initial=0)
     height = _by_votes(size[:, 0], second, k, _summed_above) / total
-    nobody = np.zeros(len(size), np.int64)
-    for t in range(int(second.max(initial=0))):
-        # Where only the first has more than t votes, that is counted above.
-        several = np.where((second > t)[:, None], size, 0)
-        _add_cases(height, nobody, several, t + 1, partial(_above_for_some, t, k), k)
+    # Where only the first has more than t votes, that is counted above.
+    for rows, levels, none in _levels(size, second, k, _at_most, drawn=False):
+        height[rows] += levels[:, None] - none / total
     return height
 
 
-# Of cases of few votes and of many [T], [T, r], what they add to sums [T, degrees].
-Term = Callable[[IntArray, IntArray], FloatArray]
+# Of the votes [T, r] of some answers, a number of votes and k, polynomials [d, T] by the paths drawn of them.
+Spread = Callable[[IntArray, int, int], FloatArray]
 
 
-def _add_cases(sums: FloatArray, own: IntArray, others: IntArray, least: int, term: Term, k: int) -> None:
-    """Add to each row of the sums the term of its answers in ``others`` [n, r] with ``least`` votes or more.
+def _levels(
+    size: IntArray, most: IntArray, k: int, spread: Spread, *, drawn: bool
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield rows [m], how many levels each has [m], and their sum by the number of paths drawn [m, k + 1].
 
-    The term is given all paths that are neither theirs nor ``own`` [n], and theirs. Equal cases are done
-    once.
+    A level is a number of votes t = 1..``most`` [n] that some of the answers ``size`` [n, r], largest first,
+    have or exceed. It is the ``spread`` of these times any draw of the rest of k paths; where ``drawn``,
+    times t of the ``most`` votes, which another answer has. Levels at which the same answers have the votes
+    are summed before they meet the rest, which is most of the work.
     """
-    count = np.sum(others >= least, axis=1)
-    for low, high in _classes(int(count.max(initial=0))):
-        rows = np.flatnonzero((count >= low) & (count <= high))
-        big = np.where(others[rows, :high] >= least, others[rows, :high], 0)
-        small = k - own[rows] - big.sum(axis=1)
-        first, kind = once(np.column_stack([small, big]), k)
-        values = term(small[first], big[first])
-        for start in range(0, rows.size, ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            sums[rows[part]] += values[kind[part]]
-
-
-def _won_with(t: int, k: int, small: IntArray, big: IntArray) -> FloatArray:
-    """Return by degree - t the weight of draws that the remaining answer wins with t votes."""
-    own = k - small - big.sum(axis=1)
-    rest = _by_degree(_ties_at_one if t == 1 else _ties_at, small, big, t, k)[:, : k + 1 - t]
-    rest *= binomials(k)[own, t][:, None]
-    return rest
-
-
-def _above_for_some(t: int, k: int, small: IntArray, big: IntArray) -> FloatArray:
-    """Return by degree the chance that some answer has more than t votes."""
-    return 1.0 - _by_degree(_at_most, small, big, t, k) / binomials(k)[k]
+    width, step = size.shape[1], max(1, SUM_CELLS // (k + 1))
+    for low, high in _classes(width):
+        bottom = size[:, high] if high < width else np.zeros_like(most)
+        top = np.minimum(size[:, low - 1], most)
+        several = np.flatnonzero(top > bottom)
+        for rows in (several[start : start + step] for start in range(0, several.size, step)):
+            big, own, least, last = size[rows, :high], most[rows], bottom[rows], top[rows]
+            first, kind = once(big, k)
+            sums = np.zeros((rows.size, k + 1))
+            for t in range(int(least.min()) + 1, int(last.max()) + 1):
+                here = np.flatnonzero((least < t) & (t <= last))
+                kinds, back = np.unique(kind[here], return_inverse=True)
+                shift = t if drawn else 0
+                ways = _by_degree(spread, big[first[kinds]], t, k)[back, : k + 1 - shift]
+                if drawn:
+                    ways *= binomials(k)[own[here], t, None]
+                sums[here, shift : shift + ways.shape[1]] += ways
+            yield rows, last - least, _with_any(sums, k - big.sum(axis=1) - (own if drawn else 0))
 
 
 def above(own: int, k: int) -> FloatArray:
@@ -108,37 +106,24 @@ def _classes(most: int) -> list[tuple[int, int]]:
     return edges
 
 
-def _ties_at(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [k+1, T] the weight of draws of the rest in which nobody exceeds t.
+def _ties_at(big: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [d, T] the weight of draws of ``big`` [T, r] votes in which no answer has more than t.
 
-    Of the rest, ``big`` [T, r] are the votes of answers with t or more, ``small`` [T] all other paths. A draw
-    with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
+    A draw with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
     """
+    if t == 1:  # the degree itself counts the ties
+        ways = _product([np.stack([np.ones(len(big)), votes]) for votes in big.T], k)
+        return ways / np.arange(1, len(ways) + 1)[:, None]
     y, weights = _unit_quadrature(big.shape[1] // 2 + 1)
     factors = [np.repeat(_terms(votes, t, k)[:, None], y.size, axis=1) for votes in big.T]
     for factor in factors:
         factor[t] *= y[:, None]
-    return _with_any(np.tensordot(weights, _product(factors, k), (0, 1)), small, k)
+    return np.tensordot(weights, _product(factors, k), (0, 1))
 
 
-def _ties_at_one(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """As ``_ties_at`` for t = 1, where the degree itself counts the ties and the small rest abstained."""
-    ways = _product([np.stack([np.ones(small.size), votes]) for votes in big.T], k)
-    ways /= np.arange(t, t + len(ways))[:, None]
-    return _with_any(ways, small, k)
-
-
-def _at_most(small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [k+1, T] the number of subsets in which no answer has more than t votes.
-
-    ``big`` [T, r] are the votes of answers with more than t, ``small`` [T] all other paths.
-    """
-    return _with_any(_product([_terms(votes, t, k) for votes in big.T], k), small, k)
-
-
-def _with_any(ways: FloatArray, small: IntArray, k: int) -> FloatArray:
-    """Multiply polynomials [d, T] by those of draws of any of ``small`` [T] paths, cut at degree k."""
-    return _times(ways, _terms(small, int(small.max(initial=0)), k), k)
+def _at_most(big: IntArray, t: int, k: int) -> FloatArray:
+    """Return by degree [d, T] the number of draws of ``big`` [T, r] votes in which no answer has t."""
+    return _product([_terms(votes, t - 1, k) for votes in big.T], k)
 
 
 def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
@@ -146,22 +131,29 @@ def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
     return binomials(k).T[: most + 1].take(votes, axis=1)
 
 
-Spread = Callable[[IntArray, IntArray, int, int], FloatArray]
-
-
-def _by_degree(spread: Spread, small: IntArray, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return [T, k+1] what ``spread`` says of every case, some of them at a time."""
-    step = max(1, BLOCK_CELLS // ((k + 1) * (big.shape[1] // 2 + 1)))
-    out = np.zeros((small.size, k + 1))
-    for start in range(0, small.size, step):
-        rows = slice(start, start + step)
-        ways = spread(small[rows], big[rows], t, k)
-        out[rows, : len(ways)] = ways.T
+def _with_any(ways: FloatArray, small: IntArray) -> FloatArray:
+    """Multiply polynomials [m, k + 1] by those of draws of any of ``small`` [m] paths, cut at degree k."""
+    k, out = ways.shape[1] - 1, np.empty_like(ways)
+    for paths in sorted(set(small.tolist())):
+        rows = np.flatnonzero(small == paths)
+        padded = np.concatenate([np.zeros(k), binomials(k)[paths]])
+        out[rows] = ways[rows] @ np.ascontiguousarray(sliding_window_view(padded, k + 1)[::-1])
     return out
 
 
-# So many rows of sums are added to at a time, so that memory does not grow with the record.
-ROWS_AT_ONCE = 2048
+def _by_degree(spread: Spread, big: IntArray, t: int, k: int) -> FloatArray:
+    """Return what ``spread`` says of every case by degree [T, d], some of them at a time."""
+    most = min(k, t * big.shape[1])
+    step = max(1, BLOCK_CELLS // ((most + 1) * (big.shape[1] // 2 + 1)))
+    out = np.zeros((len(big), most + 1))
+    for start in range(0, len(big), step):
+        ways = spread(big[start : start + step], t, k)
+        out[start : start + step, : len(ways)] = ways.T
+    return out
+
+
+# So many coefficients of sums at a time, so that memory does not grow with the record.
+SUM_CELLS = 2**22
 
 # Coefficients of polynomials that are multiplied at a time: some megabytes.
 BLOCK_CELLS = 2**18
