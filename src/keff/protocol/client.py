@@ -79,7 +79,11 @@ class Proxy:
 async def reached(host: str, port: int) -> socket.socket:
     """Return a socket that is connected to the first address of a host to answer; raises OSError."""
     # Cancelled just as one address answers, create_connection would leave that socket open (CPython 3.11).
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    kind = socket.SOCK_STREAM
+    try:  # an address needs no thread that looks it up
+        found = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=kind)
     return await start_connection(found, happy_eyeballs_delay=STAGGER)
 
 
