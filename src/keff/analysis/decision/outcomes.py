@@ -16,11 +16,12 @@ from keff.policy import Policy, calibrated
 from keff.records import frozen
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import permuted
 
-# Random orders over all questions: what their number leaves unknown is a tenth of what the questions do. Of
-# more questions there are as many orders, up to a number.
-ORDERS_IN_ALL, MOST_IN_ALL = 40_000, 200_000
+# Random orders over all questions: what their number leaves unknown is a tenth of what the questions do.
+# Where patterns of votes are many, so many orders of each on average.
+ORDERS_IN_ALL, ORDERS_OF_EACH = 40_000, 8
 
 # Longer orders cost more and leave less unknown each, so there are fewer of them.
 SHORT = 16
@@ -89,7 +90,8 @@ def replayed(
     everything = (*rules, *(flights or ()), reference)
     longest, given = max(policy.cap for policy in everything), votes
     votes = rated(votes, everything)
-    in_all = int(np.clip(votes.n, ORDERS_IN_ALL, MOST_IN_ALL) * min(1.0, (SHORT / longest) ** 0.5))
+    patterns = alike(votes).counts.size
+    in_all = int(max(ORDERS_IN_ALL, ORDERS_OF_EACH * patterns) * min(1.0, (SHORT / longest) ** 0.5))
     recorded = RecordedPaths.of(votes, rules, reference, longest, rng, in_all, timed=False, rates=rates)
     played = [*((recorded, rule) for rule in rules), (recorded, reference)]
     if flights is None:

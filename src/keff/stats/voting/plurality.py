@@ -132,12 +132,12 @@ def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
 
 
 def _with_any(ways: FloatArray, small: IntArray) -> FloatArray:
-    """Multiply polynomials [m, k + 1] by those of draws of any of ``small`` [m] paths, cut at degree k."""
+    """Multiply polynomials [m, k + 1] by those of draws of any of ``small`` [m] paths, of k in all."""
     k, out = ways.shape[1] - 1, np.empty_like(ways)
     for paths in sorted(set(small.tolist())):
         rows = np.flatnonzero(small == paths)
-        padded = np.concatenate([np.zeros(k), binomials(k)[paths]])
-        out[rows] = ways[rows] @ np.ascontiguousarray(sliding_window_view(padded, k + 1)[::-1])
+        padded = np.concatenate([np.zeros(others := k - paths), binomials(k)[paths]])
+        out[rows] = ways[rows, : others + 1] @ np.ascontiguousarray(sliding_window_view(padded, k + 1)[::-1])
     return out
 
 
