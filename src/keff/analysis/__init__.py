@@ -1,1 +1,1 @@
-"""Record -> estimates and the recommendation."""
+"""Analyses of a record: estimates, the decision, comparisons, mixes, noise and audits."""

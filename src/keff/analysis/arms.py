@@ -1,4 +1,4 @@
-"""Two arms on the same items, such as one prompt against prompt templates: what changed, and is it real."""
+"""Compare two arms on the same items, such as one prompt against prompt templates."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _SLOTS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 @frozen
 class Comparing(ArmPlan):
-    """How two arms are compared, and the seed of its resamples."""
+    """Design of a comparison of two arms, with the seed of its resamples."""
 
     seed: int = 0
 
 
 def _parted(text: str) -> tuple[Path, str]:
-    """Return the file that a text names, and what it chooses of it behind a ``#``; empty for all."""
+    """Return the file of ``PATH#PART`` and the part, which is empty where none is named."""
     path, _, choice = text.rpartition("#")
     return (Path(path), choice) if path and not Path(text).exists() else (Path(text), "")
 
@@ -95,7 +95,7 @@ def open_branches(text: str, opening: Opening | None = None) -> list[Record]:
 def compare_all(
     scored: Sequence[RepeatedScores], others: int, how: Comparing | None = None
 ) -> Comparison | ScoreComparison:
-    """Compare scores: with the first where ``others`` sources were given beside it, else each with each.
+    """Compare scores: each with the first where ``others`` were given beside it, else all pairs.
 
     Two with two or more paths of every question also as template arms.
     """
@@ -149,7 +149,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
 
 
 def matched(first: Record, second: Record) -> tuple[tuple[Votes, Votes], list[Note]]:
-    """Return the votes of both arms on their shared items in one order, as many paths of each.
+    """Return the votes of both arms on their shared items in one order, with equally many paths.
 
     Clusters are those of the first.
     """
@@ -167,7 +167,7 @@ def matched(first: Record, second: Record) -> tuple[tuple[Votes, Votes], list[No
 
 
 def describe(path: str, votes: Votes, how: Comparing) -> ArmResult:
-    """Return what one arm is worth: accuracies, correlation, votes, slots, weighted votes and pruning."""
+    """Return the statistics of one arm: accuracies, correlation, votes, slots, weighted votes and pruning."""
     rho, dropped = pearson_c(votes)
     answers = votes.answers is not None
     block = k_eff_block(votes, ddof=1)
@@ -201,7 +201,7 @@ def describe(path: str, votes: Votes, how: Comparing) -> ArmResult:
 
 
 def _blocks(votes: Votes, level: float) -> BlockCorrelation | None:
-    """Return c within and between templates; None under one prompt or with hardly a question."""
+    """Return c within and between templates; None for one prompt or too few questions."""
     if votes.slots is None or len(np.unique(votes.slots)) < 2 or votes.n_clusters < FOLDS:
         return None
     return block_correlation(votes, level)
@@ -210,7 +210,7 @@ def _blocks(votes: Votes, level: float) -> BlockCorrelation | None:
 def _weights(
     votes: Votes, seed: int
 ) -> tuple[tuple[WeightedVote, ...], tuple[Pruning, ...]] | tuple[None, None]:
-    """Judge weights where slots are templates; under one prompt a column's number means nothing."""
+    """Judge weights and pruning where slots are templates; None under one prompt."""
     if votes.slots is None or votes.n_clusters < FOLDS:
         return None, None
     return judged(votes, seed)
@@ -254,7 +254,7 @@ def _change(arms: tuple[Votes, Votes], accuracy: Callable[[Votes], FloatArray], 
 
 
 def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterator[Note]:
-    """Yield what else than decorrelation could have lowered the correlation."""
+    """Yield notes on other reasons for a lower correlation than decorrelation, such as unequal slots."""
     yield from _slot_notes(second.slots or ())
     if change.relative.hi is None or change.relative.hi >= 0:
         return  # no fall that would need explaining
@@ -269,7 +269,7 @@ def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterat
 
 
 def _slot_notes(slots: Sequence[Slot]) -> Iterator[Note]:
-    """Yield what is wrong with single slots: answers that are not found, and accuracies near zero."""
+    """Yield notes on single slots: unparsed answers, and accuracies near zero."""
     failing = [slot for slot in slots if (slot.extraction_failures or 0) > FAILURES_APART]
     if failing:
         text = ", ".join(f"{slot.slot} ({slot.extraction_failures:.0%})" for slot in failing)

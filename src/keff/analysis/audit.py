@@ -1,4 +1,4 @@
-"""Records -> Audit: questions whose gold answer may be wrong, and what no vote can pass."""
+"""Audit of labels: gold answers that may be wrong, and the ceiling of any vote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDER = ("text", "math", "quantity", "date", "set")
 
 @frozen
 class Rival:
-    """What one branch says of a question: the share of its paths that are right, and of another key."""
+    """One branch on one question: the share of right paths, and of the most frequent other answer."""
 
     right: float
     key: str | None
@@ -35,12 +35,12 @@ class Rival:
 
     @property
     def leads(self) -> bool:
-        """Whether the other answer has more paths than the gold one."""
+        """Whether the other answer has more votes than the gold one."""
         return self.key is not None and self.share > self.right
 
 
 def audit(records: Sequence[Record]) -> Audit:
-    """Return the questions whose gold answer is worth a look, over the branches of one or several records.
+    """Return the questions whose gold answer should be checked, over the branches of one or more records.
 
     That is where the most frequent answer of two branches or more is the same other one, or
     where most paths of a branch that is right in at least half of its paths agree on one. Branches weigh by
@@ -76,7 +76,7 @@ def audit(records: Sequence[Record]) -> Audit:
 
 @frozen
 class _Case:
-    """A question over its branches: weighted shares of the gold answer and of the strongest other key."""
+    """One question over its branches: weighted shares of the gold answer and of its strongest rival."""
 
     right: float
     share: float
@@ -89,7 +89,7 @@ class _Case:
 def _cases(
     ids: Sequence[str], branches: Sequence[Mapping[str, Rival]], accuracies: Sequence[float]
 ) -> tuple[list[_Case], FloatArray, FloatArray]:
-    """Return every question's case, its score as marked, and its score if the strongest rival were right."""
+    """Return each question's weighted shares, its score as marked, and its score if the rival were right."""
     # A branch that is never right has still a voice, or records of such branches alone would have none.
     weights = [max(accuracy, 0.01) for accuracy in accuracies]
     strong = [accuracy >= STRONG for accuracy in accuracies]
@@ -121,7 +121,7 @@ def _case(said: Sequence[tuple[int, Rival]], weights: Sequence[float], strong: S
 
 
 def _rivals(record: Record) -> dict[str, Rival]:
-    """Return what a branch says of each question, by id; UsageError without answers or gold answers."""
+    """Return the vote shares of one branch by question id; UsageError without answers or gold answers."""
     votes = record.ballot.votes
     if votes.answers is None or votes.correct is None:
         lacking = "answers" if votes.answers is None else "gold answers"
@@ -139,7 +139,7 @@ def _rivals(record: Record) -> dict[str, Rival]:
 
 
 def _answers(votes: Votes) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Return all answers [m]: row, a column that holds it, its paths, and how many of these are right."""
+    """Return all distinct answers [m]: row, one column that holds it, its votes, and how many are right."""
     codes, k = votes.answered(), votes.k
     flat = np.flatnonzero(codes.ravel() >= 0)
     name = (flat // k) * (int(codes.max(initial=0)) + 1) + codes.ravel()[flat]
@@ -168,13 +168,13 @@ def _suspect(name: str, case: _Case, posterior: float, records: Sequence[Record]
 
 
 def _as_written(record: Record, row: int, key: str) -> str:
-    """Return the answer as the first path with its key wrote it."""
+    """Return an answer's text as written by the first path with that key."""
     keys, written = record.ballot.keys[row], record.ballot.questions[row].answers
     return next((text for text, own in zip(written, keys, strict=False) if own == key and text), key)
 
 
 def _equal_under(answer: str, gold: object) -> str | None:
-    """Return the plainest answer space in which an answer equals a gold one."""
+    """Return the first, plainest answer space that equates an answer with a gold one, or None."""
     for name in WIDER:
         space = answers.space(name)
         own = space.key(answer)
@@ -184,7 +184,7 @@ def _equal_under(answer: str, gold: object) -> str | None:
 
 
 def _solved(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:
-    """Return how many paths of all branches are right for each question [n]."""
+    """Return the number of right paths over all branches for each question [n]."""
     places = {name: place for place, name in enumerate(ids)}
     solved = np.zeros(len(ids))
     for record in records:
@@ -194,7 +194,7 @@ def _solved(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:
 
 
 def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
-    """Return the share of questions that some path gets right, from the right paths of each [n].
+    """Return the share of questions that any path gets right, from the numbers of right paths [n].
 
     Wilson's interval over questions; the upper limit also grants what more paths of the same branches would
     solve, by ``unsolved_yet``.
@@ -210,7 +210,7 @@ def ceiling(solved: FloatArray, clusters: IntArray) -> Interval:
 
 
 def _clusters(records: Sequence[Record], ids: Sequence[str]) -> IntArray:
-    """Return the cluster of each question [n], as the first record that has it says."""
+    """Return the cluster of each question [n], from the first record that has it."""
     names: dict[str, tuple[int, int]] = {}
     for number, record in enumerate(records):
         own = record.ballot.votes.cluster_ids

@@ -38,7 +38,7 @@ SCHEMES: tuple[Scheme, ...] = ("accuracy", "log_odds", "fisher")
 
 
 def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None = None) -> Combination:
-    """Return what weights and pruning are worth on a record.
+    """Return what weighted votes and slot pruning gain on a record.
 
     ``embeddings`` [n, K, D] add GLS-R. ``oracle_optimism`` is what in-sample accuracy weights seem to gain
     where no slot differs from any other. Raises UsageError without gold answers, with one path, or with fewer
@@ -68,7 +68,7 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
 
 
 def _worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
-    """Return K_eff by deflection of plain votes, with abstentions at weight 0, and by confidence.
+    """Return K_eff by deflection of plain, abstention-weighted and confidence-weighted votes.
 
     A path of chance p weighs max(2p - 1, 0): of all weights those separate most (Cauchy-Schwarz).
     """
@@ -106,7 +106,7 @@ def judged(
 
 
 def slot_table(votes: Votes) -> tuple[Slot, ...] | None:
-    """Return by template slot its accuracy and its share of paths without an answer.
+    """Return accuracy and share of unanswered paths of each template slot.
 
     None under one prompt.
     """
@@ -133,7 +133,7 @@ def gls_r(embeddings: FloatArray, seed: int = 0) -> RidgeChoice:
 
 
 def read_embeddings(run: Path, votes: Votes) -> FloatArray | None:
-    """Read the embeddings of a run [n, K, D], which lie beside its paths; None where there are none.
+    """Return the embeddings [n, K, D] of a run, kept beside its paths; None where there are none.
 
     Raises LogError when the file is no plain array or does not fit the votes.
     """
@@ -150,7 +150,7 @@ def read_embeddings(run: Path, votes: Votes) -> FloatArray | None:
 
 
 def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
-    """Judge CISC's softmax, whose temperature is chosen on the other folds; it weighs paths, not slots."""
+    """Judge votes weighted by CISC's softmax, its temperature chosen on the other folds."""
     given = votes.confidences
     if given is None or not np.any(np.isfinite(given)):
         return []
@@ -163,12 +163,12 @@ def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
 
 
 def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
-    """Return the calibrated weights of a confidence."""
+    """Return the calibrated log-odds weights of a confidence."""
     return calibrate(votes.take(items), given[items]).weight(given)
 
 
 def _learners(embeddings: FloatArray, seed: int) -> dict[str, Learn]:
-    """Return what learns the weights of GLS (no ridge) and GLS-R."""
+    """Return the learners of GLS weights (no ridge) and GLS-R weights."""
 
     def gls(items: NDArray[np.bool_]) -> FloatArray:
         return _voting(gls_r_weights(embeddings[items], 0.0))
@@ -180,7 +180,7 @@ def _learners(embeddings: FloatArray, seed: int) -> dict[str, Learn]:
 
 
 def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed: int) -> list[WeightedVote]:
-    """Judge the votes of weights from hidden states; a slot whose weight is negative has no vote."""
+    """Judge votes weighted by GLS on embeddings; a slot of negative weight has no vote."""
     rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
@@ -196,5 +196,5 @@ def _voting(weights: ArrayLike) -> FloatArray:
 
 
 def _row(votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int) -> WeightedVote:
-    """Return a weighting under one rule, cross-fitted."""
+    """Return the cross-fitted accuracy of one weighting under one voting rule."""
     return judge_weights(votes, learn, rule, np.random.default_rng(seed), name)

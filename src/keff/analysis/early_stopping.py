@@ -12,7 +12,7 @@ from keff.policy import Stop, View, for_one_model, parse_policy
 
 
 class ScoredEpoch(Protocol):
-    """What inspect_ai gives of a scored sample (its ``Score``)."""
+    """Protocol of a scored epoch in inspect_ai (its ``Score``)."""
 
     @property
     def answer(self) -> str | None:
@@ -56,13 +56,13 @@ class StopWhenSettled:
         self._saved = 0
 
     async def start_task(self, task: object, samples: Sequence[object], epochs: int) -> str:
-        """Begin an evaluation; returns the name of the manager."""
+        """Begin an evaluation; returns this manager's name."""
         del task, samples, epochs
         self._keys, self._stops, self._saved = {}, {}, 0
         return f"keff {self._policy.spec}"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> object | None:
-        """Return inspect_ai's ``EarlyStop`` where the answer of a sample is settled, else None."""
+        """Return inspect_ai's ``EarlyStop`` where a sample's vote is settled, else None."""
         stop = self._stops.get(id)
         if stop is None:
             decision = self._policy.decide(View(self._votes(id)))
@@ -74,7 +74,7 @@ class StopWhenSettled:
         return _early_stop(id=id, epoch=epoch, reason=stop.reason, metadata=told)
 
     async def complete_sample(self, id: str | int, epoch: int, scores: Mapping[str, ScoredSample]) -> None:
-        """Take note of the answer of an epoch."""
+        """Record the answer of a finished epoch."""
         name = self._scorer if self._scorer is not None else next(iter(scores), None)
         if name is not None and name not in scores:
             raise UsageError(f"there is no scorer {name}: there are {', '.join(scores)}")
@@ -83,7 +83,7 @@ class StopWhenSettled:
         self._keys.setdefault(id, {})[epoch] = key
 
     async def complete_task(self) -> dict[str, object]:
-        """Return what was saved."""
+        """Return the epochs saved, for inspect_ai's log."""
         return {
             "policy": self._policy.spec,
             "samples_stopped": len(self._stops),
@@ -91,7 +91,7 @@ class StopWhenSettled:
         }
 
     def _votes(self, id: str | int) -> tuple[str | None, ...]:
-        """Return the keys of a sample's epochs up to the first that is not done."""
+        """Return the answer keys of a sample's leading finished epochs."""
         known, votes = self._keys.get(id, {}), list[str | None]()
         while len(votes) + 1 in known:
             votes.append(known[len(votes) + 1])

@@ -1,4 +1,4 @@
-"""Votes -> Analysis: everything that ``keff analyze`` says about one record.
+"""Estimates of one record for ``keff analyze``: correlation, votes by number of paths, decision.
 
 Its curves are votes by the number of paths: measured, with bands, and predicted.
 """
@@ -55,7 +55,7 @@ BOUNDED_PATHS = 16
 
 
 def by_k(values: FloatArray) -> Curve:
-    """Return a curve [K] by its number of paths, from 1."""
+    """Return the points (k, value) of a curve [K], k from 1."""
     return dict(enumerate(map(float, values), 1))
 
 
@@ -85,7 +85,7 @@ def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[in
 
 
 def predicted(votes: Votes, k_max: int, level: float) -> Predicted:
-    """Return what votes of up to ``k_max`` paths should do; needs gold labels."""
+    """Return the predicted votes of up to ``k_max`` paths; needs gold labels."""
     ks = doublings(k_max)
     several = votes.n > 1 and votes.k > 1
     return Predicted(
@@ -118,7 +118,7 @@ def _beta_binomial(votes: Votes, ks: list[int], level: float) -> dict[int, Inter
 
 
 def usable_c(votes: Votes) -> float | None:
-    """Return c as the beta-binomial model takes it; None where it is undefined."""
+    """Return c clipped to the beta-binomial's range; None where it is undefined."""
     if votes.k < 2 or votes.n < 2 or votes.p in (0.0, 1.0):
         return None
     return min(max(anova_c(votes), 0.0), 1.0)
@@ -137,7 +137,7 @@ _ABOVE_K = Note(
 
 @frozen
 class Settings:
-    """How to analyse: the paper's epsilon, the most paths one would pay for, the level, the seed, the aim.
+    """Settings of an analysis: epsilon of K*, most paths affordable, level, seed, aim.
 
     Votes are predicted up to ``k_max`` paths; ``cap`` is the most that a decision may draw (None: what is
     drawn today). ``terms`` are what the user pays, and does today.
@@ -197,7 +197,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
 
 
 class _Correlation(NamedTuple):
-    """How much paths depend on each other; all None where that cannot be known."""
+    """Correlation of paths and K_eff; all None where unknown."""
 
     c: Interval | None = None
     c_pooled: float | None = None
@@ -255,7 +255,7 @@ def _k_star(votes: Votes, c: Estimate, settings: Settings) -> KStar:
 
 
 class _Curves(NamedTuple):
-    """Votes by the number of paths; all None without gold answers."""
+    """Accuracy of votes by number of paths; all None without gold answers."""
 
     majority: Curve | None = None
     plurality: Curve | None = None
@@ -271,7 +271,7 @@ def _curves(votes: Votes, settings: Settings) -> _Curves:
 
 
 class _Answers(NamedTuple):
-    """What needs answers but no labels; all None where only correctness was recorded."""
+    """Label-free figures of the answers; all None where only correctness was recorded."""
 
     abstain_rate: float | None = None
     agreement: float | None = None
@@ -305,12 +305,12 @@ def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | 
 
 
 def _apart(ballot: Ballot) -> Votes:
-    """Return the votes with copies of a question in one cluster."""
+    """Return the votes, copies of a question in one cluster."""
     return replace(ballot.votes, clusters=copies(ballot))
 
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:
-    """Count by slot how answers were found, where the record says so."""
+    """Return by slot how often each extraction rule found the answer, where recorded."""
     rules, votes = ballot.rules, ballot.votes
     if rules is None:
         return None
@@ -319,7 +319,7 @@ def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:
 
 
 def _counted(rules: Coded, columns: IntArray) -> dict[str, int]:
-    """Count the rules in some columns, the most frequent first."""
+    """Return the extraction rules of some columns with their counts, most frequent first."""
     codes = rules.codes[:, columns]
     counts = np.bincount(codes[codes >= 0], minlength=len(rules.names)).tolist()
     named = Counter({name: count for name, count in zip(rules.names, counts, strict=True) if count})

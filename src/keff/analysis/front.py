@@ -1,4 +1,4 @@
-"""What ``import keff`` offers for analysis: of a path, a Record, Votes, an array, lists or a frame."""
+"""Functions of ``import keff`` that analyse a source: a path, Record, Votes, array, lists or frame."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from keff.stats.voting.plurality import plurality_at_k
 
 
 class AnalysisRequest(How, Wanted):
-    """How a source is read, and what is wanted of its analysis."""
+    """Keywords of ``keff.analyze``: how a source is read, and the aim of its analysis."""
 
 
 def analyze(source: object, settings: Settings | None = None, **asked: Unpack[AnalysisRequest]) -> Analysis:
@@ -111,7 +111,7 @@ def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedSc
 
 
 def _named(each: RepeatedScores, number: int) -> RepeatedScores:
-    """Return scores that came from memory under the letter of their source."""
+    """Return scores from memory, named by the letter of their source."""
     if each.path not in IN_MEMORY:
         return each
     letter = chr(ord("A") + number)
@@ -191,7 +191,7 @@ def combine(source: object, **how: Unpack[How]) -> Combination:
 
 
 def read(source: object, how: Any, *, texts: bool = False) -> Record:
-    """Return the record of a source; strings may choose slots or a part of a log, as on the command line."""
+    """Return the record of a source; a string may be ``PATH#PART``, as on the command line."""
     if isinstance(source, str | Path):
         return arms.open_arm(str(source), opening_of(how, texts=texts))
     return record_of(source, how)

@@ -1,4 +1,4 @@
-"""Ballot -> Matching: whether answers match often enough for a vote, and what was not read."""
+"""Matching: whether answers agree often enough for a vote, and how many paths had none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REMEDY = (
 
 
 def matching(ballot: Ballot) -> Matching | None:
-    """Return how often answers match; None where a record holds correctness only, or one path."""
+    """Return agreement statistics of answers; None for correctness-only records, or one path."""
     votes = ballot.votes
     if votes.answers is None or votes.k < 2:
         return None
@@ -67,7 +67,7 @@ def matching(ballot: Ballot) -> Matching | None:
 
 
 def notes(matching: Matching | None) -> Iterator[Note]:
-    """Yield what must be said about the reading of answers."""
+    """Yield warnings on answers that seldom match, or right ones that differ."""
     if matching is None:
         return
     if matching.rare:
@@ -83,7 +83,7 @@ def notes(matching: Matching | None) -> Iterator[Note]:
 
 
 def field_notes(ballot: Ballot) -> Iterator[Note]:
-    """Yield which members of JSON answers can vote, where some are written anew in every answer."""
+    """Yield notes on JSON members that differ in every answer, and on those that can vote."""
     if "fields" in ballot.reading.space or not _mostly_json(_answers(ballot, FIRST_QUESTIONS)):
         return
     voting = proposed_fields(_answers(ballot, MOST_QUESTIONS))
@@ -114,7 +114,7 @@ def _mostly_json(questions: list[list[str]]) -> bool:
 
 
 def told(matching: Matching | None) -> Iterator[str]:
-    """Yield the lines that every analysis says about its answers."""
+    """Yield the sentences on agreement of answers and abstentions that every analysis prints."""
     if matching is None:
         return
     if matching.agreement is not None:
@@ -146,7 +146,7 @@ def _rare(value: float | None, least: float, questions: int) -> bool:
 
 
 def _met(votes: Votes) -> tuple[float | None, int, int]:
-    """Return how often two answers meet, in how many questions there are two, and in how many none meet."""
+    """Return the agreement of answers, the questions with two answers, and those without any match."""
     codes = one_of_each(votes).answered()
     given = np.sum(codes >= 0, axis=1)
     same, pairs = equal_pairs(codes), given * (given - 1) / 2
@@ -157,7 +157,7 @@ def _met(votes: Votes) -> tuple[float | None, int, int]:
 
 
 def _chance(votes: Votes) -> float | None:
-    """Return the sum of squared shares of the pooled answers, where codes mean the same in every question."""
+    """Return the chance agreement of pooled answers, where keys mean the same in every question."""
     if votes.answers is None or not votes.closed:
         return None
     counts = pooled_counts(votes.answers)
@@ -165,7 +165,7 @@ def _chance(votes: Votes) -> float | None:
 
 
 def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, ...]]:
-    """Return how often two right answers meet, the questions with a pair, the split ones, and examples."""
+    """Return the agreement of right answers, questions with a right pair, split ones, and examples."""
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:
         return None, 0, 0, ()
@@ -184,7 +184,7 @@ def _example(ballot: Ballot, row: int) -> SplitAnswers:
 
 
 def _abstentions(ballot: Ballot) -> dict[str, int]:
-    """Count abstaining paths by the reason that was recorded; those without one are ``no answer``."""
+    """Return abstaining paths by recorded reason; ``no answer`` without one."""
     votes, rules = ballot.votes.answers, ballot.rules
     if votes is None:
         return {}

@@ -1,4 +1,4 @@
-"""What policies cost at a price table, and how long their paths take: from recorded tokens and seconds.
+"""Prices and times: dollars and seconds of policies, from recorded tokens and seconds.
 
 Per question, per thousand, and per step of the curve.
 """
@@ -26,7 +26,7 @@ DAY = 86_400.0
 
 @frozen
 class StatedAim:
-    """A share of accuracy to keep, a budget, or the worth of a right answer against the cost of a path.
+    """An aim in dollars or paths: a share of accuracy to keep, a budget, or the worth of a right answer.
 
     Raises PolicyError for several aims, and outside the ranges.
     """
@@ -49,7 +49,7 @@ class StatedAim:
 
     @property
     def stated(self) -> bool:
-        """Whether any aim is."""
+        """Whether an aim is stated."""
         return (self.retain, self.budget, self.value_per_correct) != (None, None, None)
 
 
@@ -88,7 +88,7 @@ class Tariff:
     file: str = "the price table"
 
     def of(self, model: str | None) -> tuple[str, Price]:
-        """Return the price of a model, and its name; a record without a model takes the only price there is.
+        """Return the price of a model, with its name; without a model, the only price in the table.
 
         Raises UsageError that names the model and the file.
         """
@@ -105,7 +105,7 @@ class Tariff:
 
 @frozen
 class Rates:
-    """Prices of one record.
+    """The prices that apply to one record, with its prompt tokens.
 
     ``prompt`` [n] are the prompt tokens of one request of each question, and ``cached`` the share of them
     that the server had cached, as recorded, when the question was asked again. ``rating`` [n] are the dollars
@@ -141,27 +141,27 @@ class Rates:
         return dollars if rated is None or self.rating is None else dollars + rated * self.rating
 
     def fixed(self, votes: Votes, k: int, requests: int = 1) -> FloatArray:
-        """Return the mean dollars of ``k`` paths of each question [n], drawn by so many requests."""
+        """Return the mean dollars of ``k`` paths of each question [n], sent in ``requests`` requests."""
         tokens = None if votes.tokens is None else k * votes.tokens.mean(axis=1)
         busy = None if votes.seconds is None else k * votes.seconds.mean(axis=1)
         ones = np.ones(votes.n)
         return self.dollars(k * ones, requests * ones, tokens, busy)
 
     def prompts_apart(self, paths: FloatArray, rounds: FloatArray) -> FloatArray:
-        """Return the dollars [n] that prompts add where every path is a request of its own."""
+        """Return the extra dollars [n] for prompts if every path were a request of its own."""
         return (paths - rounds) * self._again * self.prompt / MILLION
 
     @property
     def _again(self) -> float:
-        """The price of a million prompt tokens when a question is asked again."""
+        """The price of a million prompt tokens when a question is sent again."""
         return self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
 
     def alone(self, votes: Votes) -> FloatArray:
-        """Return the mean dollars of one path of each question [n], each drawn by a request of its own."""
+        """Return the mean dollars of one path of each question [n], each path a request of its own."""
         return path_dollars(votes, self.price).mean(axis=1)
 
     def recorded(self, votes: Votes) -> float:
-        """Return what drawing the record cost: all its paths, and prompts as they were billed."""
+        """Return the dollars that drawing the record cost, with prompts as billed."""
         dollars = float(path_dollars(replace(votes, prompt_tokens=None), self.price).sum())
         if self.rating is not None:
             dollars += votes.k * float(self.rating.sum())
@@ -173,7 +173,7 @@ class Rates:
 
 
 def path_dollars(votes: Votes, price: Price) -> FloatArray:
-    """Return the dollars of each path [n, K], each drawn by a request of its own, with what is recorded."""
+    """Return the dollars of each path [n, K], each a request of its own, where tokens are recorded."""
     dollars = np.full((votes.n, votes.k), float(price.path))
     if votes.prompt_tokens is not None:
         dollars += request_prompts(votes)[:, None] * price.prompt / MILLION
@@ -193,7 +193,7 @@ def request_prompts(votes: Votes) -> FloatArray:
 
 
 def check_counts(votes: Votes, name: str, price: Price, file: str) -> None:
-    """Raise UsageError where tokens or seconds are priced that a record does not hold."""
+    """Raise UsageError where a price needs tokens or seconds that the record lacks."""
     if price.output > 0 and votes.tokens is None:
         raise UsageError(
             f"{file} prices tokens of {name}, and the record counts none: "
@@ -207,7 +207,7 @@ def check_counts(votes: Votes, name: str, price: Price, file: str) -> None:
 
 
 def prompt_notes(votes: Votes, name: str, price: Price) -> tuple[Note, ...]:
-    """Say that prompts are not priced, where they have a price and are not recorded."""
+    """Return a note where prompts have a price but no recorded tokens."""
     if price.prompt == 0 or votes.prompt_tokens is not None:
         return ()
     return (Note("prompts_not_priced", f"prompts of {name} are not recorded, and not priced"),)
@@ -223,7 +223,7 @@ def rates(votes: Votes, model: str | None, tariff: Tariff) -> Rates:
 
 
 def _rating(votes: Votes, tariff: Tariff) -> FloatArray | None:
-    """Return the dollars of one rating of each question [n], by the section of the verifier."""
+    """Return the dollars of rating one path of each question [n] by the verifier."""
     price, spent = tariff.prices.get(VERIFIER), _filled(votes.named.get(RATING_SECONDS))
     given = votes.confidences
     # Numbers that nobody timed and none of which is above 0 pass for log-probabilities, which are free.
@@ -256,7 +256,7 @@ def _cached_again(votes: Votes) -> float:
 
 
 def complete(votes: Votes, pace: Pace | None = None) -> Votes:
-    """Return votes whose counts and times are known for every path.
+    """Return votes whose missing tokens and seconds are filled by the mean of their question.
 
     Where a path counts none, the mean of its question stands in, else that of the record. Without recorded
     seconds ``pace`` makes them of tokens. Raises UsageError for seconds above a day.
@@ -277,7 +277,7 @@ def complete(votes: Votes, pace: Pace | None = None) -> Votes:
 def priced(
     votes: Votes, model: str | None, tariff: Tariff | None, pace: Pace | None
 ) -> tuple[Votes, Rates | None, tuple[Note, ...]]:
-    """Return votes whose counts and times are known, their prices, and what must be said of both.
+    """Return completed votes, their prices, and notes on both.
 
     Raises UsageError for prices, counts or times that are missing.
     """
@@ -309,7 +309,7 @@ THOUSAND = 1000
 
 
 def bill_of(cost: Interval | None, votes: Votes, rates: Rates, volume: int | None) -> Bill:
-    """Return the bill of a policy whose questions cost ``cost`` on average."""
+    """Return the bill of a policy from its mean cost per question."""
     return Bill(
         model=rates.model,
         per_path=mean_of(rates.alone(votes), votes, "recorded cost of a path"),
@@ -326,7 +326,7 @@ def doublings(k: int) -> list[int]:
 
 
 def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
-    """Return the steps of the recorded curve of plurality at powers of two, and at all paths."""
+    """Return the steps of the plurality curve at powers of two: points gained and dollars for them."""
     if votes.correct is None or votes.answers is None:
         return ()
     curve = plurality_at_k(votes)
@@ -339,7 +339,7 @@ def steps_of(votes: Votes, rates: Rates) -> tuple[Step, ...]:
 
 
 def step(low: int, high: int, points: float, dollars: float) -> Step:
-    """Return a step of the curve; a right answer has no price where the curve does not rise."""
+    """Return one step of the curve; without a rise, its price per right answer is None."""
     # A rise of less is rounding, and would have an absurd price.
     return Step(low, high, points, dollars, dollars / points if points > 1e-9 else None)
 
@@ -351,7 +351,7 @@ def mean_of(values: FloatArray, votes: Votes, method: str) -> Interval:
 
 
 def waits_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
-    """Return the median and the 95th percentile of times to answer [n, R]; None where they are unknown.
+    """Return the median and 95th percentile of times to answer [n, R]; None where unknown.
 
     What users of a service feel: the usual wait, and the long one that they remember.
     """
@@ -361,7 +361,7 @@ def waits_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
 
 
 def pays_back(spent: float | None, change: Change | None) -> float | None:
-    """Return after how many questions the savings have paid for the pilot; None where nothing is saved."""
+    """Return the number of questions after which savings have paid for the pilot; None without savings."""
     if spent is None or change is None or change.dollars is None or change.dollars.value >= 0:
         return None
     return spent / -change.dollars.value

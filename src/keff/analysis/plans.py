@@ -1,4 +1,4 @@
-"""Analysis, or what ``keff combine`` finds, -> the plan that a gateway deploys.
+"""Plans for a gateway, from an analysis or from ``keff combine``.
 
 Template slots are branches of one model, weighted or pruned.
 """
@@ -31,7 +31,7 @@ PROFILE_PATHS = 8
 
 
 def profile(votes: Votes) -> Profile | None:
-    """Return the label-free profile of the first paths of each item (at most 8), for the drift alarm.
+    """Return the label-free profile of the first (at most 8) paths of each item, for the drift alarm.
 
     None when there are fewer than two, or when paths differ in their prompt template: a gateway draws all
     of its paths alike.
@@ -45,7 +45,7 @@ def profile(votes: Votes) -> Profile | None:
 
 
 def task_of(info: LogInfo) -> dict[str, object]:
-    """Return the task of a plan; code that was used is recorded there, and never run from there."""
+    """Return a plan's task section; user code is recorded there and never run from it."""
     task = {**fields((info.config or {})["task"]), "options": dict(info.options)}
     return (
         task | {"code": {kind: stamp.to_dict() for kind, stamp in info.code.items()}} if info.code else task
@@ -53,7 +53,7 @@ def task_of(info: LogInfo) -> dict[str, object]:
 
 
 def _measured(record: Record) -> dict[str, Any]:
-    """Return what a plan says of the record that it rests on."""
+    """Return the plan's provenance: answer space, task, sampling configuration and fingerprint."""
     space, config = record.ballot.reading.space, record.info.config
     if not config:
         return {"space": space}
@@ -62,7 +62,7 @@ def _measured(record: Record) -> dict[str, Any]:
 
 
 def make_plan(record: Record, analysis: Analysis) -> Plan:
-    """Return the plan that a gateway deploys: the recommended policy with what it rests on."""
+    """Return the plan of the recommended policy, with the estimates behind it."""
     votes = record.ballot.votes
     rated: Mapping[str, FloatArray] = {} if votes.correct is None else votes.rated
     return Plan(
@@ -75,7 +75,7 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
 
 
 def chosen_weights(combination: Combination, slots: Sequence[int]) -> tuple[tuple[float, ...], str]:
-    """Return the weights of a record's columns [K] (0: pruned) to deploy, and why; ``slots`` [K] are theirs.
+    """Return the column weights [K] to deploy (0: pruned), and why; ``slots`` [K] are the columns' slots.
 
     The weights or the pruning that gain most by plurality, cross-fitted; equal weights of all slots where
     nothing gains more than one standard error.
@@ -98,7 +98,7 @@ def chosen_weights(combination: Combination, slots: Sequence[int]) -> tuple[tupl
 
 
 def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Note, ...]]:
-    """Return the plan of the vote to deploy, each slot a branch with its template, and what it lacks.
+    """Return the plan that serves template slots as branches, and a note on what it lacks.
 
     Raises UsageError for a record of one prompt, and where fewer than two slots keep a weight.
     """
@@ -125,7 +125,7 @@ def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Not
 
 
 def _shares(slots: Sequence[int], weights: Sequence[float]) -> tuple[Share, ...]:
-    """Return one share for each slot with weight: its paths, and the sum of their weights, to two digits."""
+    """Return for each slot with weight its number of paths and total weight, to two digits."""
     column, weight = np.asarray(slots), np.asarray(weights, np.float64)
     sums = {slot: float(weight[column == slot].sum()) for slot in sorted(set(slots))}
     top = max(sums.values())
@@ -138,7 +138,7 @@ def _shares(slots: Sequence[int], weights: Sequence[float]) -> tuple[Share, ...]
 
 
 def _templates(record: Record) -> tuple[Mapping[int, str], tuple[Note, ...]]:
-    """Return the text of each slot, where the record names its task and that can be opened."""
+    """Return the template of each slot, where the record's task can be opened."""
     info = record.info
     lacking = "the plan names its slots only: write the template of each branch into it"
     if info.task is None:

@@ -1,4 +1,4 @@
-"""The calculator: what the formulas say of an accuracy, a correlation and a number of paths."""
+"""Calculator: the paper's formulas for a given accuracy, correlation and number of paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from keff.stats.voting.choose import (
 
 @frozen
 class Prediction(Finding):
-    """K_eff and its ceiling, the majority vote of correlated and of independent paths, and K*.
+    """K_eff, its ceiling, K*, and the majority vote of correlated and of independent paths.
 
     ``limit`` is the majority vote as K grows without bound (None for negative c). ``marginal_gain`` is what
     one path more adds to K_eff (Eq. 12 cuts it at epsilon). ``rho_d`` is the correlation of decision scores
@@ -59,14 +59,14 @@ class Prediction(Finding):
     pilot: PilotDesign | None = None
 
     def line(self) -> str:
-        """Return K_eff and both votes."""
+        """Return K_eff and both votes in one sentence."""
         return (
             f"{self.k} paths with c = {self.c:g} are worth {number(self.k_eff)} independent ones; "
             f"majority vote {self.beta_binomial:.2%}, {self.binomial:.2%} if independent"
         )
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return one line for each number."""
+        """Return one table row per quantity."""
         return [
             (f"K_eff of {self.k} paths", number(self.k_eff)),
             ("ceiling 1/c", number(self.ceiling)),
@@ -93,7 +93,7 @@ def predict(
     answers: int | None = None,
     pilot: bool = False,
 ) -> Prediction:
-    """Return what the formulas say for accuracy ``p``, correlation ``c`` and ``k`` paths.
+    """Return the formulas' values at accuracy ``p``, correlation ``c`` and ``k`` paths.
 
     ``answers`` is how many answers a question may have, for the multiclass heuristic; ``pilot`` adds the best
     pilot for c. Raises UsageError for values outside their ranges.
@@ -126,7 +126,7 @@ def predict(
 
 
 def _surrogate(p: float, c: float, k: int) -> dict[str, float]:
-    """Return what the Gaussian decision surrogate says; empty where it does not exist."""
+    """Return the Gaussian surrogate's values; empty where it does not exist."""
     try:
         rho_d = rho_d_from_c(c, p)
     except ValueError:

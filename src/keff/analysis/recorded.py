@@ -1,4 +1,4 @@
-"""What rules do on recorded paths, along random orders of drawing that a replay and a decision share.
+"""Outcomes of stopping rules on recorded paths, along random orders shared by replay and decision.
 
 Orders are those of every question or, where only votes are recorded, of every pattern of votes.
 """
@@ -38,7 +38,7 @@ BLOCK_CELLS, KEPT_CELLS = 2**20, 2**24
 
 @frozen
 class Rows:
-    """What the m rows of an outcome stand for: a question each, or ``counts`` [m] questions of one pattern.
+    """Meaning of the m rows of an outcome: single questions, or patterns of ``counts`` [m] questions each.
 
     Questions go by vote patterns where nothing else was recorded that tells them apart and each is a cluster
     of its own. ``clusters`` [n] are those of the questions, 0..G-1; ``pattern`` [n] the pattern whose orders
@@ -56,11 +56,11 @@ class Rows:
         return np.ones(self.clusters.size, np.int64) if self.counts is None else self.counts
 
     def of(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """Return values of patterns [u] by row [m]."""
+        """Return the values of patterns [u] repeated by row [m]."""
         return values if self.pattern is None or self.counts is not None else values[self.pattern]
 
     def of_questions(self, weights: IntArray) -> IntArray:
-        """Return weights of questions [n] by row [m]."""
+        """Return question weights [n] summed by row [m]."""
         if self.pattern is None or self.counts is None:
             return weights
         return np.bincount(self.pattern, weights, self.counts.size).astype(np.int64)
@@ -82,7 +82,7 @@ class Rows:
         return interval_mean(values, counts=self.counts).interval
 
     def told(self, values: FloatArray, *, fitted: bool) -> Interval:
-        """Return the interval of values [m]; without limits for a policy that was ``fitted`` to pilots.
+        """Return the mean and interval of values [m]; without limits for a policy ``fitted`` to pilots.
 
         The questions do not show the variance of those.
         """
@@ -90,7 +90,7 @@ class Rows:
         return Interval(found.value, None, None, "mean over pilots") if fitted else found
 
     def error(self, noise: FloatArray | None, weights: IntArray) -> float:
-        """Return the standard error that the drawn orders leave in a mean weighted by row [m].
+        """Return the Monte Carlo standard error of a weighted mean, due to the drawn orders.
 
         ``noise`` [u] is the variance of each pattern's mean over its orders: questions of a pattern share it.
         """
@@ -102,13 +102,13 @@ class Rows:
         return float(np.sqrt(np.square(shared) @ noise)) / float(weights.sum())
 
     def bootstrap(self, columns: FloatArray, replicates: int, rng: np.random.Generator) -> FloatArray:
-        """Resample clusters, the same for every column [m, c], and return means over questions [c, B]."""
+        """Return cluster-bootstrap means over questions [c, B] of columns [m, c]."""
         return bootstrap_means(columns, self.clusters, rng, replicates, self.counts).T
 
 
 @dataclass
 class DrawnOrders:
-    """Orders of the paths of u vote patterns: ``repeats`` [u] of each, in falling number.
+    """Random orders of the paths of u vote patterns: ``repeats`` [u] of each, falling.
 
     ``votes`` [u] are those of the question ``first`` [u] of each pattern. The same orders come at every turn.
     """
@@ -121,7 +121,7 @@ class DrawnOrders:
     kept: list[tuple[slice, Draws]] = field(default_factory=list[tuple[slice, Draws]])
 
     def blocks(self) -> Iterator[tuple[slice, Draws]]:
-        """Yield the orders by blocks of patterns, so that no policy works on all of them at once."""
+        """Yield the orders in blocks of patterns, for bounded memory."""
         if self.kept:
             yield from self.kept
             return
@@ -141,7 +141,7 @@ class DrawnOrders:
 
 
 def _blocks(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Yield so many rows of ``width`` cells at a time that memory does not grow with the record."""
+    """Yield slices of rows of ``width`` cells, of bounded memory."""
     step = max(1, BLOCK_CELLS // width)
     for first in range(start, stop, step):
         yield slice(first, min(first + step, stop))
@@ -158,7 +158,7 @@ def drawn_orders(
     by_path: bool,
     by_question: bool,
 ) -> tuple[DrawnOrders, Rows]:
-    """Return about ``in_all`` orders, and what the rows of an outcome stand for.
+    """Return about ``in_all`` random orders, and the questions that each row stands for.
 
     What a rule that sees votes alone does on a question depends on its vote pattern (``stats.alike``), so
     orders are drawn for patterns, in proportion to their questions; rows are then patterns too unless
@@ -184,7 +184,7 @@ def drawn_orders(
 
 @frozen
 class PathTokens:
-    """Tokens of each question's paths, and which paths of its pattern they stand for.
+    """Tokens of each question's paths, matched to the kinds of paths of its vote pattern.
 
     Paths whose answers are held by equally many paths of a question, of which equally many are right, are of
     one kind: exchangeable to a rule that sees votes alone. So what such a rule spends on a question is how
@@ -208,7 +208,7 @@ class PathTokens:
         return cls(*_by_kind(patterns, slice(None))[:2], np.concatenate(tokens))
 
     def drawn(self, draws: Draws, rows: slice, stop: IntArray) -> FloatArray:
-        """Return how often each path is drawn on average [rows, K]; stops are [rows, R]."""
+        """Return the mean number of draws of each path [rows, K], for stopping times [rows, R]."""
         code, kind = self.code[rows].astype(np.int64) + 1, self.kind[rows]
         (size, repeats, cap), k = draws.codes.shape, kind.shape[1]
         of_code = np.zeros((size, int(code.max(initial=0)) + 1), np.int64)
@@ -222,7 +222,7 @@ class PathTokens:
         return (counts / np.maximum(paths, 1) / repeats)[own]
 
     def spent(self, drawn: FloatArray, pattern: IntArray) -> FloatArray:
-        """Return the mean tokens of each question [n], of whose paths so many are drawn."""
+        """Return the mean tokens of each question [n], from the draws of its paths."""
         parts = [
             np.einsum("ij,ij->i", drawn[pattern[rows]], self.tokens[rows])
             for rows in _blocks(0, *self.tokens.shape)
@@ -231,7 +231,7 @@ class PathTokens:
 
 
 def _by_kind(votes: Votes, rows: slice) -> tuple[NDArray[np.int16], IntArray, IntArray]:
-    """Return of the paths of some questions, sorted by kind [n, K]: answer, where its kind begins, column."""
+    """Return answers, first positions of kinds, and columns of questions' paths, sorted by kind [n, K]."""
     code = dense_codes(votes.answered()[rows])
     n, k = code.shape
     width = int(code.max(initial=0)) + 2
@@ -249,7 +249,7 @@ def _by_kind(votes: Votes, rows: slice) -> tuple[NDArray[np.int16], IntArray, In
 
 
 def _starts(rows: int, width: int) -> IntArray:
-    """Return where each row begins in a flat table [rows, 1]."""
+    """Return the flat index of the first cell of each row [rows, 1]."""
     return np.arange(0, rows * width, width, dtype=np.int64)[:, None]
 
 
@@ -258,13 +258,13 @@ NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "
 
 
 def unfitted(rule: Policy) -> bool:
-    """Return whether a rule has to be fitted to a pilot before it can be played."""
+    """Return whether a rule still has to be fitted to a pilot."""
     return isinstance(rule, Fittable) and not rule.fitted
 
 
 @dataclass
 class RecordedPaths:
-    """Recorded paths in many orders: what rules do along them, each found once.
+    """Recorded paths in random orders, with a cache of each rule's outcome on them.
 
     ``now`` is the rule whose answers on the same paths all others are compared with, beside those of
     plurality at ``cap``; ``exact`` [u, T] the closed-form accuracy of fixed K for each pattern that orders
@@ -298,7 +298,7 @@ class RecordedPaths:
         rates: Rates | None = None,
         crowding: Crowding = ALONE,
     ) -> RecordedPaths:
-        """Draw the orders for some rules: about ``in_all``, and at least ``fewest`` of each question.
+        """Return about ``in_all`` random orders for some rules, and at least ``fewest`` of each question.
 
         ``timed`` says that the seconds of single paths matter, as they do to paths in flight.
         """
@@ -325,11 +325,11 @@ class RecordedPaths:
 
     @property
     def today(self) -> PolicyOutcome:
-        """What the rule does that all others are compared with."""
+        """The outcome of the reference rule."""
         return self.outcome(self.now)
 
     def outcome(self, policy: Policy) -> PolicyOutcome:
-        """Return what a policy does on each row; one with the same spec is looked up.
+        """Return a policy's outcome on each row, cached by its spec.
 
         Where orders know no tokens or seconds, and for fixed K, they follow the mean of a question's paths.
         """
@@ -347,7 +347,7 @@ class RecordedPaths:
         return self.known.setdefault(policy.spec, outcome)
 
     def waits(self, policy: Policy) -> FloatArray:
-        """Return the seconds to the answer along every order [n, R], of an outcome or without one."""
+        """Return the seconds to the answer along every order [n, R]."""
         if policy.spec in self.known:
             known = [self.known[policy.spec].wait]
         else:
@@ -355,7 +355,7 @@ class RecordedPaths:
         return np.concatenate([np.asarray(wait, np.float64) for wait in known])
 
     def _played(self, policy: Policy) -> PolicyOutcome:
-        """Return what a policy does on each row; ``noise`` is of the patterns that orders were drawn for."""
+        """Return a policy's outcome on each row, computed in blocks of patterns."""
         parts = [self._played_on(policy, rows, draws) for rows, draws in self.orders.blocks()]
         whole = joined([outcome for outcome, _ in parts])
         columns = {
@@ -370,7 +370,7 @@ class RecordedPaths:
     def _played_on(
         self, policy: Policy, rows: slice, draws: Draws
     ) -> tuple[PolicyOutcome, FloatArray | None]:
-        """Return what a policy does on some patterns, and how many paths of each kind it draws."""
+        """Return a policy's outcome on some patterns, and its draws of each kind of path."""
         if rows.start not in self.walks_now:
             self.walks_now[rows.start] = self._walked(self.now, draws)
         today = self.walks_now[rows.start]

@@ -1,4 +1,4 @@
-"""How far to trust a score, and is B better than A: scores repeated on the same questions.
+"""Noise of repeated scores, and paired tests between models.
 
 RepeatedScores -> Noise says what more questions or repeats would tell.
 """
@@ -59,7 +59,7 @@ ENOUGH_DIFFERENCES = 10
 
 
 def noise(scored: RepeatedScores) -> Noise:
-    """Return how far to trust the score of one record; see ``Noise``.
+    """Return the noise of the score of one record; see ``Noise``.
 
     What two repeats of some question are needed for is None where there are none.
     """
@@ -94,7 +94,7 @@ def noise(scored: RepeatedScores) -> Noise:
 
 
 def _scaled(value: Interval, wide: float, low: float = 0.0) -> Interval:
-    """Return an interval of the scale 0 to 1 on the scale of the scores."""
+    """Return an interval on 0 to 1 converted to the scale of the scores."""
     return value.mapped(lambda share: low + wide * share)
 
 
@@ -105,13 +105,13 @@ def _split(spread: Components, repeats: Repeats, wide: float) -> VarianceSplit:
 
 
 def _design_effect(repeats: Repeats) -> float:
-    """Return how much larger the variance of the mean is than if questions were independent."""
+    """Return the design effect: variance of the mean over that of independent questions."""
     alone = clustered_variance(repeats.mean, np.arange(repeats.n))
     return clustered_variance(repeats.mean, repeats.ids) / alone if alone > 0 else 1.0
 
 
 def _power(repeats: Repeats, spread: Components, wide: float) -> tuple[PowerLine, ...]:
-    """Return the minimum detectable effects of a paired comparison with a model as noisy as this one.
+    """Return the minimum detectable differences of a paired comparison with an equally noisy model.
 
     2.80 standard errors of the difference: sqrt(2 W / (n r)) on these very questions, and on new ones
     sqrt((omega^2 deff + 2 W / r) / n) with omega^2 = ``BETWEEN_MODELS`` times the variance between questions
@@ -132,7 +132,7 @@ def _power(repeats: Repeats, spread: Components, wide: float) -> tuple[PowerLine
 
 
 def _equal_cost(repeats: Repeats, spread: Components, wide: float) -> tuple[EqualCost, ...]:
-    """Return the standard error of the score for as many answers as were drawn, split otherwise."""
+    """Return the standard errors of the score with equally many answers, split otherwise."""
     total = int(repeats.count.sum())
     between = (spread.clusters + spread.questions) * _design_effect(repeats)
     return tuple(
@@ -166,7 +166,7 @@ def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
 
 
 def _of_columns(votes: Votes, repeats: Repeats) -> Iterator[Note]:
-    """Say where runs are copies of each other, or differ by more than chance."""
+    """Yield a note where runs are copies of each other or differ by more than chance."""
     if same := _copies(votes, repeats):
         pairs = ", ".join(f"{a} and {b}" for a, b in same[:3])
         yield Note(
@@ -183,7 +183,7 @@ def _of_columns(votes: Votes, repeats: Repeats) -> Iterator[Note]:
 
 
 def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
-    """Return pairs of runs, numbered from 1, that agree on every question though many would differ."""
+    """Return pairs of runs (from 1) that agree on every question, though many would differ by chance."""
     matrix: NDArray[np.generic] = votes.scored() if votes.answers is None else votes.answered()
     values = matrix if votes.tokens is None else np.where(np.isnan(votes.tokens), matrix, votes.tokens)
     if votes.k < 2 or 2 * float(repeats.variances.sum()) < ENOUGH_DIFFERENCES:
@@ -200,7 +200,7 @@ LEVEL = 0.95
 def contest(
     scored: Sequence[RepeatedScores], level: float = LEVEL, *, with_first: bool = False
 ) -> ScoreComparison:
-    """Compare each of several scores with each other one, or all ``with_first``; p-values adjusted by Holm.
+    """Compare all pairs of scores, or each ``with_first``; p-values adjusted by Holm.
 
     Raises UsageError for a single one, and for two that share no question.
     """
@@ -218,7 +218,7 @@ def contest(
 
 
 def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) -> tuple[Better, list[Note]]:
-    """Compare two scores on the questions that they share, matched by id; clusters are those of the first.
+    """Compare two scores on their shared questions, matched by id; clusters are the first's.
 
     Raises UsageError where they share no question, or are on different scales.
     """
@@ -257,7 +257,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
 
 
 def worse_than(better: Better, tolerance: float = 0.0) -> bool:
-    """Return whether the second score is worse by more than ``tolerance`` points, beyond chance.
+    """Return whether the second score is worse by more than ``tolerance`` points at 5%.
 
     The whole interval of the difference lies below -tolerance; points are hundredths of scores from 0 to 1,
     and units of other scales.
@@ -270,7 +270,7 @@ def worse_than(better: Better, tolerance: float = 0.0) -> bool:
 def shared_rows(
     names: tuple[Sequence[str], Sequence[str]], paths: tuple[str, str]
 ) -> tuple[tuple[IntArray, IntArray], list[Note]]:
-    """Return the rows of the questions that two records share, in the order of the first, and notes.
+    """Return the row indices of questions shared by two records, in the first's order, and notes.
 
     Raises UsageError where they share none.
     """
@@ -298,7 +298,7 @@ def shared_rows(
 def _other_texts(
     first: RepeatedScores, second: RepeatedScores, rows: tuple[IntArray, IntArray]
 ) -> Iterator[Note]:
-    """Say where questions of one id have other texts, as two versions of a data set may."""
+    """Yield a note where questions of one id have different texts, as between versions of a data set."""
     asked = [None if each.record is None else each.record.ballot.asked for each in (first, second)]
     if asked[0] is None or asked[1] is None:
         return
@@ -309,7 +309,7 @@ def _other_texts(
 
 
 def _alike(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
-    """Return both on one scale: the wider of two where one holds the other, but never 0 to 1 with another."""
+    """Return both scores on one scale; UsageError for 0 to 1 against another scale."""
     if first.scale == second.scale:
         return first, second
     wider = (min(first.scale[0], second.scale[0]), max(first.scale[1], second.scale[1]))

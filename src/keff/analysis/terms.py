@@ -1,4 +1,4 @@
-"""What a recommendation costs and saves: in dollars and seconds, against what is deployed today."""
+"""Costs and savings of a recommendation in dollars and seconds, against today's policy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from keff.stats.voting.plurality import plurality_items
 
 
 def seconds_of(votes: Votes, spec: str) -> Seconds | None:
-    """Return the time to answer of a policy, its rounds one after the other; None without seconds or answers.
+    """Return a policy's time to answer, rounds one after the other; None without seconds or answers.
 
     Where it may draw more paths than are recorded, those of each question are drawn again. Of a large record
     10,000 questions are timed.
@@ -55,7 +55,7 @@ TIMED = 10_000
 
 
 def timed(votes: Votes) -> Votes:
-    """Return the votes of the questions whose times are looked at: all, or some of many."""
+    """Return the votes whose times are analysed: all questions, or a random sample of many."""
     if votes.n <= TIMED:
         return votes
     return votes.take(np.sort(np.random.default_rng(1).choice(votes.n, TIMED, replace=False)))
@@ -69,7 +69,7 @@ TIMED_CELLS = 2**23
 
 
 def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
-    """Return the points at powers of two and at all paths; none where neither prices nor times are known."""
+    """Return cost and time points at powers of two and all paths; none without prices and times."""
     if rates is None and votes.seconds is None:
         return ()
     known = votes.correct is not None and votes.answers is not None
@@ -89,7 +89,7 @@ def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
 
 
 def _longest(seconds: FloatArray) -> FloatArray:
-    """Return the longest of the first 1..K paths of each question in random orders [n, R, K]."""
+    """Return the longest time among the first 1..K paths of each question in random orders [n, R, K]."""
     rng, (n, k) = np.random.default_rng(0), seconds.shape
     count = max(FEWEST_ORDERS, min(ORDERS, TIMED_CELLS // (n * k)))
     orders = rng.permuted(np.broadcast_to(seconds[:, None], (n, count, k)), axis=2)
@@ -97,14 +97,14 @@ def _longest(seconds: FloatArray) -> FloatArray:
 
 
 def redrawn(votes: Votes, k: int) -> Votes:
-    """Return votes with k paths of each question, drawn again with replacement from the recorded ones."""
+    """Return votes with k paths of each question, resampled with replacement from the recorded ones."""
     columns = np.random.default_rng(0).integers(0, votes.k, (votes.n, k))
     return votes.picked(lambda values: np.take_along_axis(values, columns, axis=1), slots=None)
 
 
 @frozen
 class Terms:
-    """What the user pays and does today.
+    """The user's prices and the policy in use today.
 
     ``now`` is the policy deployed today, as a spec or a number of paths (default: the recorded paths, at most
     64); a rule without a cap may draw as many paths as were recorded. ``tariff`` and ``volume`` are the
@@ -129,7 +129,7 @@ class Terms:
 
 @frozen
 class Accounts:
-    """One record with its prices: what it rests on for every figure in dollars and seconds."""
+    """One record with its prices, the basis of all figures in dollars and seconds."""
 
     votes: Votes
     rates: Rates | None
@@ -143,7 +143,7 @@ class Accounts:
         return cls(full, known, terms, (*notes, *_gaps(votes)))
 
     def aim(self, aim: Aim) -> Aim:
-        """Return the aim in paths: dollars by the recorded mean cost of a path drawn alone."""
+        """Return the aim in paths; dollars are converted by the mean cost of one path."""
         dollars = self.terms.budget_dollars
         if dollars is None or self.rates is None:
             return aim
@@ -157,7 +157,7 @@ class Accounts:
         return replace(aim, budget=dollars / each)
 
     def recommendation(self, decided: Decided, aim: Aim) -> Recommendation:
-        """Return a decision under the names of version 0.2, with its dollars and its seconds."""
+        """Return a decision under the field names of version 0.2, with dollars and seconds."""
         decision, choice, known = decided.decision, decided.choice, decided.known
         paths, same = decision.expected_paths, decision.agreement
         spent = None if self.rates is None else self.rates.recorded(self.votes)
@@ -200,7 +200,7 @@ class Accounts:
 
 
 def _gaps(votes: Votes) -> Iterator[Note]:
-    """Say where some paths have no count or time, and what stands for it."""
+    """Yield a note where missing tokens or seconds were filled by the question's mean."""
     for name in ("tokens", "seconds"):
         values: FloatArray | None = getattr(votes, name)
         if values is not None and 0 < (share := float(np.isnan(values).mean())) < 1:

@@ -1,4 +1,4 @@
-"""What one policy does on recorded paths: expectations of each item over orders of drawing.
+"""Outcomes of one policy on recorded paths: expectations per item over orders of drawing.
 
 Also the reference, which is what is drawn today, and what rules read of the paths' confidences: checked, and
 calibrated on other questions than they judge.
@@ -43,7 +43,7 @@ MOST_RECORDED = 64
 
 
 def reference_of(now: str | None, k: int) -> Policy:
-    """Return what is deployed today: a number of paths, a policy, or (None) the k recorded paths, at most 64.
+    """Return today's policy: a number of paths, a policy, or (None) the k recorded paths, at most 64.
 
     A policy that may be written without its cap gets the recorded k. Raises PolicyError for an unknown rule,
     and for one that no record of one model can replay.
@@ -62,14 +62,14 @@ def reference_of(now: str | None, k: int) -> Policy:
 
 
 def with_cap(text: str, k: int) -> Policy:
-    """Return the policy that is written; one whose cap may be left out, and is, draws at most k paths."""
+    """Return the policy of a spec; where the spec leaves its cap out, the cap is k."""
     spec = PolicySpec.parse(text)
     capless = spec.name != "fixed" and "cap" not in spec.options and not isinstance(spec.value, str)
     return parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
 
 
 def rated(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
-    """Return votes with the confidences that the rules read, and no others.
+    """Return votes with only the confidences that the rules read, cross-fitted.
 
     Chances and weights of calibrated ones are cross-fitted by clusters, whatever a plan holds: on all of the
     other folds, or (from 1 on) on a ``resample`` of their clusters by its number. Raises PolicyError where a
@@ -100,7 +100,7 @@ def rated(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
 
 
 def chances_of(votes: Votes, name: str) -> FloatArray:
-    """Return P(right) of each path [n, K] by a confidence, calibrated on the other questions."""
+    """Return P(right) of each path [n, K] by a confidence, calibrated on other questions."""
     return _cross_fitted(votes, name, 0)[0]
 
 
@@ -112,7 +112,7 @@ def _cross_fitted(votes: Votes, name: str, resample: int) -> tuple[FloatArray, F
 
 @frozen
 class PolicyOutcome:
-    """Expectations for each item [n]: paths, rounds, and where known accuracy and tokens.
+    """Expected outcome for each item [n]: paths, rounds, and where known accuracy and tokens.
 
     ``agrees`` is the chance of the same answer as plurality at the cap on the same draws, ``as_now`` that of
     today's answer on them, and ``flips`` how often it is another one where a tie of today's is half a change
@@ -139,7 +139,7 @@ class PolicyOutcome:
 
 
 def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
-    """Return what a policy does on all items from what it does on blocks of them."""
+    """Return outcomes on all items, joined from blocks of items."""
     if len(blocks) == 1:
         return blocks[0]
     columns: dict[str, FloatArray | None] = {}
@@ -151,7 +151,7 @@ def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
 
 @frozen
 class Walks:
-    """Where each order of drawing stopped [n, R]: paths drawn, rounds, and credit where labels are known.
+    """Stopping point of each order of drawing [n, R]: paths drawn, rounds, and credit with labels.
 
     ``wait`` are the seconds until then, where known. With paths in flight ``stop`` are the votes counted,
     ``rounds`` and ``launched`` the paths begun, and ``ran`` [n, R, cap] the share of each path that is paid.
@@ -169,12 +169,12 @@ class Walks:
 
     @property
     def paths(self) -> IntArray:
-        """The paths that each order begins [n, R]."""
+        """The paths launched in each order [n, R]."""
         return self.stop if self.launched is None else self.launched
 
 
 def at_once(policy: Policy) -> bool:
-    """Return whether a policy follows many orders of drawing at once, itself or by its rule."""
+    """Return whether a policy, or the rule it wraps, is evaluated on many orders at once."""
     # Waves and weighted votes are followed at once only where their rule is.
     if isinstance(policy, Over):
         return at_once(policy.rule)
@@ -182,7 +182,7 @@ def at_once(policy: Policy) -> bool:
 
 
 def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool = False) -> Walks:
-    """Drive a policy along every order of drawing; ``whole``: a cancelled path is paid as if it had ended."""
+    """Return a policy's walks along every order; ``whole``: cancelled paths are paid in full."""
     for_one_model(policy, "a replayed record")
     if confidence_of(policy) != CONFIDENCE:
         return _walked(policy, draws, crowding, whole=whole)
@@ -214,7 +214,7 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
 
 
 def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
-    """Return the answers and their credit [n, R] of a policy that stops after ``stop`` paths."""
+    """Return answers and credit [n, R] of a policy that stops after ``stop`` paths."""
     if (answering := part_of(policy, Answering)) is not None:
         return answering.answered(draws, stop)
     seen = draws.tallies
@@ -222,7 +222,7 @@ def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.
 
 
 def changed(walk: Walks, today: Walks, draws: Draws) -> FloatArray:
-    """Return how often the answer of a rule is not that of another one [n, R].
+    """Return how often a rule's answer differs from the reference's [n, R]; half for ties.
 
     Where the other one ends in a tie it is half an answer, as accuracy splits it (of more than two tied
     answers nearly so), unless both saw the same votes.
@@ -233,7 +233,7 @@ def changed(walk: Walks, today: Walks, draws: Draws) -> FloatArray:
 
 
 def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
-    """Keep paths in flight along every order of launching; the stop cancels what still runs."""
+    """Return walks with paths in flight, the rest cancelled at the stop."""
     if draws.work is None:
         raise PolicyError(
             f"{policy.spec} cannot be replayed: record the seconds or the tokens of every path "
@@ -270,7 +270,7 @@ def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *
 
 
 def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = None) -> PolicyOutcome:
-    """Average over orders of drawing; plurality at ``cap`` and the rule of ``today`` are compared with."""
+    """Return expected outcomes over orders, compared with plurality at ``cap`` and the rule of ``today``."""
     return PolicyOutcome(
         paths=walks.paths.mean(axis=1),
         rounds=walks.rounds.mean(axis=1),
@@ -287,7 +287,7 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
 
 
 def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> FloatArray | None:
-    """Return the mean tokens or seconds of each question [n], of every path as far as it is paid."""
+    """Return the mean tokens or seconds paid for each question [n]."""
     if each is None:
         return None
     if walks.ran is not None:
@@ -298,7 +298,7 @@ def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> Floa
 
 
 def _together(walks: Walks, draws: Draws) -> FloatArray | None:
-    """Return the seconds until the last path that is needed: votes count in the order of launch."""
+    """Return the seconds to the last counted path; votes count in launch order."""
     if draws.seconds is None or walks.ran is not None:
         return None
     slowest = np.maximum.accumulate(draws.seconds, axis=2)
@@ -308,7 +308,7 @@ def _together(walks: Walks, draws: Draws) -> FloatArray | None:
 def drive(
     policy: Policy, keys: list[str | None], confidences: list[float]
 ) -> Iterator[tuple[int, Sample | Stop]]:
-    """Yield each decision of a policy, live, with the number of paths it saw; the last is the stop."""
+    """Yield each decision of a policy run live, with the paths seen; the last is the stop."""
     n = 0
     while True:
         decision = policy.decide(View(keys[:n], confidences[:n]))

@@ -1,4 +1,4 @@
-"""What is wanted of an analysis, by the keywords of ``keff.analyze``: those of the command line."""
+"""Keywords of ``keff.analyze``, the same as the command line's options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keff.sampling.cost import Price
 
 
 class Wanted(TypedDict, total=False):
-    """What is wanted.
+    """Keywords of an analysis: aim, prices, reference policy and limits.
 
     ``now`` is what is drawn today, a number of paths or a policy (default: what was recorded); ``cap`` the
     most paths one would pay for. One aim: ``retain`` (the share of today's accuracy to keep, ``sure`` with
@@ -47,7 +47,7 @@ WANTED = tuple(Wanted.__annotations__)
 
 
 def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> Settings:
-    """Return the settings that keywords ask for; raises UsageError beside ready-made settings."""
+    """Return the settings from keywords; raises UsageError where settings are given too."""
     given = {name: value for name, value in words.items() if value is not None}
     if settings is not None:
         if given:
@@ -70,14 +70,14 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
 
 
 def aim_of(given: Mapping[str, Any]) -> Aim:
-    """Return the aim that words state, those of ``Wanted`` or of the command line."""
+    """Return the aim from keywords or command-line options."""
     same = ("retain", "budget", "value_per_correct", "cost_per_path")
     words = {name: given.get(name) for name in same}
     return Aim(confidence=given.get("sure"), slower=slower_of(given.get("slower", 1.0)), **words)
 
 
 def terms_of(given: Mapping[str, Any]) -> Terms:
-    """Return what is deployed and paid, as words state it: those of ``Wanted`` or of the command line."""
+    """Return prices and today's policy from keywords or command-line options."""
     return Terms(
         now=str(given["now"]) if "now" in given else None,
         tariff=tariff_of(given["prices"]) if "prices" in given else None,
@@ -88,7 +88,7 @@ def terms_of(given: Mapping[str, Any]) -> Terms:
 
 
 def slower_of(bound: float | str) -> float | None:
-    """Return a bound on time as a part of today's, None for ``any``; raises UsageError."""
+    """Return the bound on time as a part of today's; None for ``any``; raises UsageError."""
     if bound == "any":
         return None
     try:
@@ -98,7 +98,7 @@ def slower_of(bound: float | str) -> float | None:
 
 
 def tariff_of(prices: str | Path | Mapping[str, Any]) -> Tariff:
-    """Return a price table: from a TOML file, or as one; raises UsageError for what is none."""
+    """Return a price table from a TOML file or a mapping; raises UsageError."""
     # Checking a table takes pydantic, whose import takes longer than most analyses.
     from keff.sampling.price_table import prices_of, read_prices
 

@@ -34,7 +34,7 @@ ROUNDING = 1e-9
 
 
 class MeanLooks:
-    """An alarm whose chance of ever being false is about alpha, however long the stream.
+    """Fixed-threshold alarm on the mean of a stream, at growing sample sizes: P(ever false) is about alpha.
 
     ``pilot`` [items, orders] are the scores of each item of the pilot under several orders of its paths, and
     ``agreement`` [items] the share of pairs of all paths of the item that agree. A score counts as the mean
@@ -65,7 +65,7 @@ class MeanLooks:
         self._sum = self._squares = 0.0
 
     def update(self, score: float) -> Self:
-        """Take the score of the next request and return itself."""
+        """Take the score of the next request; returns the alarm itself."""
         self.seen += 1
         # Around the pilot's mean, so that sums of many values stay exact.
         away = _between(score, self._scores, self._values) - self._mean
@@ -77,7 +77,7 @@ class MeanLooks:
         return self
 
     def _standard_errors(self) -> float:
-        """Return how far the means are apart, in standard errors of the normal law.
+        """Return the distance between the stream's mean and the pilot's, in standard errors.
 
         The variance is that within both samples, or of both as one where neither varies.
         """
@@ -92,12 +92,12 @@ class MeanLooks:
         return normal_of_t(abs(apart) / error, size - 1)
 
     def state(self) -> dict[str, object]:
-        """Return everything as values that JSON can hold."""
+        """Return the alarm's state as JSON values, for ``from_state``."""
         return {name: getattr(self, name) for name in self.__dict__}
 
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> Self:
-        """Return an alarm that goes on exactly where ``state`` was taken; ValueError for another state."""
+        """Return the alarm restored from ``state``; ValueError where that is no state of this alarm."""
         looks = cls([[0.0], [1.0]], [0.0, 1.0])
         for name, before in list(looks.__dict__.items()):
             value = state.get(name)
@@ -123,14 +123,14 @@ def normal_of_t(t: float, df: int) -> float:
 
 
 def _alike(value: object, before: object) -> bool:
-    """Return whether a value that came in is of the same kind: a list of numbers, true or false, a number."""
+    """Return whether a restored value has the type of the one it replaces: numbers, bool or number."""
     if isinstance(before, list):
         return bool(items(value)) and all(number(part) is not None for part in items(value))
     return isinstance(value, bool) if isinstance(before, bool) else number(value) is not None
 
 
 def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[float]]:
-    """Return the scores that a pilot shows, in order, and the mean agreement of the items that show each."""
+    """Return the distinct pilot scores, rising, and the shrunk mean agreement of the items at each score."""
     scores, place = np.unique(shown, return_inverse=True)
     place = place.reshape(shown.shape).ravel()
     total = np.bincount(place, np.repeat(agreement, shown.shape[1]))
@@ -140,7 +140,7 @@ def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[f
 
 
 def _between(score: float, scores: list[float], values: list[float]) -> float:
-    """Return ``numpy.interp`` with 0 below and 1 above; ten times as fast for one score."""
+    """Return linear interpolation, 0 below and 1 above; for one score ten times as fast as numpy's."""
     place = bisect_left(scores, score)
     if place == len(scores):
         return 1.0
@@ -154,7 +154,7 @@ def _between(score: float, scores: list[float], values: list[float]) -> float:
 
 @cache
 def _threshold(pilot_error: float, alpha: float) -> float:
-    """Return the quantile of the largest of all looks, for the pilot's share of the variance."""
+    """Return the 1 - alpha quantile of the largest standardised mean over looks, by the pilot's variance."""
     means, pilots = _simulated()
     far = np.abs((means - pilots * math.sqrt(pilot_error)) / np.sqrt(pilot_error + 1 / LOOKS)).max(axis=1)
     return float(np.quantile(far, 1 - alpha))
@@ -196,7 +196,7 @@ class _Stream:
         return self.first_alarm is not None
 
     def update(self, score: float) -> Self:
-        """Take the score of the next request and return itself."""
+        """Take the score of the next request; returns the stream itself."""
         self.u = self._conformal_p(score)
         self._bag[score] += 1
         self.seen += 1
@@ -210,7 +210,7 @@ class _Stream:
         return self
 
     def state(self) -> dict[str, object]:
-        """Return everything, the generator too, as values that JSON can hold."""
+        """Return the stream's state, the random generator's with it, as JSON values."""
         return {
             "bag": [[score, count] for score, count in self._bag.items()],
             "threshold": self.threshold,
@@ -223,7 +223,7 @@ class _Stream:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return a stream that goes on exactly where ``state`` was taken."""
+        """Return the stream restored from ``state``."""
         rng = np.random.default_rng()
         rng.bit_generator.state = state["rng"]
         stream = cls((), rng, 1.0)
@@ -240,7 +240,7 @@ class _Stream:
         return (above + float(self._rng.random()) * equal) / (self._bag.total() + 1)
 
     def _after(self, logs: list[float]) -> list[float]:
-        """Return the logarithms of the wealth of each bet, from those after a score."""
+        """Return the bets' log wealth after a score; subclasses may reset or add to it."""
         return logs
 
     def _worth(self, log: float) -> float:
@@ -248,7 +248,7 @@ class _Stream:
 
 
 class ConformalMartingale(_Stream):
-    """An alarm whose chance of ever being false is at most alpha, however long the stream.
+    """Conformal test martingale: an alarm whose probability of ever being false is at most alpha.
 
     ``pilot`` are scores of the pilot's requests, such as ``drift.stop_score``; ``update``
     takes the same score of each new request, in order. The bag is the pilot and all that was seen; wealth is
@@ -262,7 +262,7 @@ class ConformalMartingale(_Stream):
 
 
 class ShiryaevRoberts(_Stream):
-    """An alarm for late changes, with at least ``run_length`` requests on average before a false one.
+    """Shiryaev-Roberts alarm for late changes: on average ``run_length`` requests or more to a false alarm.
 
     R = (R + 1)(1 + lambda (u - 1/2)) for each lambda of ``ConformalMartingale``, averaged; the mean over
     lambda of the bets themselves would be 1 and see nothing. Alarms at ``run_length``. False alarms do come

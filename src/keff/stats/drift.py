@@ -1,4 +1,4 @@
-"""What shows a drift without labels: how many of a request's paths agree, and when its rule stopped."""
+"""Label-free drift scores of a request: agreement among its paths, and the stopping time of its rule."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Hashable, Iterable, Sequence
 
 
 def agreeing_pairs(votes: Iterable[int]) -> int:
-    """Return how many pairs of paths agree where the answers have these votes; who abstains has none."""
+    """Return the number of agreeing pairs of paths, from the votes of each answer, without abstentions."""
     return sum(count * (count - 1) // 2 for count in votes)
 
 
 def stop_score(keys: Sequence[Hashable | None], stop: int | None, most: int) -> float:
-    """Return a drift score of one request from when its rule stopped: more when its paths agree more.
+    """Return a request's drift score from its stopping time, higher where earlier stops mean more agreement.
 
     ``keys`` are the answer keys in launch order (None abstains), ``stop`` the paths at which the rule
     stops, None for not within ``most``, the paths that the pilot has of each question. The score is minus

@@ -1,4 +1,4 @@
-"""What intervals of c are made from: influence, standard errors, runs, plausible beta-binomial fits."""
+"""Influence function and standard error of c, and posteriors of its beta-binomial fit, for intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cross_run_c(votes: Votes) -> float:
 
 
 def run_sums(votes: Votes) -> FloatArray:
-    """Return per cluster [G, 5]: rows R, sum S, sum S^2, (sum S)^2 - sum S^2, R(R-1)."""
+    """Return sufficient statistics of cross-run c by cluster [G, 5]: R, S, S^2, cross products, R(R-1)."""
     s = votes.counts.astype(np.float64)
     rows = group_sums(np.stack([np.ones_like(s), s, s * s], axis=1), votes.cluster_ids, votes.n_clusters)
     crossed = np.square(rows[:, 1]) - rows[:, 2]
@@ -44,7 +44,7 @@ def cross_from_totals(totals: FloatArray, k: int) -> FloatArray:
 
 @frozen
 class InfluenceSummary:
-    """Counts and first-order facts about c.
+    """Counts, bias-corrected c, and its standard error by the influence function.
 
     ``hist`` N_0..N_K; ``items`` rows; ``units`` independent clusters; ``p`` mean accuracy; ``adjusted`` the
     bias-corrected c; ``se`` its standard error from influence values, summed within clusters; ``effective``
@@ -91,7 +91,7 @@ def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
 
 
 def influence(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
-    """Return the influence on c of an item with s = 0..K correct paths [..., K+1], up to its mean.
+    """Return the influence function of c at s = 0..K correct paths [..., K+1], up to its mean.
 
     [w - (2p + c(1-2p)) u] / (p(1-p)) with u = s/K and w = s(s-1)/(K(K-1)).
     """
@@ -102,7 +102,7 @@ def influence(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
 
 
 def model_variance(k: int, p: float, c: FloatArray) -> FloatArray:
-    """Return the variance of the influence of one item under the beta-binomial with mean p, at each c [m]."""
+    """Return the variance of one item's influence under the beta-binomial with mean p, at each c [m]."""
     law = np.exp(betabinom_logpmf(k, p, c))
     values = influence(k, p, c)
     mean = np.sum(law * values, axis=-1, keepdims=True)
@@ -123,7 +123,7 @@ def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Influen
 
 
 def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
-    """Return how many independent items would give c the same standard error, between n/R and n.
+    """Return the effective number of independent items for c's standard error, between n/R and n.
 
     The model's variance with rows of a cluster independent, and with them as further paths of one item, mixed
     by how far paths correlate across rows. Steadier than a ratio of observed variances when p is extreme.
@@ -154,18 +154,18 @@ _NORMAL: FloatArray = np.asarray(ndtri((np.arange(21) + 0.5) / 21), np.float64)
 
 @frozen
 class Fits:
-    """Weighted pairs (p, c) that a record leaves plausible; ``p``, ``c`` and ``weight`` are [m]."""
+    """Weighted draws of (p, c) from a posterior or bootstrap; ``p``, ``c`` and ``weight`` are [m]."""
 
     p: FloatArray
     c: FloatArray
     weight: FloatArray
 
     def majority(self, k_max: int) -> FloatArray:
-        """Return the beta-binomial majority curve of every pair [m, k_max]."""
+        """Return the beta-binomial majority curve of every draw [m, k_max]."""
         return majority_curve(k_max, self.p, self.c)
 
     def majority_interval(self, values: ArrayLike, k: int, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval of the majority of ``k`` paths, whose fitted ``values`` [m] are given.
+        """Return the interval of ``k`` paths' majority accuracy, from its ``values`` [m] by draw.
 
         Each is spread by the law's own error, normal on the logit scale with a standard deviation of
         ``stats.models.learned.LAW_SD`` for each unit of 1 - 2/k: one and two paths fix the accuracy alone.
@@ -179,7 +179,7 @@ class Fits:
         return _weighted_interval(shifted.ravel(), np.repeat(self.weight, _NORMAL.size), level)
 
     def interval(self, values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
-        """Return the equal-tailed interval of a quantity that takes ``values`` [m] at the pairs."""
+        """Return the equal-tailed interval of a quantity from its ``values`` [m] by draw."""
         return _weighted_interval(np.asarray(values, np.float64), self.weight, level)
 
 
@@ -247,7 +247,7 @@ _Box = tuple[float, float, float, float]
 
 
 def _posterior(summary: InfluenceSummary, box: _Box) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return p, c and unnormalised mass on a grid [P_CELLS, C_CELLS] over logit p and arcsin sqrt c."""
+    """Return p, c and posterior mass on a grid [P_CELLS, C_CELLS] of logit p and arcsin sqrt c."""
     scale = summary.effective / summary.items
     logit, angle = _midpoints(box[0], box[1], P_CELLS)[:, None], _midpoints(box[2], box[3], C_CELLS)[None, :]
     p, c = 1 / (1 + np.exp(-logit)), np.square(np.sin(angle))
@@ -257,7 +257,7 @@ def _posterior(summary: InfluenceSummary, box: _Box) -> tuple[FloatArray, FloatA
 
 
 def _support(box: _Box, mass: FloatArray) -> _Box:
-    """Return the part of the box that holds mass, one cell wider."""
+    """Return the part of the grid that holds posterior mass, one cell wider."""
     return (*_range(box[0], box[1], mass.sum(axis=1)), *_range(box[2], box[3], mass.sum(axis=0)))
 
 

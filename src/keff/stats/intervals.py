@@ -30,7 +30,7 @@ from keff.stats.voting.alike import alike
 
 
 def hybrid_wilson(summary: InfluenceSummary, level: float) -> tuple[float, float] | None:
-    """Every c with |c_adj - c| <= t_{G-1} max(model's, observed standard error), as a hull.
+    """Return the hull of all c with |c_adj - c| <= t_{G-1} max(model, observed standard error).
 
     The model's error is that of the beta-binomial at (p, c) with the effective number of items, as Wilson's
     interval takes the variance at the value tested; the grid runs from the least admissible c to 1. An empty
@@ -54,7 +54,7 @@ def hybrid_wilson(summary: InfluenceSummary, level: float) -> tuple[float, float
 
 
 def _crossing(grid: FloatArray, excess: FloatArray, edge: int, step: int) -> float:
-    """Return where ``excess`` crosses zero between the outermost accepted point and its neighbour."""
+    """Return the root of ``excess`` between the outermost accepted grid point and its neighbour."""
     other = edge + step
     if not 0 <= other < grid.size:
         return float(grid[edge])
@@ -91,12 +91,12 @@ def interval_c(source: Votes | ArrayLike, level: float = 0.95) -> Estimate:
 
 
 def majority_method(k: int) -> str:
-    """Return how intervals of a predicted majority vote are made from ``k`` recorded paths."""
+    """Return which method makes intervals of a predicted majority vote from ``k`` recorded paths."""
     return "bayes" if k <= BAYES_PATHS else "cluster_bootstrap"
 
 
 def majority_fits(source: Votes | ArrayLike) -> Fits:
-    """Return plausible (p, c) pairs as ``majority_method`` says, for any function of both.
+    """Return draws of (p, c) by the method of ``majority_method``, for functions of both.
 
     For instance the gap between two K: ``fits.interval(curve[:, 31] - curve[:, 0])`` with
     ``curve = fits.majority(32)``.
@@ -151,7 +151,7 @@ def mean_share(values: FloatArray, clusters: IntArray) -> Interval:
 def wilson(
     value: float, variance: float, units: int, level: float = 0.95
 ) -> tuple[float | None, float | None]:
-    """Return Wilson's limits of a share whose standard error is known, from ``units`` independent units.
+    """Return Wilson's limits of a share with a known standard error, from ``units`` independent units.
 
     The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998;
     Franco et al. 2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two
@@ -193,7 +193,7 @@ def bootstrap_means(
 
 
 def pattern_means(values: FloatArray, votes: Votes, rng: np.random.Generator, reps: int = 2000) -> FloatArray:
-    """Return what ``bootstrap_means`` does, from the ``values`` [u, m] of patterns instead of items.
+    """Return bootstrap means as ``bootstrap_means``, from the ``values`` [u, m] of patterns instead of items.
 
     Of many independent items only the counts of patterns are drawn, or the normal limit of their totals.
     """

@@ -1,4 +1,4 @@
-"""Repeated scores of the same questions: how noisy is their mean, and what would other repeats have shown.
+"""Repeated scores of the same questions: variance components, and the noise of a mean score.
 
 The model: question i has an unknown mean score theta_i and variance v_i of one answer; answers to a question
 are independent given both. c is then the intraclass correlation of answers, Var(theta) / (Var(theta) + mean
@@ -44,20 +44,20 @@ class Repeats:
 
     @classmethod
     def of_votes(cls, votes: Votes) -> Repeats:
-        """Return the repeats of right and wrong paths; ValueError without gold labels."""
+        """Return repeated scores 0 and 1 from right and wrong paths; ValueError without gold labels."""
         count = np.full(votes.n, votes.k, np.int64)
         return cls.of_counts(votes.counts, count, votes.clusters if votes.n_clusters < votes.n else None)
 
     @classmethod
     def of_counts(cls, right: IntArray, count: IntArray, clusters: IntArray | None = None) -> Repeats:
-        """Return repeats from how many answers [n] of each question are right, and how many there are."""
+        """Return repeated scores 0 and 1 from the right answers [n] and the repeats of each question."""
         p = right / count
         wrong = count - right
         return cls(count, p, 1.0 * right * (1 - p), right * (1 - p) ** 4.0 + wrong * p**4.0, clusters)
 
     @classmethod
     def of_scores(cls, rows: Sequence[ArrayLike], clusters: IntArray | None = None) -> Repeats:
-        """Return repeats of scores, one sequence of any length from 1 for each question.
+        """Return repeated scores from one sequence of any length of 1 or more for each question.
 
         Raises ValueError for a score that is not finite, or on none of the scales 0 to 1, 1 to 10, 0 to 10
         and 0 to 100.
@@ -81,7 +81,7 @@ class Repeats:
 
     @property
     def units(self) -> int:
-        """The number of independent units."""
+        """The number of independent units (clusters)."""
         return self.n if self.clusters is None else int(np.unique(self.clusters).size)
 
     @property
@@ -91,7 +91,7 @@ class Repeats:
 
     @property
     def k(self) -> int:
-        """The least number of repeats of a question."""
+        """The smallest number of repeats of a question."""
         return int(self.count.min())
 
     @property
@@ -101,16 +101,16 @@ class Repeats:
 
     @property
     def several(self) -> NDArray[np.bool_]:
-        """Which questions have two repeats or more [n]."""
+        """A mask of the questions with two repeats or more [n]."""
         return self.count > 1
 
     @property
     def variances(self) -> FloatArray:
-        """The unbiased variance of one answer to each question that has several [m]."""
+        """The unbiased variance of one answer, for each question with two repeats or more [m]."""
         return self.second[self.several] / (self.count[self.several] - 1)
 
     def take(self, places: IntArray, clusters: IntArray | None = None) -> Repeats:
-        """Return the repeats of some questions, by place, with new ``clusters`` for them."""
+        """Return the repeats of selected questions (by index), with new ``clusters``."""
         parts = (self.count[places], self.mean[places], self.second[places], self.fourth[places])
         return Repeats(*parts, clusters, self.binary, self.scale)
 
@@ -138,7 +138,7 @@ def _scale(values: FloatArray) -> tuple[float, float]:
 
 @frozen
 class Within:
-    """The mean variance of one answer to a question, the variance of that estimate, a typical share of it."""
+    """Mean variance of one answer within a question, the variance of that estimate, and its largest share."""
 
     value: float
     variance: float
@@ -163,7 +163,7 @@ def _gamma(mean: float, variance: float, above: float) -> float:
 
 
 def within(repeats: Repeats) -> Within | None:
-    """Return the mean variance of one answer given its question; None where no question has two repeats.
+    """Return the within-question variance of one answer; None where no question has two repeats.
 
     Its own variance is that over other repeats of these very questions, not over other questions: the
     variance of each s^2 given its question, E(s^4) - v^2, with the unbiased estimate of v^2 from four repeats
@@ -191,7 +191,7 @@ def within(repeats: Repeats) -> Within | None:
 
 
 def _most(count: IntArray) -> FloatArray:
-    """Return the variance per question with mixed answers [n] that a share of them stands for, at most.
+    """Return the largest variance per question of mixed outcome [n], for an upper limit of rare events.
 
     v / P(mixed in m) over theta: 1/m where mixed answers are rare, 1/4 over 1 - 2^(1-m) at an even chance.
     """
@@ -200,7 +200,7 @@ def _most(count: IntArray) -> FloatArray:
 
 
 def _law_square(repeats: Repeats, value: float) -> float:
-    """Return the mean of (theta (1 - theta))^2 under the beta law of the repeats' mean and correlation."""
+    """Return E[(theta (1 - theta))^2] under the beta law of the repeats' mean and correlation."""
     p, c = float(repeats.mean.mean()), icc(repeats)
     if not 0 < p < 1 or not 0 < c < 1:
         return value**2
@@ -211,7 +211,7 @@ def _law_square(repeats: Repeats, value: float) -> float:
 
 @frozen
 class Components:
-    """Variance of one answer: between clusters (0 without any), between their questions, between repeats."""
+    """Variance components of one answer: between clusters (0 without any), between questions, within."""
 
     clusters: float
     questions: float
@@ -242,7 +242,7 @@ def components(repeats: Repeats) -> Components | None:
 
 
 def _between(repeats: Repeats) -> float:
-    """Return the variance of the questions' own means, which may come out below 0."""
+    """Return the variance between the questions' true means; its unbiased estimate may be negative."""
     inside = within_value(repeats) or 0.0
     return float(repeats.mean.var(ddof=1)) - inside * float(np.mean(1 / repeats.count))
 
@@ -261,12 +261,12 @@ def icc(repeats: Repeats) -> float:
 
 
 def within_value(repeats: Repeats) -> float | None:
-    """Return the mean variance of one answer given its question; None where no question has two repeats."""
+    """Return the within-question variance of one answer; None where no question has two repeats."""
     return float(repeats.variances.mean()) if np.any(repeats.several) else None
 
 
 def own_variances(repeats: Repeats) -> FloatArray:
-    """Return the variance of one answer to each question [n]; of one repeat: the mean of the others."""
+    """Return each question's variance of one answer [n]; the others' mean for a question asked once."""
     own = np.full(repeats.n, within_value(repeats) or 0.0)
     own[repeats.several] = repeats.variances
     return own
@@ -317,6 +317,6 @@ def run_to_run(repeats: Repeats) -> Interval | None:
 
 
 def quantiles() -> float:
-    """Return how many standard errors a difference measures that is found in 80% of cases at 5%: 2.80."""
+    """Return z(.975) + z(.80) = 2.80: standard errors of a difference found with 80% power at 5%."""
     # Two-sided at 5%, with a power of 80%: the textbook's sum of two quantiles.
     return float(ndtri(0.975) + ndtri(0.8))

@@ -99,7 +99,7 @@ KIND_CELLS = 2**20
 def _normal_totals(
     units: NDArray[Any], counts: IntArray, replicates: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw totals [m, B] of ``counts`` [u] rows of each kind from their normal limit.
+    """Draw totals [m, B] of ``counts`` [u] rows of each kind from their central limit.
 
     It has the covariance that resampling gives. Skewness is at most the root of a row's largest share of the
     variance, so rows of a larger share are counted, and the limit is that of the others.
@@ -127,7 +127,7 @@ def _normal_totals(
 
 
 def _distinct_rows(units: NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Return a row of each kind [u] and how many there are [u]; rows are named by a randomly weighted sum."""
+    """Return the distinct rows [u] and their counts [u], found by a randomly weighted sum of columns."""
     weights: FloatArray = np.random.default_rng(0).random(len(units.T))
     name: FloatArray = np.zeros(len(units))
     for place, weight in enumerate(weights):
@@ -152,7 +152,7 @@ def group_sums(values: NDArray[Kind], groups: IntArray, count: int) -> NDArray[K
 
 
 def numbers_of(names: Iterable[Hashable]) -> IntArray:
-    """Return the number 0..G-1 of each name [n], by first use."""
+    """Return the number 0..G-1 of each name [n], in order of first use."""
     table: dict[Hashable, int] = {}
     return np.array([table.setdefault(name, len(table)) for name in names], np.int64)
 
@@ -162,7 +162,7 @@ FOLDS = 5
 
 
 def cluster_folds(votes: Votes, folds: int, rng: np.random.Generator) -> IntArray:
-    """Return the fold 0..folds-1 of each item [n], whole clusters together and sizes as even as they get.
+    """Return a cross-validation fold 0..folds-1 for each item [n], whole clusters together, sizes even.
 
     Raises ValueError for fewer than two folds or fewer clusters than folds.
     """

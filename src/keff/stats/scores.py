@@ -1,4 +1,4 @@
-"""What repeated scores say: pass@k, pass^k, flips, gold answers that may be wrong, and is B better than A."""
+"""Repeated scores: pass@k, pass^k, flips between runs, suspect gold answers, and paired differences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WIDTH = 0.1
 
 
 def posterior_wrong(lead: FloatArray) -> FloatArray:
-    """Return the posterior [n] that each gold answer is wrong, from how far another answer leads it [n].
+    """Return the posterior probability [n] that each gold answer is wrong, from the lead of another answer.
 
     ``lead`` is the share of paths with the most frequent other answer less that with the gold one, -1 to 1.
     Where marking is right, leads have a density f; where the gold answer is wrong and the other is right,
@@ -56,7 +56,7 @@ def posterior_wrong(lead: FloatArray) -> FloatArray:
 
 
 def unsolved_yet(solved: FloatArray) -> tuple[float, float]:
-    """Return how many questions without a right path more paths would solve, and its standard deviation.
+    """Return the expected number of questions that more paths would newly solve, and its standard deviation.
 
     From the right paths of each question [n]: the second-order jackknife of species counts, 2 f1 - f2
     (Burnham and Overton 1978), f1 questions with one right path and f2 with two, at least Chao's bound
@@ -97,7 +97,7 @@ def moment(p: ArrayLike, c: ArrayLike, k: int) -> FloatArray:
 
 
 def all_right(repeats: Repeats, k: int) -> Interval:
-    """Return pass^k: the share of questions like these that k answers in a row would all get right.
+    """Return pass^k: the share of questions that k answers in a row would all get right.
 
     Exact and unbiased up to the least number m of repeats. Beyond, pass^m times the ratio of the k-th and the
     m-th moment of the beta law with the mean and correlation of the repeats; its variance adds that of a
@@ -108,7 +108,7 @@ def all_right(repeats: Repeats, k: int) -> Interval:
 
 
 def any_right(repeats: Repeats, k: int) -> Interval:
-    """Return pass@k: the share of questions that at least one of k answers gets right; as ``all_right``."""
+    """Return pass@k: the share of questions that at least one of k answers gets right."""
     return _moment_interval(repeats, k, ("wrong",)).mapped(lambda wrong: 1 - wrong)
 
 
@@ -154,14 +154,14 @@ def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
 
 @lru_cache(maxsize=2)
 def _kinds(repeats: Repeats) -> tuple[Repeats, IntArray, IntArray]:
-    """Return one question of each kind [u] (right, repeats), how many there are, and the kind of each [n]."""
+    """Return the distinct (right, repeats) as questions [u], their frequencies, and the row of each [n]."""
     name = repeats.count * (int(repeats.count.max()) + 1) + repeats.right.astype(np.int64)
     _, first, back, times = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
     return repeats.take(first), times.astype(np.int64), back.ravel()
 
 
 def _extended(totals: FloatArray, part: int, end: str, m: int, k: int) -> FloatArray:
-    """Return E(theta^k) (or of 1 - theta) [B] from totals [., B]: n, mean, mean^2, s^2/m, parts, s^2."""
+    """Return E(theta^k) (or of 1 - theta) [B] from totals [., B], beyond the repeats by the beta law."""
     n, mean, square, noise, inside = totals[0], totals[1], totals[2], totals[3], totals[-1]
     p = mean / n
     between = (square / n - p * p) * n / np.maximum(n - 1, 1) - noise / n
@@ -199,7 +199,7 @@ SEED = 0
 
 @frozen
 class Difference:
-    """The second score minus the first on the shared questions, on the scale 0 to 1.
+    """Paired difference of two scores on the shared questions, second minus first, on the scale 0 to 1.
 
     ``p_value`` is that of the sign-flip test of no difference, ``noise`` the standard deviation of the
     difference that repeats alone give on these very questions (None where no question has two repeats on
@@ -217,13 +217,13 @@ class Difference:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval leaves no doubt which is better."""
+        """Whether the interval excludes 0."""
         limits = self.difference.limits
         return limits is not None and (limits[0] > 0 or limits[1] < 0)
 
 
 def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
-    """Compare two scores on the same questions, row by row; repeats may be unequally many.
+    """Return the paired difference of two scores on the same questions; repeats may be unequally many.
 
     The interval is t over clusters, of the mean of differences of question means, so repeats and questions
     both are in it; one difference of each sign is added to its variance, as Bonett and Price (2012) do for
@@ -263,7 +263,7 @@ def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
 
 
 def sign_flips(totals: FloatArray) -> tuple[float, bool]:
-    """Return the two-sided p-value of a sum under random signs of its terms, and whether it was counted.
+    """Return the two-sided p-value of a sign-flip (permutation) test of a sum, and whether it is exact.
 
     The law of the sum is the convolution of two-point laws on the grid that the terms share, through its
     characteristic function; of terms that share no such grid ``DRAWS`` signs are drawn. Not for more than
@@ -296,7 +296,7 @@ def sign_flips(totals: FloatArray) -> tuple[float, bool]:
 
 
 def _grid(terms: FloatArray) -> float | None:
-    """Return the step of which all terms are whole multiples; None where there is none of a useful size."""
+    """Return the step of which all terms are whole multiples; None where it would be too small."""
     smallest = float(terms.min())
     # Means over a few repeats share a small denominator; beyond some tens anything fits by rounding.
     for part in range(1, 65):
@@ -308,7 +308,7 @@ def _grid(terms: FloatArray) -> float | None:
 
 
 def _inside(first: Repeats, second: Repeats) -> tuple[float, float] | None:
-    """Return the mean variance of one answer on each side; None where no question has two repeats on either.
+    """Return the within-question variance of one answer on each side; None where no question has repeats.
 
     A side of single answers is taken to be as noisy as the other.
     """
@@ -323,7 +323,7 @@ def _noise(inside: tuple[float, float], first: Repeats, second: Repeats) -> floa
 
 
 def _same_model(value: float, inside: tuple[float, float], first: Repeats, second: Repeats) -> float:
-    """Return P(|difference| of two runs >= that seen), by the noise of one answer that both sides show."""
+    """Return P(|difference| >= that seen) for two runs of one model, by the within-question variance."""
     spread = sum(inside) / 2 * float(np.mean(1 / first.count + 1 / second.count)) / first.n
     if spread <= 0:
         return 1.0 if value == 0 else 0.0
@@ -343,7 +343,7 @@ def _needed(n: int, value: float, variance: float) -> int | None:
 
 
 def _repeats_needed(n: int, value: float, inside: float, between: float) -> int | None:
-    """Return how many repeats on each side make the difference found; None where questions alone hide it.
+    """Return the repeats on each side that would resolve the difference; None where no number would.
 
     ``inside`` is the variance of one answer on both sides, ``between`` what repeats do not change.
     """
@@ -354,7 +354,7 @@ def _repeats_needed(n: int, value: float, inside: float, between: float) -> int 
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Return p-values [m] adjusted for their number by Holm (1979)."""
+    """Return p-values [m] adjusted for multiple comparisons by Holm (1979)."""
     p = np.asarray(p_values, np.float64)
     order = np.argsort(p, kind="stable")
     adjusted = np.maximum.accumulate(p[order] * (p.size - np.arange(p.size)))

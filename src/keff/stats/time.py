@@ -1,4 +1,4 @@
-"""Time to answer: quantiles with limits, how paths slow each other down, and the running vote in time."""
+"""Time to answer: quantiles with intervals, slowdown under concurrent paths, and the running vote in time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keff.stats.votes import FloatArray, IntArray
 
 @frozen
 class Crowding:
-    """How long a unit of recorded work takes, by how many paths run at this moment.
+    """Slowdown of a path by the number of paths that run at the same moment.
 
     Recorded seconds are those of a path among ``slots`` that run all the time. While ``running`` of them run
     each takes ``alone + (1 - alone) (running - 1) / (slots - 1)`` of that: a step of a batch costs a fixed
@@ -29,7 +29,7 @@ class Crowding:
     alone: float = 1.0
 
     def pace(self, running: IntArray) -> FloatArray:
-        """Return the seconds that a recorded second takes while so many run."""
+        """Return the seconds that one recorded second takes while so many paths run."""
         return self.alone + (1 - self.alone) * (running - 1) / max(self.slots - 1, 1)
 
 
@@ -54,7 +54,7 @@ STEPS: FloatArray = np.linspace(0, 1, 401, dtype=np.float64)
 
 
 def quantiles(times: FloatArray, shares: Sequence[float], clusters: IntArray) -> tuple[Interval, ...]:
-    """Return quantiles of the times to answer [n, R] of n questions over R orders of drawing.
+    """Return quantiles, with intervals, of times to answer [n, R] of n questions over R orders of drawing.
 
     Every question weighs the same. The limits are 95% percentile limits over resampled clusters [n], None
     with fewer than two, and of 20,000 clusters or more those of Woodruff, which need no resamples; the orders
@@ -85,7 +85,7 @@ def _woodruff(times: FloatArray, share: float, value: float, clusters: IntArray)
 
 
 def smoothing(share: float, questions: int) -> FloatArray:
-    """Return the law of the shares over which a smoothed quantile is the mean, at ``STEPS``.
+    """Return the weights at ``STEPS`` of the mean of neighbouring quantiles that a smoothed quantile is.
 
     Harrell and Davis (Biometrika 1982): Beta((n + 1) q, (n + 1) (1 - q)) for n questions. Of 15 questions the
     plain median and 95th percentile are two questions' times, and vary by a third more.
@@ -99,7 +99,7 @@ def smoothing(share: float, questions: int) -> FloatArray:
 def compared(
     times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray
 ) -> tuple[Interval, Interval]:
-    """Return a quantile of ``times`` [n, R] minus that of ``today`` [n, R], and as a part of it.
+    """Return a quantile of ``times`` [n, R] minus today's, and their ratio, each with its 95% interval.
 
     The 95% limits are for as many new questions, of a normal law (of logarithms for the part): its mean is
     that of the quantiles smoothed by ``law`` in resamples of the clusters, its variance theirs, by which the
@@ -123,7 +123,7 @@ def compared(
 
 
 def _limits(smooth: FloatArray, plain: FloatArray) -> FloatArray:
-    """Return the limits [2] of a difference from its resampled parts [2, S], smoothed and plain."""
+    """Return the 95% limits [2] of a difference from its resamples [2, S], smoothed and plain."""
     known, new = smooth[0] - smooth[1], plain[0] - plain[1]
     return known.mean() + NORMAL_95 * np.hypot(known.std(), new.std()) * np.array([-1, 1])
 
@@ -131,7 +131,7 @@ def _limits(smooth: FloatArray, plain: FloatArray) -> FloatArray:
 def resampled_ratios(
     times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray
 ) -> FloatArray:
-    """Return the ratio of the quantiles of two rules, smoothed by ``law``, in resamples of clusters [S]."""
+    """Return bootstrap ratios [S] of two rules' quantiles, smoothed by ``law``; clusters are resampled."""
     mine, other = _reached((times, today), share, clusters)
     # Today's time may be zero in a record without any: the ratio is large, and finite.
     return mine.smoothed(law) / np.maximum(other.smoothed(law), 1e-12)
@@ -139,24 +139,24 @@ def resampled_ratios(
 
 @frozen
 class _Reached:
-    """The shares [G, S] of S resamples that are at most each value of ``grid`` [G]."""
+    """Bootstrap distribution functions: shares [G, S] of S resamples at most each value of ``grid`` [G]."""
 
     grid: FloatArray
     shares: FloatArray
 
     def quantile(self, share: float) -> FloatArray:
-        """Return a quantile of each resample [S]."""
+        """Return the quantile at ``share`` of each resample [S]."""
         # A share is a sum of fractions: one that equals ``share`` may fall short of it by rounding.
         return self.grid[(self.shares >= share - 1e-12).argmax(axis=0)]
 
     def smoothed(self, law: FloatArray) -> FloatArray:
-        """Return the mean of the quantiles of each resample [S] by a law of shares."""
+        """Return the smoothed quantile of each resample [S], with the weights of ``smoothing``."""
         weights: FloatArray = np.diff(np.interp(self.shares, STEPS, law), axis=0, prepend=0.0)
         return self.grid @ weights
 
 
 def _reached(times: Sequence[FloatArray], share: float, clusters: IntArray) -> list[_Reached]:
-    """Resample clusters, alike for each of the times [n, R], and look at values near a quantile."""
+    """Return bootstrap distribution functions near a quantile of times [n, R]; all on the same resamples."""
     groups = int(clusters.max()) + 1
     looks = _shares(share, groups)
     grids = [np.unique(np.sort(each, axis=None)[at_share(each.size, looks)]) for each in times]
@@ -174,7 +174,7 @@ def _reached(times: Sequence[FloatArray], share: float, clusters: IntArray) -> l
 
 
 def at_share(size: int, shares: FloatArray) -> IntArray:
-    """Return the places of quantiles among so many sorted values, as by the method inverted_cdf of numpy.
+    """Return the indices of quantiles among ``size`` sorted values, by numpy's method inverted_cdf.
 
     Which takes forty times as long, for it finds each value by itself.
     """
@@ -187,7 +187,7 @@ def _of_new(value: float, limits: FloatArray) -> Interval:
 
 
 def _shares(share: float, groups: int) -> FloatArray:
-    """Return the shares whose quantiles the bootstrap looks at."""
+    """Return the grid of probabilities at which bootstrap distribution functions are kept."""
     if groups < MANY_GROUPS:
         return np.linspace(0, 1, GRID)
     # Ten standard errors of a share, at its most: no resample's quantile lies outside.
@@ -197,7 +197,7 @@ def _shares(share: float, groups: int) -> FloatArray:
 
 
 def _within(times: FloatArray, grid: FloatArray, clusters: IntArray, groups: int) -> IntArray:
-    """Return how many times [n, R] of a cluster end in each step of ``grid`` [G], by cluster: [groups, G]."""
+    """Return counts of times [n, R] in each bin of ``grid`` [G], by cluster: [groups, G]."""
     size = grid.size
     place = np.searchsorted(grid, times, side="left") + clusters[:, None] * (size + 1)
     counts = np.bincount(place.ravel(), minlength=groups * (size + 1)).reshape(groups, size + 1)
@@ -206,7 +206,7 @@ def _within(times: FloatArray, grid: FloatArray, clusters: IntArray, groups: int
 
 @dataclass(frozen=True)
 class Timetable:
-    """When each of ``cap`` paths starts and ends if the vote never stops, [m, cap] by launch position.
+    """Start and end of each of ``cap`` paths of a vote that never stops, [m, cap] by launch position.
 
     ``width`` paths run at once and the next starts when one ends. In units of recorded work (seconds, else
     tokens): all paths in flight slow each other down alike, so the order of events does not depend on the
@@ -220,7 +220,7 @@ class Timetable:
 
     @cached_property
     def in_launch_order(self) -> IntArray:
-        """The event (from 0) at which the n-th vote counts [m, cap] that waits for all launched before it.
+        """The event (from 0) at which the n-th vote may be counted [m, cap], in launch order.
 
         On arrival the n-th event is the n-th vote.
         """
@@ -230,7 +230,7 @@ class Timetable:
 
     @cached_property
     def work(self) -> tuple[FloatArray, IntArray]:
-        """How long each path takes [m, cap], above 0, and the flat places of those that take no time."""
+        """How long each path takes [m, cap], above 0, and the flat indices of paths that take no time."""
         length = self.end - self.start
         # Work left is divided by it; paths of no length are put right by their places.
         return np.maximum(length, 1e-300), np.flatnonzero(length <= 0)
@@ -238,7 +238,7 @@ class Timetable:
 
 @frozen
 class Cut:
-    """Courses [m] whose vote stopped.
+    """Orders of drawing [m] at their stopping time: time, launched paths, and work done.
 
     ``time`` until then, ``launched`` paths, and ``ran`` [m, cap], the share of its work that each path had
     done by then: 1 ended, between 0 and 1 cancelled, 0 never launched.
@@ -250,7 +250,7 @@ class Cut:
 
 
 def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
-    """Lay out the paths of many courses: ``work`` [m, cap] by launch position, ``in_flight`` at once.
+    """Return the schedule of many orders: ``work`` [m, cap] by launch position, ``in_flight`` at once.
 
     Ties: of paths that end at the same moment the first launched is heard first, and the next path starts
     when it is. ``work`` must be finite and not negative.
@@ -273,7 +273,7 @@ def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
 
 
 def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
-    """Stop every course at its ``event`` [m] (from 0), the ending of a path, and cancel what still runs.
+    """Return every order stopped at its ``event`` [m] (from 0), the end of a path, the others cancelled.
 
     ``crowding`` says how long a unit of work takes by how many paths run; paths beyond its slots queue, so
     make the timetable for at most as many in flight.
@@ -303,7 +303,7 @@ def in_rounds(
     crowding: Crowding = ALONE,
     table: NDArray[Any] | None = None,
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
-    """Follow a rule that draws in rounds: where every course stops [m], after how many rounds, and when.
+    """Return the stopping time of a rule that draws in rounds: paths, rounds and seconds of every order.
 
     ``ahead`` [m, cap + 1] is what the rule asks for after each number of paths, 0 to stop, or its place in a
     flat ``table``. A round ends with its slowest path; its paths run at once, as many as there are slots.

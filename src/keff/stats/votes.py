@@ -1,4 +1,4 @@
-"""Votes: what every statistic sees."""
+"""Votes: the answers and correctness of n items x K paths, the input of every statistic."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Votes:
         return self.picked(lambda values: values[:, chosen], slots=_rows(self.slots, chosen))
 
     def picked(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
-        """Return votes with what ``pick`` takes of all that is known of paths, and ``others`` as they are."""
+        """Return votes with ``pick`` applied to every per-path array, and ``others`` replaced as given."""
         known = {name: values for name in PER_PATH if (values := getattr(self, name)) is not None}
         changes: dict[str, Any] = {name: pick(values) for name, values in known.items()}
         named = {name: pick(values) for name, values in self.named.items()}
@@ -154,7 +154,7 @@ class Votes:
 
     @property
     def rated(self) -> Mapping[str, FloatArray]:
-        """Every confidence by name, each [n, K]."""
+        """Every recorded confidence by name, each [n, K]."""
         named = {name: values for name, values in self.named.items() if name != RATING_SECONDS}
         return named if self.confidences is None else {CONFIDENCE: self.confidences, **named}
 
@@ -245,7 +245,7 @@ def _binary(values: ArrayLike) -> IntArray:
 
 
 def _wide(array: NDArray[Any]) -> IntArray:
-    """Return integers of eight bytes; of large records, given as single bytes, they stay such.
+    """Return integers of eight bytes; single bytes of large records stay as they are.
 
     numpy sums bytes in eight bytes, but multiplies and adds them in one: who does must widen them.
     """

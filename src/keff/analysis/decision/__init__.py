@@ -1,4 +1,4 @@
-"""Votes -> Decision: what to draw from now on, against what is drawn today.
+"""Decision: the stopping rule to deploy, against the one in use today.
 
 In come the votes of a pilot, an aim, and today's policy (the reference). ``chain`` names about a dozen rules,
 ``outcomes`` replays each of them on every question (``predicted`` simulates those that draw more paths than
@@ -46,7 +46,7 @@ MOST_CHOSEN_ON = 3_000
 
 @frozen
 class Decided:
-    """A decision with the posterior and the choice that it was read from: None where there was none to make.
+    """A decision with the joint posterior and the choice behind it; None where nothing could be decided.
 
     ``dollars`` are the mean of a question under the deployed policy.
     """
@@ -67,7 +67,7 @@ def decide(
     rates: Rates | None = None,
     seed: int = 0,
 ) -> Decided:
-    """Decide what to draw from the answers of a pilot, and its labels where there are any.
+    """Decide which rule to draw by, from a pilot's answers and, where known, its labels.
 
     ``now`` is today's policy (``reference_of``), ``cap`` the most paths of a candidate (default: the
     reference's). Rules that draw at most the recorded K are replayed; beyond, accuracy is predicted. Where
@@ -102,14 +102,14 @@ def decide(
 
 
 def _timed(votes: Votes) -> bool:
-    """Return whether every path has seconds, or tokens that stand for them."""
+    """Return whether every path has seconds, or tokens as a proxy of them."""
     work = votes.tokens if votes.seconds is None else votes.seconds
     return work is not None and bool(np.all(np.isfinite(work)))
 
 
 @frozen
 class Candidates:
-    """The candidates with their joint posterior, the choice among them, and their times where known."""
+    """Candidate rules with their joint posterior, the choice among them, and their times where known."""
 
     known: JointPosterior
     choice: Choice
@@ -129,7 +129,7 @@ class Candidates:
         seed: int,
         price: FlipPrice = GENERIC,
     ) -> Candidates:
-        """Replay the candidates that the recorded paths allow, and choose."""
+        """Replay the candidate rules on recorded paths, and choose."""
         rng = np.random.default_rng(seed)
         seen = replayed(votes, rules, reference, rates, rng, flights if _timed(votes) else None)
         everything = (*rules, *flights, reference)
@@ -138,13 +138,13 @@ class Candidates:
         return cls(known, choose(known, aim, allowed, seen.timing), seen.timing, allowed)
 
     def shortlist(self, rules: Sequence[Policy]) -> list[Policy]:
-        """Return those of some rules that are still in question."""
+        """Return the rules that may still be chosen: the choice, the cheapest in any time, and one path."""
         places = (self.choice.rule, self.choice.cheapest, self.known.single)
         specs = {self.known.specs[place] for place in places if place is not None}
         return [rule for rule in rules if rule.spec in specs]
 
     def decided(self, votes: Votes, aim: Aim, *, measured: bool = True) -> Decided:
-        """Return the decision in figures and sentences."""
+        """Return the decision with its figures and sentences."""
         known, choice, timing = self.known, self.choice, self.timing
         figures, is_open = Figures(known, choice.rule), choice.verdict == "open"
         kept = figures.kept(aim)
@@ -180,7 +180,7 @@ class Candidates:
 
 
 def _nothing_to_decide(votes: Votes) -> str | None:
-    """Return why there is nothing to decide, and what to do; None where there is."""
+    """Return why no decision is possible, with a remedy; None where one is."""
     if votes.answers is None:
         return "the record holds correctness only: record answers, so that there is something to vote on"
     if bool(np.all(votes.answers < 0)):

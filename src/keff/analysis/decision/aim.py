@@ -1,4 +1,4 @@
-"""What the user wants of a policy."""
+"""The user's aim: a share of accuracy to keep, a budget, or the worth of a right answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RETAIN = 0.99
 
 @frozen
 class Aim(StatedAim):
-    """What the user wants of a policy; at most one aim.
+    """The user's aim for a policy; at most one is stated.
 
     ``retain``: at least this share of the accuracy of plurality at the cap, on average over workloads, for
     the fewest paths (0.99 when nothing is stated); with ``confidence``, on this workload, that likely.
@@ -47,10 +47,10 @@ class Aim(StatedAim):
 
     @property
     def asks_share(self) -> bool:
-        """Whether a share to keep is asked, as it is when nothing else is."""
+        """Whether the aim is a share of accuracy to keep (the default)."""
         return self.retain is not None or not self.stated
 
     @property
     def share(self) -> float:
-        """The share to keep: what was stated, or 0.99."""
+        """The share of accuracy to keep: the stated one, or 0.99."""
         return RETAIN if self.retain is None else self.retain

@@ -1,4 +1,4 @@
-"""The candidate rules: one chain of about a dozen, from one path to the exact vote of the cap."""
+"""Candidate rules: about a dozen, from one path to the exact vote of the cap."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _rule = lru_cache(maxsize=256)(parse_policy)
 
 @lru_cache(maxsize=64)
 def chain(cap: int) -> tuple[Policy, ...]:
-    """Return the candidates that draw at most ``cap`` paths, each different from the others.
+    """Return the distinct candidate rules that draw at most ``cap`` paths.
 
     One path, best of three, two short votes, ``budget`` boundaries and fixed leads at the cap, and
     ``curtailed``: the same answer as ``fixed`` at the cap, drawn no further than needed.
@@ -65,7 +65,7 @@ def chain(cap: int) -> tuple[Policy, ...]:
 
 @lru_cache(maxsize=64)
 def in_flight_rules(cap: int) -> tuple[Policy, ...]:
-    """Return the candidates with paths in flight: short votes begun whole, and longer ones.
+    """Return candidate rules with paths in flight: short votes launched whole, longer ones in parts.
 
     Leads whose stop differs from the unbeatable lead, on arrival and in launch order; one that falls with the
     paths left, and the unbeatable lead, whose answer is the same and comes sooner, on arrival only.
@@ -87,7 +87,7 @@ def in_flight_rules(cap: int) -> tuple[Policy, ...]:
 
 @lru_cache(maxsize=256)
 def written(spec: str) -> str:
-    """Write the spec of a policy with its cap, also where it is the default that is otherwise left out."""
+    """Return a policy's spec with its cap written out, default or not."""
     parsed = PolicySpec.parse(spec)
     # Policies over several models have a cap in each stage, and none of their own.
     if parsed.name == "fixed" or "cap" in parsed.options or isinstance(parsed.value, str):
@@ -96,7 +96,7 @@ def written(spec: str) -> str:
 
 
 def exact(reference: Policy) -> Policy:
-    """Return the cheapest policy that surely gives the reference's answer: ``curtailed`` for ``fixed``."""
+    """Return the cheapest policy that always gives the reference's answer: ``curtailed`` for ``fixed``."""
     if reference.spec == f"fixed:{reference.cap}" and reference.cap > 1:
         return parse_policy(f"curtailed:cap={reference.cap}")
     return reference

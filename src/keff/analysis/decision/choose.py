@@ -1,4 +1,4 @@
-"""Which rule serves the aim, and whether to vote at all: both read from the joint posterior."""
+"""Choice of the rule to deploy and verdict on voting, both from the joint posterior."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COIN_FLIPS = 0.25
 
 @frozen
 class Choice:
-    """The place of the rule to deploy, and what is expected of voting.
+    """Index of the rule to deploy, with the verdict on voting and its expected gain.
 
     ``gain`` is the posterior mean accuracy of the vote minus that of one path, by the rule to deploy, or by
     the reference where that is one path. ``once_loses`` is the expected loss of asking
@@ -60,7 +60,7 @@ def choose(
     allowed: NDArray[np.bool_] | None = None,
     timing: Timing | None = None,
 ) -> Choice:
-    """Return the rule for an aim and the verdict; ``allowed`` [C] are the rules below the cap (None: all).
+    """Return the rule that serves an aim and the verdict; ``allowed`` [C] masks rules below the cap.
 
     What is kept small are dollars where there are prices, else tokens, else paths. With ``timing`` the rule
     keeps to the aim's bound on time (``slower``).
@@ -94,7 +94,7 @@ def _choice(
 
 
 def stated_gain(known: JointPosterior, choice: Choice) -> Interval:
-    """Return the gain of voting over one path: its posterior mean, between limits of 95%.
+    """Return the posterior mean gain of voting over one path, with 95% limits.
 
     The limits hold what the pilot alone shows and what the posterior draws say. What other workloads show
     moves the middle, and makes the draws narrower for workloads like them only: of fair coins, which are
@@ -110,7 +110,7 @@ def stated_gain(known: JointPosterior, choice: Choice) -> Interval:
 
 
 def allowed_loss(known: JointPosterior, aim: Aim) -> float:
-    """Return the accuracy that a rule may lose against the better of one path and the reference."""
+    """Return the accuracy a rule may lose against the better of one path and the reference."""
     level = LEVEL_UNKNOWN if known.level is None else known.level
     return (1 - aim.share) * max(level - min(float(known.loss[known.single]), 0.0), 0.0)
 
@@ -118,7 +118,7 @@ def allowed_loss(known: JointPosterior, aim: Aim) -> float:
 def fast_enough(
     known: JointPosterior, aim: Aim, may: NDArray[np.bool_], timing: Timing, slower: float
 ) -> tuple[int, BoundKept]:
-    """Return the cheapest rule within the aim that surely is fast enough, and which bounds it keeps.
+    """Return the cheapest rule within the aim that is surely fast enough, and which time bounds it keeps.
 
     The slowest answers are those whose paths all run long, which no vote shortens: below today's time the
     95th percentile is held to today's where nothing keeps it lower, and where no median is so low either, the
@@ -142,7 +142,7 @@ def fast_enough(
 
 
 def within_aim(known: JointPosterior, aim: Aim) -> NDArray[np.bool_]:
-    """Return which rules the aim allows [C]: all of them where it is a value of right answers."""
+    """Return a mask of the rules that meet the aim [C]; all of them where right answers have a price."""
     if aim.asks_share:
         allowed = allowed_loss(known, aim) + 1e-12
         if aim.confidence is None:
@@ -161,7 +161,7 @@ def _loss(known: JointPosterior) -> FloatArray:
 
 
 def _rule(known: JointPosterior, aim: Aim, cost: FloatArray) -> int:
-    """Return the place of the cheapest rule within the aim; for a budget, of the most accurate.
+    """Return the index of the cheapest rule that meets the aim; for a budget, of the most accurate.
 
     ``cost`` [C] is infinite where a rule may not be deployed.
     """
@@ -180,6 +180,6 @@ def _rule(known: JointPosterior, aim: Aim, cost: FloatArray) -> int:
 
 
 def _most_accurate(loss: FloatArray, may: NDArray[np.bool_], cost: FloatArray) -> int:
-    """Return the place of the rule that loses least, of equals the cheapest."""
+    """Return the index of the rule with the lowest expected loss, ties to the cheapest."""
     best = np.min(np.where(may, loss, np.inf))
     return int(np.argmin(np.where(may & (loss <= best), cost, np.inf)))

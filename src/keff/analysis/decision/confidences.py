@@ -1,4 +1,4 @@
-"""The paths' confidences in the decision: which tell right from wrong, and rules that read them."""
+"""Confidences in the decision: which of them are informative, and candidate rules that read them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PAYS = 0.975
 
 @frozen
 class RatedPaths:
-    """The confidences of a record: what each tells, and candidate rules on those that tell something.
+    """Confidences of a record: how informative each is, and candidate rules on the informative ones.
 
     ``flights`` keep paths in flight.
     """
@@ -52,7 +52,7 @@ class RatedPaths:
 
 
 def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPaths:
-    """Return what the confidences of labelled votes tell, and rules on them of at most ``cap`` paths.
+    """Return the informative confidences of labelled votes, and candidate rules on them up to ``cap`` paths.
 
     A confidence whose AUC may be one half has no rules: none would be different from a plain vote.
     """
@@ -100,7 +100,7 @@ def _rules(named: str, cap: int) -> list[Policy]:
 
 
 def _flights(named: str, cap: int) -> list[Policy]:
-    """Return the same with paths in flight: one path after the other takes longer than all at once."""
+    """Return the confidence rules with paths in flight, which are faster than one path at a time."""
     short = max(5 * cap // 8, 2)
     shapes = sorted({(cap, cap), (cap, max(cap // 2, 1)), (min(short, cap), min(short, cap))})
     return [
@@ -111,7 +111,7 @@ def _flights(named: str, cap: int) -> list[Policy]:
 
 
 def judged(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[ConfidenceWorth, ...]:
-    """Return what each confidence is worth at equal cost, from the joint posterior of all rules.
+    """Return each confidence's gain in accuracy at equal cost, from the joint posterior.
 
     Against the mixture of two rules that read none with as many paths on average and the least loss.
     """
@@ -137,7 +137,7 @@ def _judged(
 
 
 def _gain(known: JointPosterior, rule: int, plain: Sequence[int], means: FloatArray) -> FloatArray:
-    """Return the accuracy of a rule minus that of plain ones at its mean paths [S].
+    """Return posterior draws [S] of a rule's accuracy minus a plain rule's at equal mean paths.
 
     ``means`` [C] are those of the losses: a mixture's is that of the means, so only the best one is made.
     """
@@ -157,7 +157,7 @@ def _gain(known: JointPosterior, rule: int, plain: Sequence[int], means: FloatAr
 
 
 def reliability(votes: Votes, name: str) -> tuple[ReliabilityPoint, ...]:
-    """Return cross-fitted chances against what is right, in groups of equally many paths."""
+    """Return the reliability diagram: mean predicted chance and share right, in equally large groups."""
     rated = np.isfinite(votes.rated[name]) & (votes.answered() >= 0)
     chances, right = chances_of(votes, name)[rated], votes.scored()[rated]
     order = np.argsort(chances, kind="stable")

@@ -1,4 +1,4 @@
-"""Joint posterior and choice -> the figures of a decision, each with its interval."""
+"""Figures of a decision with their intervals, from the joint posterior and the choice."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Quantity = Literal["paths", "tokens", "dollars"]
 
 @frozen
 class Figures:
-    """What a joint posterior says of the rule at place ``rule``, against the reference at the last place."""
+    """Posterior figures of the rule at index ``rule``, against the reference at the last index."""
 
     known: JointPosterior
     rule: int
 
     @property
     def last(self) -> int:
-        """The place of the reference."""
+        """The index of the reference."""
         return len(self.known.specs) - 1
 
     def cost(self, name: Quantity, *, change: bool = False) -> Interval | None:
-        """Return the mean of a cost per question (``change``: minus the reference's); None: not known."""
+        """Return the mean of a cost per question (``change``: minus the reference's); None where unknown."""
         values, means = getattr(self.known.new, name), getattr(self.known.population, name)
         if values is None or means is None:
             return None
@@ -43,7 +43,7 @@ class Figures:
         return interval_of(float(expected.mean()), drawn, COSTS)
 
     def dollars_apart(self) -> Interval | None:
-        """Return the dollars minus the reference's with one request for each path.
+        """Return the dollars minus those of a reference that sends one request per path.
 
         None where that is the same bill: prompts have no price, or it draws its paths by requests anyway.
         """
@@ -72,12 +72,12 @@ class Figures:
         return interval_of(value, right, POINTS)
 
     def agreement(self) -> Interval:
-        """Return how often the answer is the reference's."""
+        """Return how often the rule gives the reference's answer."""
         same = 1 - self.known.population.flips[:, self.rule]
         return interval_of(float(same.mean()), same, "replayed and shrunk")
 
     def change(self, timing: Timing | None) -> Differences:
-        """Return what changes against the reference."""
+        """Return the changes against the reference: cost, seconds, accuracy."""
         p50, p95, low, high = (None, None, None, None) if timing is None else timing.compared(self.rule)
         return Differences(
             self.cost("paths", change=True),
@@ -92,7 +92,7 @@ class Figures:
         )
 
     def kept(self, aim: Aim) -> Kept | None:
-        """Return the share of the reference's accuracy that is kept: a ratio of posterior means.
+        """Return the share of the reference's accuracy that the rule keeps: a ratio of posterior means.
 
         None where the reference is never right, and without labels.
         """
@@ -110,7 +110,7 @@ class Figures:
         return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of)
 
     def one_run(self) -> Interval | None:
-        """Return the change that one run of the rule and one of the reference may show."""
+        """Return the accuracy change with a prediction interval for one run of each rule."""
         points = self.points()
         if points is None or points.limits is None:
             return None
@@ -147,6 +147,6 @@ def timed_rules(known: JointPosterior, timing: Timing, within: NDArray[np.bool_]
 
 
 def interval_of(value: float, draws: FloatArray, method: str) -> Interval:
-    """Return a posterior mean with the central 95% of draws."""
+    """Return a posterior mean with its central 95% credible interval."""
     lo, hi = np.quantile(draws, [0.025, 0.975])
     return Interval(value, min(float(lo), value), max(float(hi), value), method)

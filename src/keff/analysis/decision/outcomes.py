@@ -1,4 +1,4 @@
-"""What every candidate rule does on every question: paths, accuracy lost, changed answers, tokens."""
+"""Replayed outcomes of every candidate rule by question: paths, loss, changed answers, tokens."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise", "apar
 
 @frozen
 class RuleOutcomes:
-    """Expectations of C rules over orders of drawing, each [rows, C]; the last rule is the reference.
+    """Mean outcomes of C rules over orders of drawing, each [rows, C]; the last rule is the reference.
 
     ``rows`` say what a row is. ``flips`` is how often the answer is not the reference's (``changed``),
     ``loss`` the reference's accuracy minus the rule's, ``right`` [rows] the accuracy of the reference: None
@@ -79,7 +79,7 @@ def replayed(
     rng: np.random.Generator,
     flights: Sequence[Policy] | None = None,
 ) -> RuleOutcomes:
-    """Replay the rules and the reference on the same random orders of the recorded paths.
+    """Return the outcomes of the rules and the reference on common random orders of the recorded paths.
 
     Drawing without replacement, so means over orders are unbiased for every rule whose cap is at most the
     recorded K; accuracies are corrected by the exact subset average at the cap of their rule. ``votes`` must
@@ -120,7 +120,7 @@ def replayed(
 
 
 def outcomes_of(played: Sequence[tuple[RecordedPaths, Policy]]) -> RuleOutcomes:
-    """Return what rules do, each along the orders that it stands beside; the last is the reference.
+    """Return the outcomes of rules, each replayed on its own orders; the last rule is the reference.
 
     Losses and changed answers are those against the reference along the same orders.
     """
@@ -149,7 +149,7 @@ def _loss(orders: RecordedPaths, rule: Policy) -> FloatArray:
 
 
 def _orders_error(orders: RecordedPaths, rule: Policy) -> float:
-    """Return the standard error of a mean loss that comes from the orders of patterns.
+    """Return the Monte Carlo standard error of a mean loss, from the random orders.
 
     Those of one question are part of what differs between questions.
     """
@@ -161,7 +161,7 @@ def _orders_error(orders: RecordedPaths, rule: Policy) -> float:
 
 
 def _calibration_error(votes: Votes, rules: Sequence[Policy], drawn: RecordedPaths) -> FloatArray:
-    """Return the standard errors [2, C] of mean loss and paths from calibrating on these questions.
+    """Return the standard errors [2, C] of mean loss and paths due to calibration on this pilot.
 
     Rules are replayed on the same orders, each time calibrated on another resample of the clusters: so long
     and timed as those ``drawn``, and fewer. Of many questions nothing is left unknown.
@@ -183,7 +183,7 @@ def _calibration_error(votes: Votes, rules: Sequence[Policy], drawn: RecordedPat
 
 
 def _rise(votes: Votes) -> FloatArray:
-    """Return how much more often the others' vote has the answer of a path than another path has [n].
+    """Return how much more often a path agrees with the others' plurality than with another path [n].
 
     Leaving out a vote for the leader keeps it ahead unless its lead is one vote; no other vote agrees. Ties
     are split.

@@ -1,4 +1,4 @@
-"""One joint posterior of the candidate rules and their reference: S draws that all figures share."""
+"""Joint posterior of the candidate rules and the reference: S draws shared by all figures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LEVEL_UNKNOWN = 0.65
 
 @frozen
 class RuleDraws:
-    """S draws of means over questions of C rules, each [S, C]; the last rule is the reference.
+    """Posterior draws of mean outcomes of C rules, each [S, C]; the last rule is the reference.
 
     ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's accuracy;
     ``apart`` [S, 1] are the dollars that the reference's prompts add where each of its paths is a request.
@@ -60,7 +60,7 @@ class RuleDraws:
 
 @frozen
 class JointPosterior:
-    """The posterior of C rules, the last of which is the reference.
+    """Posterior cost and accuracy loss of C candidate rules, the last of which is the reference.
 
     ``population`` are draws of means over all questions like the pilot's, ``new`` those over as many new ones
     as the pilot has; row s of both belongs together. ``gain_variance`` is that of the gain of the reference
@@ -84,7 +84,7 @@ class JointPosterior:
 
     @property
     def single(self) -> int:
-        """The place of one path."""
+        """The index of the rule of one path."""
         return self.specs.index("fixed:1")
 
     @property
@@ -99,18 +99,18 @@ class JointPosterior:
 
     @property
     def level(self) -> float | None:
-        """The posterior mean accuracy of the reference."""
+        """The posterior mean accuracy of the reference; None without labels."""
         return None if self.population.level is None else float(self.population.level.mean())
 
     @property
     def cost(self) -> FloatArray:
-        """The posterior mean dollars of each rule [C]; without prices tokens, else paths."""
+        """The posterior mean cost of each rule [C]: dollars, without prices tokens, else paths."""
         of, paths = self.population, self.population.paths
         dollars = of.dollars if of.dollars is not None else of.tokens
         return np.asarray((paths if dollars is None else dollars).mean(axis=0))
 
     def gain(self, rule: int) -> FloatArray:
-        """Return the draws [S] of the gain of a vote over one path; for one path of the reference."""
+        """Return draws [S] of the accuracy gain of a voting rule over one path."""
         voting = rule if rule != self.single else len(self.specs) - 1
         return self.population.loss[:, self.single] - self.population.loss[:, voting]
 
@@ -123,7 +123,7 @@ def posterior_of(
     seed: int = 0,
     level: float | None = None,
 ) -> JointPosterior:
-    """Return the joint posterior from what rules did on the questions of a pilot.
+    """Return the joint posterior from the rules' outcomes on a pilot's questions.
 
     Clusters of questions are resampled. ``ratios`` [C] are the flips of rules for one of a single path in
     general (``generic_ratios``), ``cap`` that of the reference, ``level`` its accuracy where the outcomes do
@@ -166,7 +166,7 @@ def _draws(
 
 
 def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw how often each rule changes the reference's answer [S, C]."""
+    """Return posterior draws of each rule's share of changed answers [S, C]."""
     single = seen.specs.index("fixed:1")
     weight = PSEUDO_QUESTIONS / (seen.rows.clusters.size + PSEUDO_QUESTIONS)
     # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
@@ -180,7 +180,7 @@ def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.ra
 
 @frozen
 class _Losses:
-    """Losses ``drawn`` [S, C], what new questions add, the case for a vote, and the gain it alone shows."""
+    """Posterior losses ``drawn`` [S, C], noise of new questions, and the evidence for voting."""
 
     drawn: FloatArray
     noise: FloatArray
@@ -199,7 +199,7 @@ def _losses(
     ratios: FloatArray,
     rng: np.random.Generator,
 ) -> _Losses:
-    """Draw the losses: without labels from the price of the flips alone, else shrunk to it."""
+    """Return posterior losses: shrunk to the prior cost of changed answers; without labels drawn from it."""
     single, mean_flips = seen.specs.index("fixed:1"), flips.mean(axis=0)
     once = float(mean_flips[single])
     if seen.loss is None:
@@ -229,7 +229,7 @@ def _column(seen: RuleOutcomes, name: str) -> FloatArray:
 
 
 def _resampled(seen: RuleOutcomes, rng: np.random.Generator) -> dict[str, FloatArray]:
-    """Return the means of every column over resampled clusters [S, m], centred at those of the sample."""
+    """Return cluster-bootstrap means of every column [S, m], centred at the sample means."""
     names = [name for name in COLUMNS if getattr(seen, name) is not None]
     columns = [_column(seen, name) for name in names]
     together = np.hstack(columns)
@@ -241,7 +241,7 @@ def _resampled(seen: RuleOutcomes, rng: np.random.Generator) -> dict[str, FloatA
 
 
 def _run_variance(seen: RuleOutcomes) -> FloatArray:
-    """Return the variance over paths of a rule's accuracy minus the reference's, each in a run of its own."""
+    """Return the variance over paths of a rule's accuracy minus the reference's, in one run of each."""
     if seen.right is None or seen.loss is None:
         return np.zeros(len(seen.specs))
     each = np.clip(seen.right[:, None] - seen.loss, 0.0, 1.0)
@@ -250,14 +250,14 @@ def _run_variance(seen: RuleOutcomes) -> FloatArray:
 
 
 def _centred(rng: np.random.Generator) -> FloatArray:
-    """Draw standard normal numbers [S, 1] whose mean is 0."""
+    """Return standard normal draws [S, 1] with mean exactly 0."""
     drawn = rng.standard_normal((DRAWS, 1))
     return drawn - drawn.mean()
 
 
 @frozen
 class _PriceLaw:
-    """The prior of what a flip costs: normal around ``mean`` [C], and a wide one around 0."""
+    """Prior of the accuracy a changed answer costs: normal around ``mean`` [C], or a wide one around 0."""
 
     mean: FloatArray
     sd: float
@@ -267,7 +267,7 @@ class _PriceLaw:
     def of(
         cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, price: FlipPrice, level: float | None
     ) -> _PriceLaw:
-        """Return the prior in points of this workload: prices are parts of the reference's accuracy."""
+        """Return the prior on this workload's scale: prices are parts of the reference's accuracy."""
         scale = (
             (level or LEVEL_UNKNOWN)
             if seen.right is None
@@ -281,7 +281,7 @@ class _PriceLaw:
         return cls(mean * scale, price.sd * most, WIDE_SD * most)
 
     def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw losses from the prior, for the flips [S, C] of each draw."""
+        """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
         of_wide = rng.random((DRAWS, 1)) < WIDE_WEIGHT
         z = _centred(rng)
         return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
@@ -296,7 +296,7 @@ class _PriceLaw:
         single: int,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Draw losses from the posterior: B times the resampled loss, 1 - B times a drawn price of its flips.
+        """Return posterior losses: B times the resampled loss, 1 - B times the prior cost of its flips.
 
         B = prior / (prior + sampling variance). As the price is drawn anew for each resample, the variance of
         the draws is that of the posterior, B times the sampling variance. Each part of the mixture is as

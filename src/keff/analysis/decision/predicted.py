@@ -1,4 +1,4 @@
-"""The joint posterior beyond the recorded paths: votes are simulated, and accuracy is predicted."""
+"""Joint posterior beyond the recorded paths, from simulated votes and predicted accuracy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def predicted(
     rates: Rates | None,
     seed: int,
 ) -> JointPosterior:
-    """Return the joint posterior of rules beyond the recorded K.
+    """Return the joint posterior of rules that draw more paths than were recorded.
 
     Paths and changed answers come from simulated questions like the pilot's (a mixture of partition laws),
     the accuracy at the longest cap from ``predict_plurality``: half of the draws
@@ -79,7 +79,7 @@ def predicted(
 
 
 def _forecast(votes: Votes, k: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the gain of ``k`` paths over the recorded ones [S]."""
+    """Return draws [S] of the predicted gain of ``k`` paths over the recorded ones."""
     forecaster = Forecaster(votes, [k])
     (shaped,) = forecaster.forecasts(0.95)
     free, free_error = forecaster.unshaped(k)
@@ -99,7 +99,7 @@ def _against(
     level: FloatArray | None,
     pilot: JointPosterior,
 ) -> JointPosterior:
-    """Return the posterior against the rule at ``last``, those after it dropped."""
+    """Return the posterior with the rule at index ``last`` as reference; later rules are dropped."""
     keep = slice(0, last + 1)
 
     def cut(draws: RuleDraws, values: FloatArray, height: FloatArray | None) -> RuleDraws:
@@ -127,7 +127,7 @@ def _against(
 def _simulated(
     votes: Votes, policies: Sequence[Policy], rates: Rates | None, rng: np.random.Generator
 ) -> RuleOutcomes:
-    """Play policies on simulated questions like the pilot's; tokens follow the means of its questions."""
+    """Return the outcomes of policies on simulated questions like the pilot's, with mean tokens per path."""
     if votes.n > MOST_QUESTIONS and rates is None:
         votes = votes.take(np.sort(rng.choice(votes.n, MOST_QUESTIONS, replace=False)))
     longest = max(policy.cap for policy in policies)

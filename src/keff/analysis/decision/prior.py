@@ -1,4 +1,4 @@
-"""What other workloads show: how many answers a rule changes, and what a changed answer costs."""
+"""Prior from recorded workloads: how many answers a rule changes, and the accuracy a change costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE_WEIGHT, WIDE_SD = 0.1, 0.6
 
 @frozen
 class FlipPrice:
-    """What one changed answer costs, as a part of the reference's accuracy, on a new workload.
+    """Prior of the accuracy one changed answer costs, as a part of the reference's accuracy.
 
     ``one_path`` is the price for one path, ``deep`` that of the deepest rules times the cap of the reference:
     the fewer answers a rule changes, the closer are the votes that it changes. ``sd`` is the standard
@@ -33,7 +33,7 @@ class FlipPrice:
     sd: float
 
     def mean(self, ratio: FloatArray, cap: int) -> FloatArray:
-        """Return the price for rules [C] that change ``ratio`` [C] times the answers that one path does."""
+        """Return the prior mean for rules [C], by changed answers relative to one path's (``ratio`` [C])."""
         deep = min(self.deep / cap, self.one_path)
         return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
 
@@ -46,7 +46,7 @@ SIMULATED, ORDERS = 2_000, 2
 
 @lru_cache(maxsize=4)
 def _generic_draws(cap: int) -> Draws:
-    """Return simulated votes on questions whose answers are shared out as in recorded workloads."""
+    """Return simulated votes of generic questions, from the mixture fitted to recorded workloads."""
     rng = np.random.default_rng(0)
     edges = prior_shares(GENERIC_WEIGHTS, SIMULATED, rng).cumsum(axis=1)
     drawn = rng.random((SIMULATED, ORDERS * cap))
@@ -60,7 +60,7 @@ def _generic_draws(cap: int) -> Draws:
 
 
 def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
-    """Return how many of the last rule's answers the rules change for each one that the first changes [C].
+    """Return changed answers of each rule [C] on generic questions, relative to those of the first rule.
 
     The first is one path. On simulated votes of the generic workload; 0 where one path changes none. Rules
     with paths in flight count as in launch order: the generic workload knows no lengths. NaN for rules that

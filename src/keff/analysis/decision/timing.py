@@ -1,4 +1,4 @@
-"""Time to answer of the candidate rules against today's: what bounds a choice in time."""
+"""Time to answer of the candidate rules, as a part of today's, for choices with a time bound."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOLERANCE: FloatArray = np.log([1 + 1e-6, 1.05])
 
 @dataclass(frozen=True)
 class Timing:
-    """Times to answer of C rules along the same orders of launching, each [n, R]; the last is the reference.
+    """Times to answer of C rules on common launch orders, each [n, R]; the last is the reference.
 
     In ``seconds``, or else in tokens of the critical path.
     """
@@ -39,13 +39,13 @@ class Timing:
 
     @cached_property
     def ratios(self) -> FloatArray:
-        """Median and 95th percentile of each rule as parts of the reference's [C, 2]."""
+        """Median and 95th percentile of each rule, divided by the reference's [C, 2]."""
         found = np.array([np.quantile(wait, SHARES) for wait in self.waits])
         return np.asarray(found / np.maximum(found[-1], 1e-12), np.float64)
 
     @cached_property
     def means(self) -> FloatArray:
-        """Mean time of each rule as a part of the reference's [C]."""
+        """Mean time of each rule, divided by the reference's [C]."""
         found = np.array([wait.mean() for wait in self.waits])
         return np.asarray(found / max(float(found[-1]), 1e-12), np.float64)
 
@@ -55,7 +55,7 @@ class Timing:
 
     @cached_property
     def _smoothed(self) -> FloatArray:
-        """Logarithms of the smoothed quantiles of each rule as parts of the reference's [C, 2]."""
+        """Log smoothed quantiles of each rule, minus the reference's [C, 2]."""
         middles = (STEPS[1:] + STEPS[:-1]) / 2
         weights = np.diff(self._laws).T
         ranks = at_share(self.waits[-1].size, middles)
@@ -64,7 +64,7 @@ class Timing:
         return np.asarray(found - found[-1], np.float64)
 
     def within(self, bounds: Sequence[float]) -> NDArray[np.bool_]:
-        """Return which rules are fast enough on the pilot [C]; ``bounds`` are parts of today's time.
+        """Return a mask of the rules fast enough on the pilot [C]; ``bounds`` are parts of today's time.
 
         By the smoothed quantiles, and by the plain ones that are shown.
         """
@@ -72,7 +72,7 @@ class Timing:
         return np.asarray(np.all(shown & (self._smoothed <= np.log(bounds) + TOLERANCE), axis=1))
 
     def certainty(self, rule: int, bounds: Sequence[float]) -> FloatArray:
-        """Return how surely a rule keeps the bounds [2]: by its error over resampled questions.
+        """Return the probability that a rule keeps each bound [2], from resampled questions.
 
         One that is never slower than today surely keeps today's time.
         """
@@ -86,7 +86,7 @@ class Timing:
         return certain
 
     def compared(self, rule: int) -> tuple[Interval | None, Interval | None, Interval, Interval]:
-        """Return the changes of both quantiles in seconds (None where none are recorded), and their ratios.
+        """Return the changes of both quantiles in seconds (None if not recorded), and their ratios.
 
         With 95% limits for as many new questions.
         """

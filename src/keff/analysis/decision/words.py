@@ -1,4 +1,4 @@
-"""Sentences of a decision: why, what is settled, and what is not."""
+"""Sentences of a decision: its reason, what is settled, and what is still open."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _points(gain: Interval) -> str:
 
 
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: Kept | None) -> str:
-    """Return why this is the verdict, in one sentence; ``kept`` is the share of accuracy that is kept."""
+    """Return the reason for the verdict in one sentence; ``kept`` is the share of accuracy kept."""
     gain = stated_gain(known, choice)
     if choice.verdict == "ask once" and known.level is None:
         same = 1 - float(known.population.flips[:, known.single].mean())
@@ -73,7 +73,7 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
 
 
 def settled(known: JointPosterior, choice: Choice) -> str:
-    """Return what is known of stopping early where the verdict is open.
+    """Return the sentence on stopping early, which may be settled while voting is open.
 
     It is said of the deployed rule; where that is one path, of the cheapest safe rule, which is not named.
     """
@@ -96,7 +96,7 @@ def settled(known: JointPosterior, choice: Choice) -> str:
 
 
 def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
-    """Return what is not known where the verdict is open."""
+    """Return the sentence on what is still open: whether voting beats one path."""
     if known.level is None:
         return "Whether voting beats one path: nothing says so without gold answers"
     tell = "" if needed is None else f"; about {needed:,} questions would tell 1 point apart"
@@ -104,7 +104,7 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
 
 
 def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | None:
-    """Return what limits what is said of time; None where nothing does."""
+    """Return the sentence on how far time is bounded; None where nothing need be said."""
     if choice.verdict == "ask once" and not (timing and measured):
         return None  # nothing is faster than one path, and no record would change that
     if not measured:

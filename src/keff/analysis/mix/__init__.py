@@ -1,1 +1,1 @@
-"""Which branches to combine: singles, cascades and mixes replayed, the choice, and what may be claimed."""
+"""Combinations of branches (models or prompts): singles, cascades and mixes replayed, and the choice."""

@@ -1,4 +1,4 @@
-"""Which plan to take, by the worth of a right answer or beside two baselines, and what may be claimed."""
+"""Choice of a plan by the worth of a right answer or against two baselines, and honest claims on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Some = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class PlanTable:
-    """Replayed plans side by side, and how they are chosen among by worth: ``accuracy`` and ``cost`` [P, n].
+    """Replayed plans side by side, for a choice by worth: ``accuracy`` and ``cost`` [P, n].
 
     Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P]. ``ids``
     [n] number the clusters of the questions from 0.
@@ -58,7 +58,7 @@ class PlanTable:
 
     @classmethod
     def of(cls, plans: Iterable[CandidatePlan], recorded: Sequence[int], ids: IntArray) -> PlanTable:
-        """Stack plans, of ``recorded`` paths of each branch; they are held once, as rows of the table."""
+        """Return the table of plans; ``recorded`` are the recorded paths of each branch."""
         held = list(plans)
         shape = len(held), len(held[0].accuracy)
         accuracy, cost = np.empty(shape, np.float32), np.empty(shape, np.float32)
@@ -70,7 +70,7 @@ class PlanTable:
         return cls(tuple(held), accuracy, cost, single, measured, ids)
 
     def take(self, rows: IntArray, ids: IntArray) -> PlanTable:
-        """Return the table on some questions, which may repeat, in clusters ``ids``."""
+        """Return the table restricted to questions (repeats allowed), with cluster numbers ``ids``."""
         part = {"accuracy": self.accuracy.take(rows, axis=1), "cost": self.cost.take(rows, axis=1)}
         return replace(self, **part, ids=ids)
 
@@ -86,16 +86,16 @@ class PlanTable:
 
     @cached_property
     def _paired(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
-        """What ``_paired_with`` said of the plans that were the best at some worth."""
+        """Cache of ``_paired_with``, by the plan compared with."""
         return {}
 
     @cached_property
     def alone(self) -> Some:
-        """The plans of one branch that were measured [P]: what others are held against."""
+        """Mask of the single-branch plans that were measured [P], the baselines of all others."""
         return self.single & self.measured
 
     def at(self, worth: float, margin: float = ERRORS) -> int:
-        """Return the plan at the worth of one right answer.
+        """Return the index of the plan to take where one right answer is worth ``worth``.
 
         The best single branch's plan, unless V x accuracy - cost of others is at least ``margin`` paired
         standard errors higher: then the highest of those.
@@ -113,7 +113,7 @@ class PlanTable:
 
     @cached_property
     def curve(self) -> list[tuple[float, int]]:
-        """The plan by worth: the worth from which each is taken, rising from 0."""
+        """The plan to take by the worth of a right answer: thresholds of worth, rising from 0."""
         low = max(float(self.mean_cost.min()), 1e-300) / 2
         decades = max(math.log10(DEAREST * max(float(np.median(self.mean_cost)), 2e-300) / low), 1.0)
         tried = [0.0, *(low * 10 ** (step / STEPS) for step in range(math.ceil(decades * STEPS) + 1))]
@@ -121,7 +121,7 @@ class PlanTable:
         return [here for place, here in enumerate(taken) if place == 0 or here[1] != taken[place - 1][1]]
 
     def pays_from(self, plan: int) -> float | None:
-        """Return the worth from which a plan is worth more than every cheaper single branch's plan.
+        """Return the worth of a right answer from which a plan beats every cheaper single branch.
 
         None where a single branch's plan is cheaper and at least as accurate.
         """
@@ -138,11 +138,11 @@ class PlanTable:
         return float(difference.mean()) - QUANTILE * error < -GAMBLE
 
     def within(self, budget: float) -> Some:
-        """Return which plans cost at most ``budget`` on average with 90% probability [P]."""
+        """Return a mask of the plans whose mean cost is within ``budget`` with 90% probability [P]."""
         return self.mean_cost + QUANTILE * errors(self.cost, self.ids) <= budget
 
     def _paired_with(self, plan: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return Var, Cov and Var of the mean differences to a plan in accuracy and cost [P] each."""
+        """Return variances and covariance of mean differences to a plan in accuracy and cost [P] each."""
         units = int(self.ids.max()) + 1
         scale = units / max(units - 1, 1) / len(self.ids) ** 2
         out: FloatArray = np.empty((3, len(self.mean_accuracy)))
@@ -158,7 +158,7 @@ class PlanTable:
 
 @frozen
 class MixAim(StatedAim):
-    """What the user wants; at most one aim. Without one: no accuracy lost that the pilot can see.
+    """The user's aim for a mix; at most one. By default: lose no accuracy that the pilot can see.
 
     ``retain``: the cheapest plan that keeps this share of the best single branch's accuracy. ``budget``: the
     most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy - cost, where
@@ -168,7 +168,7 @@ class MixAim(StatedAim):
 
 @frozen
 class PlanChoice:
-    """Places in a table: baseline A ``best``, baseline B ``cheap``, and the plan that is ``taken``."""
+    """Indices of the plan that is ``taken``, of baseline A ``best`` and of baseline B ``cheap``."""
 
     best: int
     cheap: int
@@ -176,7 +176,7 @@ class PlanChoice:
 
 
 def choose(table: PlanTable, aim: MixAim) -> PlanChoice:
-    """Choose from what a pilot shows.
+    """Return the plan to take on a pilot, with its baselines.
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
     cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
@@ -235,7 +235,7 @@ Chooser = Callable[[PlanTable], PlanChoice]
 
 @frozen
 class Against:
-    """The chosen plan against one baseline, corrected for the choice.
+    """Comparison of the chosen plan with one baseline, corrected for selection.
 
     ``log_ratio`` of mean costs and ``difference`` of accuracies with their standard errors; ``units``
     independent questions.
@@ -249,7 +249,7 @@ class Against:
 
     @property
     def t(self) -> float:
-        """The one-sided limit of Student's t with G - 1 degrees of freedom."""
+        """The one-sided critical value of Student's t with G - 1 degrees of freedom."""
         return float(stdtrit(max(self.units - 1, 1), SIDE))
 
     def intervals(self) -> tuple[Interval, Interval]:
@@ -261,12 +261,12 @@ class Against:
         return Interval(value, lo, hi, METHOD), difference
 
     def saves(self, tolerance: float) -> bool:
-        """Return whether it costs less and loses no more than ``tolerance``: two one-sided tests at 5%."""
+        """Return whether it costs less and is non-inferior by ``tolerance``: two one-sided tests at 5%."""
         cheaper = self.log_ratio + self.t * self.log_error < 0
         return cheaper and self.difference - self.t * self.error > -tolerance
 
     def questions_needed(self, n: int, tolerance: float) -> int | None:
-        """Return how many more questions would show it saves, if the estimates hold; None when none would."""
+        """Return how many more questions would show the saving, at these estimates; None where none would."""
         if self.log_ratio >= 0 or self.difference <= -tolerance:
             return None
         parts = (self.log_error / -self.log_ratio, self.error / (self.difference + tolerance))
@@ -275,7 +275,7 @@ class Against:
 
 @frozen
 class Claims:
-    """What may be claimed of the chosen plan: its accuracy, and how it stands against baselines A and B."""
+    """Estimates for the chosen plan after selection: its accuracy, and its comparison with both baselines."""
 
     accuracy: Interval
     best: Against
@@ -283,7 +283,7 @@ class Claims:
 
 
 def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.random.Generator) -> Claims:
-    """Return what may be claimed of a choice among plans on a pilot.
+    """Return selection-corrected estimates for the plan chosen on a pilot.
 
     The best of many plans looks better on the pilot that it was chosen on than it is. How much: the choice
     is made again on resamples of the clusters, and what the plan chosen there has more on the resample than
@@ -314,14 +314,14 @@ def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.ra
 
 
 def _optimism(table: PlanTable, rows: IntArray, ids: IntArray, chooser: Chooser) -> FloatArray:
-    """Return what the figures of a choice made on the questions ``rows`` have more there [5]."""
+    """Return the optimism of a choice: figures on the resample ``rows`` minus those on the pilot [5]."""
     part = table.take(rows, ids)
     again = chooser(part)
     return _figures(part, again) - _figures(table, again)
 
 
 def _figures(table: PlanTable, choice: PlanChoice) -> FloatArray:
-    """Return accuracy of the choice, then log cost ratio and accuracy difference to A, and to B [5]."""
+    """Return the choice's accuracy, then log cost ratio and accuracy difference to each baseline [5]."""
     places = [choice.taken, choice.best, choice.cheap]
     right = table.accuracy[places].mean(axis=1, dtype=np.float64)
     paid = np.log(np.maximum(table.cost[places].mean(axis=1, dtype=np.float64), 1e-300))

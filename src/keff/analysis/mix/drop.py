@@ -1,4 +1,4 @@
-"""Branches that a pilot stops drawing: a cheaper one is hardly worse, by the first questions, or better."""
+"""Branches that a pilot stops sampling, since a cheaper branch is hardly worse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GIVEN_UP = 0.02
 
 @frozen
 class DroppedBranch:
-    """A branch that a pilot drew no further after ``questions``, for branch ``by`` is cheaper and as good.
+    """A branch dropped after ``questions`` of a pilot, since the cheaper branch ``by`` does as well.
 
     ``difference`` is the accuracy of one path of it less that of ``by`` on the questions that both have (it
     was dropped because it is low, so it flatters ``by``); ``cost_ratio`` the cost of its path over that of
@@ -43,7 +43,7 @@ class DroppedBranch:
 
 
 def beaten(group: Aligned, costs: Sequence[FloatArray]) -> dict[str, str]:
-    """Return which branches are not worth drawing on beside a cheaper one, and beside which.
+    """Return the branches not worth sampling further, each with the cheaper branch that beats it.
 
     ``costs`` [n, K_a] are those of each branch's paths; see ``not_worth_it``.
     """
@@ -52,7 +52,7 @@ def beaten(group: Aligned, costs: Sequence[FloatArray]) -> dict[str, str]:
 
 
 def not_worth_it(losses: FloatArray, cost: FloatArray, given_up: float = GIVEN_UP) -> dict[int, int]:
-    """Return which branches are dropped, and beside which, by ``expected_losses`` and costs of a path [A].
+    """Return the indices of dropped branches and their rivals, from ``expected_losses`` and path costs [A].
 
     Those of which the loss is below ``given_up`` times the share of the pilot's cost that they take. The
     cheapest branch is beaten by none, so one stays.
@@ -63,7 +63,7 @@ def not_worth_it(losses: FloatArray, cost: FloatArray, given_up: float = GIVEN_U
 
 
 def expected_losses(group: Aligned) -> FloatArray:
-    """Return what accuracy is expected to be lost without branch b beside branch a alone [b, a].
+    """Return the expected accuracy lost by dropping branch b in favour of branch a [b, a].
 
     E[max(theta_b - theta_a, 0)] under a flat prior and normal errors (the expected value of perfect
     information), in the accuracy of a path or in that of the vote of all paths, whichever is more: a branch
@@ -82,7 +82,7 @@ def expected_losses(group: Aligned) -> FloatArray:
 
 
 def expected_loss(lead: FloatArray, ids: IntArray) -> FloatArray:
-    """Return what is expected to be lost where the leads [A, n] of others are believed [A]."""
+    """Return E[max(-lead, 0)] under a normal law of each mean lead [A], from leads by question [A, n]."""
     mean: FloatArray = lead.mean(axis=1)
     error: FloatArray = np.maximum(errors(lead, ids), UNSEEN / len(ids))
     z: FloatArray = mean / error
@@ -90,7 +90,7 @@ def expected_loss(lead: FloatArray, ids: IntArray) -> FloatArray:
 
 
 def dropped_branch(pair: Aligned, costs: Sequence[FloatArray]) -> DroppedBranch:
-    """Compare a dropped branch, the first of two, with the one that beat it, on the questions of both."""
+    """Return a dropped branch compared with its rival on the questions that both answered."""
     accuracy = [branch.votes.scored().mean(axis=1) for branch in pair.branches]
     found = interval_mean(accuracy[0] - accuracy[1], pair.clusters)
     mean = [float(paid.mean()) for paid in costs]

@@ -1,4 +1,4 @@
-"""What ``keff mix`` finds, as values: branches, their correlation, the frontier and the recommendation."""
+"""Findings of ``keff mix``: branches, their correlation, the cost frontier and the recommendation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlanLine(Result):
 
 @frozen
 class WorthLine(Result):
-    """The plan that is taken where a right answer is worth at least ``worth``, in the unit of costs."""
+    """The plan to take where a right answer is worth at least ``worth``, in units of cost."""
 
     worth: float
     plan: PlanLine
@@ -68,7 +68,7 @@ class WorthLine(Result):
 
 @frozen
 class MixAdvice(Result):
-    """The recommended plan and what may be claimed of it, all corrected for the choice on the same pilot.
+    """The recommended plan with selection-corrected accuracy, cost and savings.
 
     Its ``accuracy``; ``cost_ratio`` and ``accuracy_difference`` against the best single branch's plan;
     ``against_cheap`` is the same pair against the cheap one. ``by_model`` is the part of the pilot's cost
@@ -99,7 +99,7 @@ class MixAdvice(Result):
 
 @frozen
 class Passed:
-    """Questions whose first branch is right in ``lo`` to ``hi`` of its paths.
+    """How a cascade treats questions of one difficulty: first branch right in ``lo`` to ``hi`` of paths.
 
     How many there are, the share of their votes that the first stage passes on, and their accuracy under the
     first stage alone and under the whole cascade (None where there is no such question).
@@ -115,7 +115,7 @@ class Passed:
 
 @frozen
 class Escalation:
-    """Of a cascade: the share of votes that ``reach`` each branch, in order, and that by difficulty."""
+    """How a cascade escalates: the share of votes that ``reach`` each branch, and by difficulty."""
 
     branches: tuple[str, ...]
     reach: tuple[float, ...]
@@ -124,7 +124,7 @@ class Escalation:
 
 @frozen
 class MixFindings(Finding):
-    """All that was found of a group of branches on ``n`` shared questions.
+    """Findings on a group of branches over ``n`` shared questions.
 
     ``singles`` are the single branches' plans, ``escalation`` says where the recommended cascade passes
     questions on (None for other plans). ``c_between``, a row and a column for each branch, correlates the
@@ -161,7 +161,7 @@ class MixFindings(Finding):
     warnings: tuple[Note, ...]
 
     def amount(self, value: float) -> str:
-        """Return an amount of what cost is counted in, in words."""
+        """Return a cost in words, with its unit."""
         return f"${short(value)}" if self.cost_unit == "dollars" else f"{short(value)} {self.cost_unit}"
 
     def line(self) -> str:
@@ -181,7 +181,7 @@ class MixFindings(Finding):
         return f"{asked}: {change:+.0f}% cost, {points:+.1f} points against the best single branch's plan."
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return one line for each branch: accuracy, cost, what it adds, and c with each, by number."""
+        """Return one line per branch: accuracy, cost, what it adds, and its correlation with each other."""
         found = [
             (
                 f"{place} {branch.name}",
@@ -197,7 +197,7 @@ class MixFindings(Finding):
 
     @property
     def worth_line(self) -> str:
-        """From which worth of a right answer the recommended plan pays, in words."""
+        """The sentence on the worth of a right answer from which the recommended plan pays."""
         if self.pays_from is None:
             return "A plan of one branch is cheaper and as accurate on these questions."
         if self.pays_from <= 0:
@@ -207,7 +207,7 @@ class MixFindings(Finding):
 
     @property
     def pilot_line(self) -> str:
-        """What the recorded paths cost and when the plan has saved that, in words."""
+        """The sentence on the pilot's cost and when the plan has paid it back."""
         cost = f"This pilot took {self.amount(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
@@ -216,7 +216,7 @@ class MixFindings(Finding):
 
     @property
     def ceiling_line(self) -> str:
-        """What no vote can pass, in words."""
+        """The sentence on the ceiling: the questions that no path of any branch gets right."""
         share, other = self.ceiling.percent(), "on the other questions no path of any branch is right"
         why = other if self.ceiling.value < 1 else "on every question here some path is right"
         return f"No vote can pass {share}: {why}."
@@ -247,7 +247,7 @@ class MixFindings(Finding):
         yield from self._tables()
 
     def _tables(self) -> Iterator[str]:
-        """Yield the tables of the branches, and of the plans on the frontier or taken at some worth."""
+        """Yield the tables of branches and of frontier or chosen plans."""
         title = (
             f"{len(self.branches)} branches on {self.n} shared questions; c: how the correctness of a path "
             "correlates with that of a path of branch 1, 2, and so on"
@@ -293,7 +293,7 @@ def short(value: float) -> str:
 
 
 def mix_plan(group: Aligned, mix: MixFindings) -> Plan:
-    """Return the plan of the recommended policy, with the branches that it may ask.
+    """Return the deployable plan of the recommended policy, with its branches.
 
     A record names the model of a branch and not its server: ``upstream`` and ``key_env`` are left empty,
     for whoever serves the plan to fill in or to give on the command line.

@@ -1,4 +1,4 @@
-"""Random orders of the recorded paths of several branches, and the running vote of stages along them."""
+"""Random orders of several branches' recorded paths, and the running vote of stages along them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEAST_C, MOST_C = 0.02, 0.98
 
 @frozen
 class BranchOrders:
-    """One branch along N orders: ``codes`` and ``right`` [N, T], and what the first t paths cost [N, T + 1].
+    """One branch along N orders: ``codes`` and ``right`` [N, T], and cumulative cost [N, T + 1].
 
     ``right`` is the credit of the answer that a path gives.
     """
@@ -49,13 +49,13 @@ class BranchOrders:
 
     @property
     def cap(self) -> int:
-        """The paths along an order."""
+        """The length of each order."""
         return self.codes.shape[1]
 
 
 @frozen
 class Orders:
-    """Every branch along the same N = n * repeats rows; row r belongs to question r // repeats."""
+    """All branches along the same N = n * repeats orders; row r belongs to question r // repeats."""
 
     branches: tuple[BranchOrders, ...]
     questions: int
@@ -103,7 +103,7 @@ def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.r
 def _predicted(
     order: BranchOrders, votes: Votes, unseen: int, right_code: IntArray, cap: int, rng: np.random.Generator
 ) -> BranchOrders:
-    """Return orders with predicted paths behind the recorded ones, up to ``cap``.
+    """Return orders extended by predicted paths up to ``cap``.
 
     The predictive law of a Dirichlet process (Blackwell and MacQueen 1973): the path after t others repeats
     one of them with chance t / (t + a), else it is right (``right_code`` [N]) with the branch's accuracy, or
@@ -126,7 +126,7 @@ def _predicted(
 
 
 def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator) -> NDArray[np.int16]:
-    """Return the places [n, R, cap] of k paths along R orders: every k of them rotate one random order."""
+    """Return the indices [n, R, cap] of k paths along R orders: every k of them rotate one random order."""
     fresh = -(-repeats // k)
     order = rng.random((n, fresh, k), dtype=np.float32).argsort(axis=2).astype(np.int16)
     shift = np.arange(repeats, dtype=np.int64)
@@ -143,7 +143,7 @@ def _along(values: NDArray[Any], place: NDArray[np.int16]) -> NDArray[Any]:
 
 @frozen
 class CountedPaths:
-    """The paths that earlier stages drew: ``codes`` and ``right`` [M, S], -1 where a row has none.
+    """Paths drawn by earlier stages: ``codes`` and ``right`` [M, S], padded with -1.
 
     ``weights`` [S] are what their votes count beside one of the stage in hand: 1, or so little that they
     decide ties only.
@@ -155,17 +155,17 @@ class CountedPaths:
 
     @classmethod
     def none(cls, rows: int) -> CountedPaths:
-        """Return those of rows that have no path."""
+        """Return an empty set of paths for each row."""
         return cls(np.empty((rows, 0), np.int16), np.empty((rows, 0), np.float32), np.empty(0, np.float32))
 
     def rows(self, some: NDArray[np.bool_]) -> CountedPaths:
-        """Return those of some rows."""
+        """Return the paths of selected rows."""
         return replace(self, codes=self.codes[some], right=self.right[some])
 
     def joined(
         self, codes: NDArray[np.int16], right: NDArray[np.float32], drawn: IntArray | None = None
     ) -> CountedPaths:
-        """Return them with the paths of a stage [M, T] behind them: the first ``drawn`` [M], else all."""
+        """Return these paths followed by a stage's [M, T]: the first ``drawn`` [M] of them, or all."""
         stage = codes.shape[1]
         if drawn is not None:
             in_time: NDArray[np.bool_] = np.arange(stage, dtype=np.int64) < drawn[:, None]
@@ -179,7 +179,7 @@ class CountedPaths:
 
 @frozen
 class RunningVotes:
-    """The vote of a stage after each of its 0..T paths: two largest counts and the credit [M, T + 1]."""
+    """The running vote of a stage after 0..T paths: two largest counts and the credit [M, T + 1]."""
 
     v1: NDArray[Any]
     v2: NDArray[Any]
@@ -187,7 +187,7 @@ class RunningVotes:
 
     @classmethod
     def of(cls, paths: CountedPaths, stage: int) -> RunningVotes:
-        """Count paths of which the last ``stage`` are those of the stage in hand."""
+        """Return the running vote of paths of which the last ``stage`` belong to this stage."""
         even = bool((paths.weights == 1).all())
         weights = None if even else np.broadcast_to(paths.weights, paths.codes.shape)[:, None]
         seen = Draws(paths.codes[:, None], paths.right[:, None], weights=weights).tallies
@@ -198,7 +198,7 @@ class RunningVotes:
         return cls(v1.astype(np.int32), v2.astype(np.int32), seen.credit[:, 0, own])
 
     def walk(self, stage: Stage) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Return after how many further paths a stage ends [M], and where its rule is satisfied.
+        """Return the number of paths at which a stage ends [M], and a mask of rows whose rule is met.
 
         The decisions of ``Cascade.decide``, looked up in the same table for all rows at once.
         """

@@ -1,4 +1,4 @@
-"""What a recorded path of each branch costs: dollars by its tokens, else tokens, else one."""
+"""Cost of each recorded path by branch: dollars by its tokens, else tokens, else one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plans that are compared: single branches, cascades and mixes, each replayed on every question."""
+"""Candidate plans of a mix: single branches, cascades and weighted mixes, replayed on every question."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BUDGETS = (3.0, 8.0)
 
 @frozen
 class CandidatePlan:
-    """One plan: its policy, its kind, the branches that it may ask, and what it does on each question [n]."""
+    """One plan: policy, kind, branches it may ask, and accuracy and cost on each question [n]."""
 
     spec: str
     kind: Kind
@@ -67,7 +67,7 @@ class CandidatePlan:
     cost: Reals
 
     def within(self, recorded: Sequence[int]) -> bool:
-        """Return whether it draws at most ``recorded`` paths of each branch [A]: none of them predicted."""
+        """Return whether the plan needs at most the ``recorded`` paths of each branch [A], none predicted."""
         most = MOST_OF_EACH.findall(self.spec)
         return all(int(paths) <= recorded[branch] for branch, paths in zip(self.branches, most, strict=False))
 
@@ -84,7 +84,7 @@ def single_rules(cap: int) -> list[str]:
 
 
 def cascade_spec(stages: Sequence[tuple[str, str]], keep: Keep = "votes") -> str:
-    """Return the policy string of stages (branch, rule); one branch alone is the cascade of one stage."""
+    """Return the policy string of stages (branch, rule); of one branch, a cascade with one stage."""
     shown = "/".join(f"{branch}({rule})" for branch, rule in stages)
     return f"cascade:{shown}" + (",keep=fresh" if keep == "fresh" else "")
 
@@ -100,7 +100,7 @@ def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
 
 @frozen
 class Standing:
-    """Where some stages of a cascade left every order.
+    """State of all orders after some stages of a cascade.
 
     Its credit and cost [N], and the ``rows`` that are still open, with their paths.
     """
@@ -112,23 +112,23 @@ class Standing:
 
     @classmethod
     def before_all(cls, rows: int) -> Standing:
-        """Return that before the first stage."""
+        """Return the state before the first stage."""
         zero = np.zeros(rows, np.float32)
         return cls(zero, zero, np.arange(rows, dtype=np.int64), CountedPaths.none(rows))
 
     def fresh(self) -> Standing:
-        """Return it as a stage begins that starts afresh."""
+        """Return the state for a stage that votes afresh: earlier paths count for almost nothing."""
         return replace(self, paths=replace(self.paths, weights=self.paths.weights / np.float32(FRESH)))
 
     def votes(self, order: BranchOrders, cap: int) -> RunningVotes:
-        """Return the running vote of the open rows along ``cap`` paths of a branch."""
+        """Return the running vote of the undecided orders along ``cap`` paths of a branch."""
         codes, right = order.codes[self.rows, :cap], order.right[self.rows, :cap]
         return RunningVotes.of(self.paths.joined(codes, right), cap)
 
     def ended(
         self, order: BranchOrders, votes: RunningVotes, stage: Stage
     ) -> tuple[Reals, Reals, IntArray, NDArray[np.bool_]]:
-        """Return credit and cost [N] after a stage, how many paths it drew, which open rows it settled."""
+        """Return credit and cost [N] after a stage, its paths, and a mask of the orders it settled."""
         at, settled = votes.walk(stage)
         credit, spent = self.credit.copy(), self.spent.copy()
         credit[self.rows] = votes.credit[np.arange(len(at)), at]
@@ -136,7 +136,7 @@ class Standing:
         return credit, spent, at, settled
 
     def after(self, order: BranchOrders, votes: RunningVotes, stage: Stage) -> Standing:
-        """Return where a stage leaves every order."""
+        """Return the state of all orders after a stage."""
         credit, spent, at, settled = self.ended(order, votes, stage)
         rows = self.rows[~settled]
         codes, right = order.codes[rows, : stage.cap], order.right[rows, : stage.cap]
@@ -208,7 +208,7 @@ def as_cascade(spec: str) -> Cascade:
 
 
 def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[Standing]:
-    """Yield where each stage of a cascade of any length leaves every order."""
+    """Yield the state of all orders after each stage of a cascade."""
     standing = Standing.before_all(orders.rows)
     for number, stage in enumerate(policy.stages):
         order = orders.branches[list(names).index(stage.branch)]
@@ -244,7 +244,7 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals
 
 
 def undominated(plans: Sequence[CandidatePlan]) -> list[CandidatePlan]:
-    """Return the plans that no other beats in mean accuracy or mean cost, by cost."""
+    """Return the plans on the accuracy-cost frontier, by cost."""
     cost, right = (
         [float(np.mean(row, dtype=np.float64)) for row in rows]
         for rows in ([plan.cost for plan in plans], [plan.accuracy for plan in plans])
@@ -253,7 +253,7 @@ def undominated(plans: Sequence[CandidatePlan]) -> list[CandidatePlan]:
 
 
 def frontier(cost: Sequence[float], accuracy: Sequence[float]) -> list[int]:
-    """Return the places of what is more accurate than all that costs as much or less, by cost."""
+    """Return the indices of plans more accurate than all others of equal or lower cost, by cost."""
     kept: list[int] = []
     for place in sorted(range(len(cost)), key=cost.__getitem__):
         if not kept or accuracy[place] > accuracy[kept[-1]] + EQUAL:
@@ -264,7 +264,7 @@ def frontier(cost: Sequence[float], accuracy: Sequence[float]) -> list[int]:
 
 
 def mixes(stats: Between, names: Sequence[str], orders: Orders, cost: FloatArray) -> list[CandidatePlan]:
-    """Return replayed mixes: allocations by deflection, and one path each, under three kinds of weights.
+    """Return replayed weighted mixes: allocations by deflection and one path each, with three weightings.
 
     Weights: uniform, log odds of accuracy, and Sigma^-1 mu; none is trusted, all are replayed.
     """
@@ -287,7 +287,7 @@ def mixes(stats: Between, names: Sequence[str], orders: Orders, cost: FloatArray
 
 
 def allocations(stats: Between, cost: FloatArray, recorded: IntArray) -> list[IntArray]:
-    """Return paths by branch [A] worth replaying: the best by deflection at some budgets, and one each."""
+    """Return candidate allocations of paths [A]: the best by deflection at some budgets, and one each."""
     law = margin(stats)
     most = np.minimum(recorded, MOST_PATHS)
     out: dict[tuple[int, ...], IntArray] = {}
@@ -312,7 +312,7 @@ def candidate_weights(stats: Between, k: IntArray) -> list[FloatArray]:
 
 
 def _mix(names: Sequence[str], k: IntArray, weights: FloatArray) -> Mix | None:
-    """Return the mix of the branches with weight; None unless there are two of them."""
+    """Return the mix of the branches with positive weight; None for fewer than two."""
     used: list[int] = np.flatnonzero((k > 0) & (weights > 0)).tolist()
     if len(used) < 2:
         return None

@@ -1,4 +1,4 @@
-"""What a plan of other branches may be expected to gain over the best branch's plan: shrunk, not as seen.
+"""Expected gain of a plan of several branches over the best single branch, by shrinkage.
 
 The best of hundreds of plans on a small pilot is best by luck in part. A pilot says much of the difference
 between branches where they are far apart, little where they are close; and little of a cascade that seems to
@@ -21,7 +21,7 @@ from keff.stats.votes import FloatArray, IntArray
 
 @frozen
 class Law:
-    """What is expected before a pilot is seen; accuracies are shares.
+    """Prior of a plan's gain before a pilot is seen; accuracies are shares.
 
     ``first`` and ``last``: the part of the difference between its first (last) branch and the best one that a
     plan of several branches is expected to have. ``unseen``: what it loses on questions like none of the
@@ -55,7 +55,7 @@ CELLS = 2**19
 
 
 def plans_at_once(questions: int) -> int:
-    """Return how many plans are looked at together."""
+    """Return how many plans are processed in one block, for bounded memory."""
     return max(CELLS // questions, 1)
 
 
@@ -67,7 +67,7 @@ def cheapest_expected(
     best: int,
     law: Law = LAW,
 ) -> int:
-    """Return the cheapest plan that is not expected to lose accuracy against plan ``best``, else ``best``.
+    """Return the cheapest plan with no expected accuracy loss against plan ``best``, else ``best``.
 
     ``accuracy`` [P, n] and mean ``cost`` [P]; ``ids`` [n] number the clusters.
     """
@@ -90,7 +90,7 @@ def cheapest_expected(
 
 
 def standing(plans: Sequence[CandidatePlan], means: Reals, best: int) -> IntArray:
-    """Return one plan of each branch alone: that of the rule of plan ``best``, else its most accurate."""
+    """Return one plan per single branch: the one with the rule of ``best``, else the most accurate."""
     alone: dict[int, list[int]] = {}
     for place, plan in enumerate(plans):
         if len(plan.branches) == 1:
@@ -104,7 +104,7 @@ def standing(plans: Sequence[CandidatePlan], means: Reals, best: int) -> IntArra
 
 
 def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
-    """Return which part of the differences between branches [B, n] is real, 0 to 1.
+    """Return the reliability, 0 to 1, of differences between branches [B, n]: the part that is not noise.
 
     The variance of their accuracies beyond what the questions of the pilot explain, with a prior, over that
     variance and the paired sampling variance of a branch.
@@ -121,7 +121,7 @@ def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
 
 @frozen
 class _Prior:
-    """Of each plan [P]: its ``gain`` over the best on the pilot, and what is expected before that counts.
+    """Prior and observed ``gain`` of each plan [P] over the best plan on the pilot.
 
     ``several`` [P] tells the plans of several branches; ``real`` is the reliability of the branches.
     """
@@ -147,7 +147,7 @@ class _Prior:
         return cls(gain, np.where(several, prior, real * gain), several, real)
 
     def expected(self, accuracy: Reals, ids: IntArray, best: int, rows: IntArray, law: Law) -> FloatArray:
-        """Return the expected gain of some plans."""
+        """Return the posterior mean gain of selected plans."""
         error = errors(accuracy[rows] - accuracy[best], ids)
         part = np.where(self.several[rows], law.own**2 / (law.own**2 + error**2), 0.0)
         prior = self.prior[rows]

@@ -1,4 +1,4 @@
-"""From aligned branches to findings: replay the plans, choose, and say what may be claimed."""
+"""Analysis of a mix: replay the plans on aligned branches, choose one, and report it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TOLERANCE = 0.01
 
 @frozen
 class MixSettings:
-    """What the user chose.
+    """The user's settings for a mix.
 
     The most paths of one branch (``cap``), the aim, prices, the accuracy that may be lost (``tolerance``)
     and the seed of the orders and splits.
@@ -113,7 +113,7 @@ def combine_branches(
 
 
 class MixAnalysis:
-    """One run of the analysis: the replayed plans and what depends on them."""
+    """One analysis of a mix: replayed plans, the choice, and what is reported of it."""
 
     def __init__(self, group: Aligned, settings: MixSettings, costs: Costs) -> None:
         self.group, self.settings, self.costs = group, settings, costs
@@ -144,7 +144,7 @@ class MixAnalysis:
         return PlanLine(plan.spec, plan.kind, names, accuracy, cost.interval)
 
     def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
-        """Put together all that was found."""
+        """Return the findings of the analysis."""
         group = self.group
         stats = self.stats
         c, ones = correlation_intervals(self.correct, group.clusters), np.ones(len(group.branches))
@@ -194,7 +194,7 @@ class MixAnalysis:
         )
 
     def _adds(self, number: int) -> float | None:
-        """Return the accuracy that is lost without a branch at (at most) the cost of the recommended plan.
+        """Return each branch's contribution: accuracy lost without it, at no more than the plan's cost.
 
         None where no plan without it is as cheap.
         """
@@ -219,7 +219,7 @@ class MixAnalysis:
         return MixAdvice(verdict, taken, accuracy, *best, cheap, *self._savings(), needed, why)
 
     def _savings(self) -> tuple[float, float]:
-        """Return the cost ratios of choosing one model well, and of asking several; they multiply.
+        """Return two cost ratios whose product is the saving: choosing one model, combining several.
 
         Between baseline A and the plan stands the cheapest single branch's plan that is as accurate on the
         pilot as the plan (A where none is cheaper than A).
@@ -262,7 +262,7 @@ class MixAnalysis:
         return "does not save", None, _joined(why, split, declined)
 
     def _declined(self) -> str:
-        """Name the plan that looks better than the one that is taken, if there is one, and why it is left."""
+        """Return a sentence on a plan that looks better but is declined, and why; empty for none."""
         accuracy, cost = self.table.mean_accuracy, self.table.mean_cost
         taken = self.choice.taken
         better = (cost < cost[taken] * (1 - EQUAL)) & (accuracy >= accuracy[taken] - EQUAL)
@@ -280,7 +280,7 @@ class MixAnalysis:
         )
 
     def _notes(self) -> Iterator[Note]:
-        """Yield what must be said of the branches, the questions and the recommended plan."""
+        """Yield warnings on the branches, the questions and the recommended plan."""
         # Mostly records that are read wrongly.
         for branch in self.group.branches:
             if not (branch.votes.answered() >= 0).any():
@@ -312,7 +312,7 @@ def _joined(*parts: str) -> str:
 
 
 def _fixed_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
-    """Return the replayed plans whose paths do not hang on accuracy: single branches and cascades."""
+    """Return replayed plans that do not use accuracy estimates: single branches and cascades."""
     plans = list(singles(orders, names))
     if len(names) <= MOST_BRANCHES:
         plans += pairs(orders, names)
@@ -321,7 +321,7 @@ def _fixed_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
 
 
 def escalation(spec: str, orders: Orders, group: Aligned) -> Escalation:
-    """Return where the cascade ``spec`` of several stages passes questions on."""
+    """Return how often the cascade ``spec`` passes questions to each of its stages."""
     policy = as_cascade(spec)
     stops = list(along_stages(policy, orders, group.names))
     left = np.zeros(orders.rows)

@@ -1,4 +1,4 @@
-"""The same policies over recorded paths: what each costs and keeps, at matched compute."""
+"""Replay of policies on recorded paths: cost and accuracy of each, at equal compute."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ IN_FLIGHT = 4
 
 @frozen
 class Replaying:
-    """How to replay.
+    """Settings of a replay.
 
     ``cap`` is what accuracy is compared with (default: 32, or all recorded paths if fewer), ``replicates``
     the number of bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2)
@@ -112,7 +112,7 @@ def replay(
 def _judged(
     recorded: RecordedPaths, rules: list[Policy], settings: Replaying, rng: np.random.Generator
 ) -> tuple[ReplayRow, ...]:
-    """Return the row of each rule, all of them judged on the same resamples."""
+    """Return the row of each policy, all on the same resamples."""
     votes, rows = recorded.votes, recorded.rows
     curve = None if recorded.exact is None else rows.of(recorded.exact)
     unit = np.ones(rows.weights.size) if votes.tokens is None else votes.tokens.mean(axis=1)
@@ -160,7 +160,7 @@ def _recordable(text: str, k: int) -> Policy:
 
 @frozen
 class Judging:
-    """How the rows of a comparison are made of what rules do on recorded paths."""
+    """Makes rows of a comparison from the outcomes of policies on recorded paths."""
 
     recorded: RecordedPaths
     fixed: Fixed

@@ -1,4 +1,4 @@
-"""Rows of a comparison: point estimates, paired intervals, the fixed-K curve, policies that a pilot fits."""
+"""Rows of a comparison: estimates, paired intervals, the fixed-K curve, fitted policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESAMPLED_TOGETHER = 8
 
 @frozen
 class Fixed:
-    """The closed-form curve of fixed K for each row.
+    """Exact accuracy of fixed K by row, K = 1..T.
 
     ``accuracy`` [m, T] is at 1..T paths (None without labels), ``unit`` [m] the mean cost of a path in tokens
     (1 where tokens are unknown).
@@ -37,7 +37,7 @@ class Fixed:
 
 @frozen
 class Means:
-    """Means over items, one for each replicate [B]: of a policy and of the fixed-K curve [T, B]."""
+    """Means over items in B replicates: of a policy and of the fixed-K curve [T, B]."""
 
     accuracy: FloatArray
     cost: FloatArray
@@ -45,16 +45,16 @@ class Means:
     unit: FloatArray
 
     def with_noise(self, error: float, rng: np.random.Generator) -> Means:
-        """Add the random ``error`` (a standard deviation) of the drawn orders to the accuracies."""
+        """Return the means with Monte Carlo noise of standard deviation ``error`` added to accuracies."""
         return replace(self, accuracy=self.accuracy + error * rng.standard_normal(self.accuracy.shape))
 
     def kept(self, cap: int) -> FloatArray:
-        """Return the share of the accuracy at ``cap``; NaN where that is 0."""
+        """Return the share of the accuracy at ``cap`` that is kept; NaN where that is 0."""
         full = self.curve[cap - 1]
         return np.divide(self.accuracy, full, out=np.full(len(full), np.nan), where=full > 0)
 
     def delta(self) -> FloatArray:
-        """Return the accuracy minus that of fixed K, randomised between neighbours to cost the same."""
+        """Return the accuracy minus fixed K's at equal cost (randomised between neighbouring K)."""
         top = len(self.curve) - 1
         place = np.clip(self.cost / self.unit - 1, 0, top)
         low = np.minimum(place.astype(int), max(top - 1, 0))
@@ -64,7 +64,7 @@ class Means:
 
 
 def item_columns(outcomes: Sequence[PolicyOutcome], fixed: Fixed) -> FloatArray:
-    """Return accuracy and cost of P policies, unit cost and the fixed-K curve side by side [m, 2P+1+T]."""
+    """Return columns per item [m, 2P+1+T]: accuracy and cost of P policies, unit cost, the fixed-K curve."""
     columns = [fixed.unit, fixed.accuracy]
     for each in reversed(outcomes):
         columns[:0] = each.accuracy, each.paths if each.tokens is None else each.tokens
@@ -72,7 +72,7 @@ def item_columns(outcomes: Sequence[PolicyOutcome], fixed: Fixed) -> FloatArray:
 
 
 def means_of(totals: FloatArray, policies: int = 1) -> list[Means]:
-    """Split rows of totals or means [2P+1+T, B] by policy; ratios do not mind which."""
+    """Return the means of each policy from totals or means [2P+1+T, B] of ``item_columns``."""
     unit = 2 * policies
     return [
         Means(totals[place], totals[place + 1], totals[unit + 1 :], totals[unit])
@@ -83,7 +83,7 @@ def means_of(totals: FloatArray, policies: int = 1) -> list[Means]:
 def resampled(
     outcomes: Mapping[str, PolicyOutcome], fixed: Fixed, rows: Rows, replicates: int
 ) -> dict[str, Means]:
-    """Return resampled means of each policy by its spec; none without labels, or below two clusters.
+    """Return cluster-bootstrap means of each policy by spec; none without labels or two clusters.
 
     All policies see the same resamples of the clusters: differences between them are paired.
     """
@@ -100,7 +100,7 @@ def resampled(
 
 
 def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
-    """Return the mean of the points (one, or one per pilot) with the percentile interval of the replicates.
+    """Return the mean of point estimates (one, or one per pilot) with the replicates' percentile interval.
 
     No interval with fewer than two clusters.
     """
@@ -113,7 +113,7 @@ def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
 
 
 def with_frontier(rows: Sequence[ReplayRow]) -> tuple[ReplayRow, ...]:
-    """Mark the policies that no other beats in both accuracy and cost."""
+    """Return the rows, those on the accuracy-cost frontier marked."""
     return tuple(
         replace(row, frontier=row.accuracy is not None and not any(_beats(other, row) for other in rows))
         for row in rows
@@ -145,7 +145,7 @@ class Pilot:
     paths: int
 
     def costs(self, mean_paths: float, labels: bool) -> PilotCosts:
-        """Return what the pilot adds: its paths, and mean paths when it serves N questions."""
+        """Return the pilot's cost: its paths, and mean paths per question when N questions are served."""
         total = self.items * self.paths
         return PilotCosts(
             items=self.items,
@@ -158,7 +158,7 @@ class Pilot:
 
 @frozen
 class Refitter:
-    """Fits a policy to random pilots of ``votes`` and looks up the outcome of what comes out."""
+    """Cross-validation of a policy that is fitted to random pilots of ``votes``."""
 
     votes: Votes
     rows: Rows
@@ -168,7 +168,7 @@ class Refitter:
     rng: np.random.Generator
 
     def _fit(self, clusters: IntArray) -> tuple[PolicyOutcome, IntArray]:
-        """Fit to the first clusters in ``clusters`` that make up a pilot.
+        """Return the policy fitted to a pilot: the first of ``clusters`` that hold enough items.
 
         Returns also the row weights of the rest, as often as each cluster is listed.
         """
@@ -183,7 +183,7 @@ class Refitter:
         return self.outcome(fitted), self.rows.of_questions(times[ids])
 
     def splits(self, fixed: Fixed) -> tuple[PolicyOutcome, Means | None]:
-        """Return each item's outcome averaged over the pilots that it is not in, and the means by pilot."""
+        """Return each item's mean outcome over pilots without it, and the means by pilot."""
         groups = self.votes.n_clusters
         fits = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
         weights = np.array([weight for _, weight in fits])
@@ -201,7 +201,7 @@ class Refitter:
         return shares @ item_columns([outcome], fixed)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
-        """Resample clusters; in each replicate draw a pilot, fit, and judge on what is left.
+        """Return bootstrap means: resample clusters, draw a pilot, fit, and judge on the rest.
 
         All replicates share the drawn orders, so the random error of those is added to each.
         """
@@ -218,7 +218,7 @@ class Refitter:
 
 
 def _average(values: FloatArray, weights: IntArray) -> FloatArray:
-    """Average over splits [S, m]; a row that was in every pilot counts as the mean of the others."""
+    """Return means over splits [S, m], missing entries filled by the mean of the others."""
     seen = weights.sum(axis=0)
     mean = (values * weights).sum(axis=0) / np.maximum(seen, 1)
     others = float(mean[seen > 0].mean())

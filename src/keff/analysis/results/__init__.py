@@ -1,1 +1,1 @@
-"""What the analyses return: one module of frozen dataclasses for each."""
+"""Results of the analyses as frozen dataclasses, one module for each command."""

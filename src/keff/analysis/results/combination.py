@@ -1,4 +1,4 @@
-"""What ``keff combine`` finds: template slots, weighted votes, and which slots to keep."""
+"""Result of ``keff combine``: template slots, weighted votes, and slot pruning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keff.stats.branches.weights import Pruning, WeightedVote
 
 @frozen
 class Slot(Result):
-    """One template slot: the accuracy of its paths, and the share of them without an answer."""
+    """One template slot: accuracy of its paths, and share of unanswered ones."""
 
     slot: int
     accuracy: float
@@ -20,7 +20,7 @@ class Slot(Result):
 
 @frozen
 class DeflectionWorth(Result):
-    """How many plain paths all recorded ones are worth as these votes: ``plain``, or weighted by what."""
+    """K_eff by deflection under one weighting: the plain paths that all recorded ones are worth."""
 
     votes: str
     k_eff: Interval
@@ -28,7 +28,7 @@ class DeflectionWorth(Result):
 
 @frozen
 class Combination(Finding):
-    """Every way of combining the paths of one record.
+    """Result of ``keff combine`` on one record.
 
     ``slots`` is None under one prompt; ``slot_cv`` the coefficient of variation of slot accuracies;
     ``oracle_optimism`` what in-sample accuracy weights seem to gain where no slot differs from any other.
@@ -55,7 +55,7 @@ class Combination(Finding):
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return one line for each weighting."""
+        """Return one table row per weighting."""
         return _weight_rows(self.weights)
 
     def statements(self) -> Iterator[str]:
@@ -75,7 +75,7 @@ class Combination(Finding):
 
 
 def _ridge(found: RidgeChoice) -> Iterator[str]:
-    """Yield the risk of GLS-R on held-out questions, and its weights."""
+    """Yield the sentences on GLS-R: its risk on held-out questions and its weights."""
     kept = "equal weights kept" if found.ridge is None else f"ridge {found.ridge:g}"
     risks = f"{found.held_out_risk:.4g} against {found.held_out_risk_uniform:.4g}"
     yield f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
@@ -87,7 +87,7 @@ def _ridge(found: RidgeChoice) -> Iterator[str]:
 def weighting(
     slots: Sequence[Slot] | None, weights: Sequence[WeightedVote], pruning: Sequence[Pruning]
 ) -> Iterator[str]:
-    """Yield template slots, weighted votes beside equal weights and the oracle, and which slots to keep."""
+    """Yield the tables of template slots, weighted votes and pruning."""
     if slots is not None:
         head = ("slot", "accuracy", "no answer")
         rows = [(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures)) for slot in slots]
@@ -99,7 +99,7 @@ def weighting(
 
 
 def _weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
-    """Return one line for each weighting, its header first."""
+    """Return the table of weightings, header first."""
     head = ("vote", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
     return [
         head,

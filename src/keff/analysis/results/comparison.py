@@ -1,4 +1,4 @@
-"""What ``keff compare`` finds: two arms on the same questions."""
+"""Result of ``keff compare``: two arms, or several scores, on the same questions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALLEST_P = 1e-6
 
 
 def p_text(value: float) -> str:
-    """Return a p-value with its sign of comparison, such as ``= 0.03`` or ``< 1e-06``."""
+    """Return a p-value with its relation, such as ``= 0.03`` or ``< 1e-06``."""
     return f"< {SMALLEST_P:g}" if value < SMALLEST_P else f"= {value:.2g}"
 
 
@@ -27,7 +27,7 @@ Outcome = Literal["better", "worse", "not decided"]
 
 @frozen
 class ArmResult(Result):
-    """What one arm is worth.
+    """Statistics of one arm: accuracy, correlation, K_eff, votes and weights.
 
     ``rho`` is the mean pairwise Pearson correlation, without ``rho_dropped`` constant pairs; ``k_eff`` and
     ``ceiling`` go with it, as in the paper. ``weights``, ``pruning`` and ``blocks`` (c within and
@@ -62,7 +62,7 @@ class ArmResult(Result):
 
 @frozen
 class Better(Result):
-    """Whether the second score is better than the first: the paired difference on shared questions.
+    """Test of whether the second score is better: the paired difference on shared questions.
 
     ``difference`` is second minus first on the ``scale`` of the scores, ``p_value`` that of no difference and
     ``p_adjusted`` the same by Holm where several pairs were compared. ``noise`` is the standard deviation of
@@ -88,7 +88,7 @@ class Better(Result):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Both as they are told apart: by what their paths do not share."""
+        """Short names of both scores: the parts of their paths that differ."""
         paths = self.first, self.second
         parts = [PurePath(path).parts for path in paths]
         shared = len(commonprefix(parts))  # noqa: RUF071 - of whole parts, not of letters
@@ -96,28 +96,28 @@ class Better(Result):
 
     @property
     def versus(self) -> str:
-        """The second and the first, by name."""
+        """The names of both scores, the second first."""
         return " / ".join(self.names[::-1])
 
     @property
     def chance(self) -> str:
-        """How often two runs of one model differ as much, in words."""
+        """How often two runs of one model differ by as much, in words."""
         chance = self.same_model_chance
         return "unknown" if chance is None else f"in {chance:.1%}" if chance >= 0.001 else "in under 0.1%"
 
     def said(self, value: float) -> str:
-        """Return a difference in points, with its sign; on other scales than 0 to 1 as it is."""
+        """Return a difference in points with its sign; on other scales as it is."""
         return f"{100 * value:+.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
 
     @property
     def reach(self) -> str:
-        """The limits of the difference; empty where there are none."""
+        """The limits of the difference as text; empty without limits."""
         limits = self.difference.limits
         ends = "" if limits is None else f"[{self.said(limits[0])}, {self.said(limits[1])}]"
         return ends.replace(" points", "")
 
     def facts(self) -> dict[str, str]:
-        """Return what was found, and what would decide it, by name."""
+        """Return the figures of the test, and of what would decide it, by label."""
         noise = "unknown" if self.noise is None else self.said(self.noise)
         style = ".1%" if self.scale == (0.0, 1.0) else ".2f"
         return {
@@ -133,7 +133,7 @@ class Better(Result):
         }
 
     def line(self) -> str:
-        """Return the answer in one sentence."""
+        """Return the verdict in one sentence."""
         first, second = self.names
         what = {
             "better": f"{second} is better than {first}",
@@ -145,7 +145,7 @@ class Better(Result):
 
 
 def _better(pairs: Sequence[Better]) -> Iterator[str]:
-    """Yield whether the second of each pair is better, by how much, and what would decide it."""
+    """Yield for each pair the verdict, the difference, and what would decide it."""
     for pair in pairs:
         yield pair.line()
     facts = [pair.facts() for pair in pairs]
@@ -159,7 +159,7 @@ def _needed(count: int | None) -> str:
 
 @frozen
 class ScoreComparison(Finding):
-    """Scores of two or more models on the questions that each two share; ``better`` is the only pair of two.
+    """Pairwise tests of two or more scores on shared questions; ``better`` is the pair of only two.
 
     What ``keff compare`` gives where template slots cannot be compared: more than two models, one repeat of
     each question, graded scores.
@@ -170,7 +170,7 @@ class ScoreComparison(Finding):
     warnings: tuple[Note, ...]
 
     def line(self) -> str:
-        """Return the answer for the first pair, and how many others there are."""
+        """Return the verdict on the first pair, and the number of other pairs."""
         more = len(self.pairs) - 1
         return self.pairs[0].line() + (f"; {more} more" if more else "")
 
@@ -189,7 +189,7 @@ class ScoreComparison(Finding):
 
 @frozen
 class Corrected(Result):
-    """The comparison by the bias-corrected c.
+    """The comparison of arms by the bias-corrected c.
 
     Both values, the relative and the absolute change, and of K_eff.
     """
@@ -225,12 +225,12 @@ class Comparison(Finding):
 
     @property
     def pairs(self) -> tuple[Better, ...]:
-        """The one comparison of two scores, as ``ScoreComparison`` has it."""
+        """The test of the two scores, in a tuple as in ``ScoreComparison``."""
         return (self.better,)
 
     @property
     def changes(self) -> dict[str, Interval]:
-        """What changes from the first arm to the second, as shares of what was or of questions."""
+        """Changes from the first arm to the second: relative, or in shares of questions."""
         told = {
             "correlation (relative)": self.delta_rho if self.has_ratio else None,
             "one path": self.delta_p,
@@ -241,13 +241,13 @@ class Comparison(Finding):
 
     @property
     def has_ratio(self) -> bool:
-        """Whether a relative change of correlation says anything: the first arm's is surely above zero."""
+        """Whether a relative change of correlation is defined: the first arm's is surely above zero."""
         limits = self.arms[0].c.limits
         return limits is not None and limits[0] > 0
 
     @property
     def rho_change(self) -> str:
-        """The change of the mean pairwise correlation: relative, in percent, where that says anything."""
+        """The relative change of the mean pairwise correlation in percent, else the absolute one."""
         return self._change(self.delta_rho, self.delta_rho_absolute)
 
     def _change(self, relative: Interval, absolute: Interval) -> str:
@@ -263,7 +263,7 @@ class Comparison(Finding):
         )
 
     def statements(self) -> Iterator[str]:
-        """Yield what ``keff compare`` prints of two arms; weights and blocks are those of the second."""
+        """Yield what ``keff compare`` prints of two arms; weights and blocks belong to the second."""
         yield from _better(self.pairs)
         first, second = self.arms
         size = f"{self.shared_items} shared questions, {first.k} paths each"
@@ -279,7 +279,7 @@ class Comparison(Finding):
             yield f"  c {told} (95%, cluster jackknife)"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return both arms and the change from the first to the second."""
+        """Return the table of both arms and the change between them."""
         first, second = self.arms
         return [
             ("", "first", "second", "change"),

@@ -1,4 +1,4 @@
-"""What to draw from now on: the objects ``decision`` and ``recommendation`` of `keff analyze --json`.
+"""Result types of a decision: ``decision`` and ``recommendation`` of `keff analyze --json`.
 
 With what things cost and save in dollars and seconds, and what the paths' confidences are worth.
 """
@@ -13,7 +13,7 @@ from keff.stats.voting.choose import Recommendation as Verdict
 
 @frozen
 class Seconds(Result):
-    """How long a question takes: the median and the 95th percentile, in seconds."""
+    """Time to answer of a question: median and 95th percentile, in seconds."""
 
     p50: Interval | None
     p95: Interval | None
@@ -89,7 +89,7 @@ class ReliabilityPoint(Result):
 
 @frozen
 class ConfidenceWorth(Result):
-    """What one confidence of the paths tells, and what it is worth.
+    """How well one confidence tells right from wrong, and its gain at equal cost.
 
     ``auc`` is how often the right one of two paths of a question has the higher confidence. ``pays`` says
     whether ``policy``, the best rule that reads it, is more accurate than rules that do not at the same mean
@@ -112,7 +112,7 @@ class ConfidenceWorth(Result):
     rating_dollars: float | None = None
 
     def sentence(self, *, several: bool) -> str:
-        """Return it in one sentence, named where there are ``several``."""
+        """Return the finding in one sentence; the confidence is named where there are ``several``."""
         without = f"; {self.unknown} paths without one are ordinary votes" if self.unknown else ""
         spent = [] if self.rating_seconds is None else [f"takes {self.rating_seconds:.2g} s"]
         spent += [] if self.rating_dollars is None else [f"costs ${self.rating_dollars:.3g}"]
@@ -180,7 +180,7 @@ class Differences(Result):
 
 @frozen
 class TimedRule(Result):
-    """A rule that keeps what is asked: cost and time to answer as parts of the reference's.
+    """A rule that meets the aim, with cost and time to answer as parts of the reference's.
 
     ``cost`` are dollars where there are prices, else tokens, else paths; ``mean``, ``p50`` and ``p95`` times
     over questions and orders of launching; ``points`` the change of accuracy as a share (None without
@@ -198,7 +198,7 @@ class TimedRule(Result):
 
 @frozen
 class Decision(Finding):
-    """What to draw from now on, and what it changes against ``reference``, what is drawn today.
+    """The rule to deploy, and the changes against ``reference``, the rule in use today.
 
     ``verdict`` is None below 10 questions and where there is nothing to vote on. ``policy`` is the rule to
     deploy, its cap written, and ``because`` a sentence for the verdict. ``kept``, ``change``, ``accuracy``
@@ -234,7 +234,7 @@ class Decision(Finding):
     timed: tuple[TimedRule, ...] = ()
 
     def statements(self) -> list[str]:
-        """Return it in sentences, as ``keff analyze`` prints it."""
+        """Return the decision in sentences, as ``keff analyze`` prints it."""
         from keff.analysis.results.words import sentences
 
         return sentences(self)
@@ -245,7 +245,7 @@ class Decision(Finding):
         return f"{self.verdict or 'no decision'}, {self.policy}{paths}"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return what there is to know about it, one line each."""
+        """Return the table of the decision's figures."""
         return [
             ("decision", self.verdict or "none"),
             ("policy", self.policy),
@@ -259,7 +259,7 @@ class Decision(Finding):
 
 @frozen
 class VotingGain(Result):
-    """What the labels say about voting at all, with the ``gain`` of the vote over one path.
+    """Verdict on voting, from labels: the ``gain`` of the vote over one path.
 
     ``chance_positive`` is the posterior chance that it is above 0, ``questions_needed`` how many questions
     tell one point apart, ``reason`` one sentence. ``most_paths`` is always None since version 0.3.
@@ -275,7 +275,7 @@ class VotingGain(Result):
 
 @frozen
 class Recommendation(Result):
-    """The policy to deploy, and what it is expected to do on questions like the pilot's.
+    """The policy to deploy, with expected cost and accuracy on questions like the pilot's.
 
     ``k`` is the most paths that it draws. ``expected_plurality`` is an accuracy (None without labels),
     ``kept`` its share of that at the cap, ``same_answer`` how often the answer is the cap's;

@@ -1,4 +1,4 @@
-"""What ``keff analyze`` finds in one record: the object of its JSON, and its words.
+"""Result of ``keff analyze`` on one record: its JSON object and its words.
 
 The decision comes first, then what it costs, the curve, and what it rests on.
 """
@@ -17,7 +17,7 @@ from keff.stats.voting.choose import k_eff
 
 @frozen
 class SplitAnswers(Result):
-    """A question whose paths marked right hold several keys, with these keys (cut to 200 characters)."""
+    """A question whose right paths have different keys (cut to 200 characters)."""
 
     id: str
     keys: tuple[str, ...]
@@ -25,7 +25,7 @@ class SplitAnswers(Result):
 
 @frozen
 class Matching(Result):
-    """What the answers of a record say about their reading.
+    """Agreement and abstention of a record's answers.
 
     ``agreement`` is how often two answers of a question have one key (abstentions left out), ``chance`` how
     often they would if every path drew from the pooled answers (closed answer sets only). ``singles`` counts
@@ -59,7 +59,7 @@ Band: TypeAlias = Mapping[int, Limits]
 
 @frozen
 class KStar(Result):
-    """The paper's operating point.
+    """The paper's operating point K*, a conservative one, and its interval.
 
     At the pooled c, at the one-sided 90% lower limit of c, and its interval.
     """
@@ -96,7 +96,7 @@ class Predicted(Result):
 
 @frozen
 class Analysis(Finding):
-    """Everything that is found in one record of ``n`` questions with ``k`` paths in ``clusters`` clusters.
+    """Result of the analysis of one record: ``n`` questions x ``k`` paths in ``clusters`` clusters.
 
     ``p`` is the accuracy of one path; ``c`` the correlation of two paths' correctness (bias-corrected), with
     ``c_anova`` the same without clipping, ``c_pooled`` by Eq. 3 of the paper and ``c_pearson`` the mean over
@@ -145,7 +145,7 @@ class Analysis(Finding):
 
     @property
     def cap(self) -> int:
-        """The most paths one would pay for."""
+        """The most paths the user would pay for."""
         return 32 if self.k_star is None else self.k_star.k_max
 
     @property
@@ -174,12 +174,12 @@ class Analysis(Finding):
         ]
 
     def line(self) -> str:
-        """Return the size of the record, c, K_eff and what is recommended."""
+        """Return the record's size, c, K_eff and the recommendation in one line."""
         size = f"{self.n} questions x {self.k} paths"
         return f"{size}, c = {number(self.c)}, K_eff = {number(self.k_eff)}; {self.decision.line()}"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the estimates that people look at first, and the recommendation."""
+        """Return the table of the main estimates and the recommendation."""
         star = self.k_star
         vote = None if self.plurality is None else self.plurality[self.k]
         return [
@@ -202,7 +202,7 @@ MOST_BARS = 32
 
 
 def money(advice: Recommendation) -> Iterator[str]:
-    """Return dollars and seconds in sentences, where they are known."""
+    """Return the sentences on dollars and seconds, where known."""
     bill = advice.bill
     if bill is not None:
         line = f"{_dollars(advice.expected_cost)} per question, {_dollars(bill.per_1000)} per 1,000"
@@ -252,7 +252,7 @@ def _worth(c: Interval | None, k: int) -> str:
 
 
 def _table_without_labels(analysis: Analysis) -> str:
-    """Return what is known without gold answers: how large the plurality is, and how often it changes."""
+    """Return the label-free table: plurality share and stability by number of paths."""
     share, flip = analysis.plurality_share or {}, analysis.flip or {}
     rows = [
         [str(k), percent(share.get(k)), percent(None if k not in flip else 1 - flip[k])]
@@ -272,7 +272,7 @@ def _predicted(value: Interval | None) -> str:
 
 
 def _curve(analysis: Analysis) -> Iterator[str]:
-    """Draw plurality at up to 32 numbers of paths, from its least to its greatest value."""
+    """Yield the plurality curve as block characters, at up to 32 numbers of paths."""
     if analysis.plurality is None or len(analysis.plurality) < 2:
         return
     last = len(analysis.plurality)

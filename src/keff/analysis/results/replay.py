@@ -1,4 +1,4 @@
-"""What ``keff replay`` finds: policies compared on recorded paths."""
+"""Result of ``keff replay``: policies compared on recorded paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASKED = 0.99
 
 @frozen
 class PilotCosts(Result):
-    """What fitting a policy costs: pilot questions, their paths and labels, and mean paths with the pilot.
+    """Cost of fitting a policy: pilot questions, their paths and labels, and mean paths with the pilot.
 
     ``mean_paths_with_pilot`` is by the number of questions that the pilot serves.
     """
@@ -29,7 +29,7 @@ class PilotCosts(Result):
 
 @frozen
 class ReplayRow(Result):
-    """One policy: what it keeps and costs, in means over questions and orders of drawing.
+    """One policy's accuracy and cost: means over questions and orders of drawing.
 
     ``kept`` is its share of the accuracy of plurality at the cap; ``delta_at_equal_cost`` its accuracy minus
     that of fixed K randomised to the same cost. All three intervals are None without gold answers.
@@ -58,7 +58,7 @@ class ReplayRow(Result):
 
     @property
     def keeps(self) -> float | None:
-        """The share of accuracy kept, or without gold answers of answers; None where neither is known."""
+        """The share of accuracy kept, or of answers without labels; None where neither is known."""
         kept = self.same_answer if self.accuracy is None else self.kept
         return None if kept is None else kept.value
 
@@ -97,11 +97,11 @@ class Replay(Finding):
 
     @property
     def labelled(self) -> bool:
-        """Whether gold answers say how accurate the policies are."""
+        """Whether the record has gold answers."""
         return any(row.accuracy is not None for row in self.policies)
 
     def line(self) -> str:
-        """Return which rule to draw by: of those replayed the cheapest that keeps 99%, without a search."""
+        """Return the cheapest replayed policy that keeps 99%, in one sentence."""
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
         of = f"the accuracy of {self.cap} paths" if self.labelled else f"the answers of {self.baseline}"
         if not enough:
@@ -117,7 +117,7 @@ class Replay(Finding):
         return f"{told}."
 
     def statements(self) -> Iterator[str]:
-        """Yield what ``keff replay`` prints, one statement or table a string."""
+        """Yield what ``keff replay`` prints, one sentence or table at a time."""
         size = f"{self.n:,} questions x {self.k} paths"
         title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
         if self.labelled:
@@ -127,7 +127,7 @@ class Replay(Finding):
             yield f"\n{text_table(self._table(columns), heading)}"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return what each policy keeps and costs, one line each."""
+        """Return the table of what each policy keeps and costs."""
         return self._table(self._measured)
 
     @property
@@ -142,7 +142,7 @@ class Replay(Finding):
 
 
 def _beside(replayed: Replay) -> Columns:
-    """Return the columns that are shown where their figures are known."""
+    """Return the optional columns that are known for some policy."""
     columns: Columns = {"paths": _paths_change}
     if replayed.labelled:
         columns["points"] = _points_change

@@ -1,4 +1,4 @@
-"""What ``keff noise`` and ``keff audit`` find: how far to trust a score, and its gold answers."""
+"""Results of ``keff noise`` and ``keff audit``: noise of a score, and suspect gold answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN_REPEATS = 5
 
 @frozen
 class Suspect(Result):
-    """A question whose gold answer is worth a look: its branches agree on another one.
+    """A question whose gold answer should be checked: the branches agree on another one.
 
     ``share`` of the paths say ``agreed``, in ``branches`` branches the most frequent answer; ``posterior`` is
     the probability that the gold answer is wrong. ``equal_under`` names an answer space in which the two are
@@ -33,7 +33,7 @@ class Suspect(Result):
 
 @frozen
 class Audit(Finding):
-    """Gold answers of ``n`` questions that are worth a look, by ``posterior``.
+    """Suspect gold answers among ``n`` questions, by posterior probability.
 
     ``score`` is the mean over questions and branches as marked, ``score_if_right`` with the agreed answers
     of all of these as right. ``ceiling`` is the share of questions that some path of some branch gets right:
@@ -50,7 +50,7 @@ class Audit(Finding):
     warnings: tuple[Note, ...]
 
     def line(self) -> str:
-        """Return how many gold answers may be wrong, and what the score would become."""
+        """Return the number of suspect gold answers, and the score if they were corrected."""
         equal = sum(each.equal_under is not None for each in self.suspects)
         wrong = sum(each.posterior for each in self.suspects)
         also = f"; {equal} equal the answer agreed on" if equal else ""
@@ -72,7 +72,7 @@ class Audit(Finding):
             yield f"  and {len(self.suspects) - SHOWN} more (--json and --report have all)"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the gold answers that are most probably wrong."""
+        """Return the table of the most probably wrong gold answers."""
         head = ("question", "P(gold wrong)", "gold answer", "agreed", "share", "equal as")
         return [
             head,
@@ -85,7 +85,7 @@ class Audit(Finding):
 
 @frozen
 class VarianceSplit(Result):
-    """Variance of one answer: between clusters (None without any), between their questions, and repeats."""
+    """Variance of one answer: between clusters (None without any), between questions, within questions."""
 
     questions: float
     repeats: float
@@ -94,7 +94,7 @@ class VarianceSplit(Result):
 
 @frozen
 class PowerLine(Result):
-    """The smallest difference of two models that ``questions`` x ``repeats`` find with 80% power at 5%.
+    """Minimum detectable difference of two models with ``questions`` x ``repeats``, 80% power at 5%.
 
     ``difference`` for new questions like these, ``these_questions`` for a set of these very questions.
     """
@@ -107,7 +107,7 @@ class PowerLine(Result):
 
 @frozen
 class EqualCost(Result):
-    """The standard error of a score of ``questions`` x ``repeats`` answers, for questions like these."""
+    """Standard error of a score from ``questions`` x ``repeats`` answers to questions like these."""
 
     questions: int
     repeats: int
@@ -116,7 +116,7 @@ class EqualCost(Result):
 
 @frozen
 class Noise(Finding):
-    """How far to trust the score of ``n`` questions with ``k`` repeats each (at least), on its own ``scale``.
+    """Noise of the score of ``n`` questions with ``k`` or more repeats each, on its own ``scale``.
 
     ``score`` is for questions like these, ``run_to_run_sd`` the standard deviation of the score of one run on
     these very questions, ``gap_of_two_runs`` what two runs differ by through chance alone in 1 of 20, ``c``
@@ -145,7 +145,7 @@ class Noise(Finding):
 
     @property
     def shares(self) -> bool:
-        """Whether scores are shares, told in percent: on the scale 0 to 1."""
+        """Whether scores are on 0 to 1 and shown in percent."""
         return self.scale == (0.0, 1.0)
 
     def said(self, value: Interval | float | None, *, points: bool = False) -> str:
@@ -162,14 +162,14 @@ class Noise(Finding):
         return style.format(factor * value.value) + unit + ends
 
     def line(self) -> str:
-        """Return the score, and what one run of it is off by."""
+        """Return the score with its run-to-run error, in one sentence."""
         known = "noise unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
         clusters = f" in {self.clusters} clusters" if self.clusters < self.n else ""
         size = f"{self.n:,} questions x {self.k} repeats{clusters}"
         return f"{size}, score {self.said(self.score)}, run-to-run sd {known}"
 
     def statements(self) -> Iterator[str]:
-        """Yield what ``keff noise`` prints: how far to trust the score, its noise, and its power."""
+        """Yield what ``keff noise`` prints: the score, its noise, and the power of comparisons."""
         yield f"{self.sentence()}."
         yield self.line()
         yield f"\n{text_table(self.rows())}"
@@ -184,14 +184,14 @@ class Noise(Finding):
             yield f"\n{text_table(rows, 'the same number of answers, split otherwise')}"
 
     def sentence(self) -> str:
-        """Return what a difference of two scores must pass to be more than chance."""
+        """Return the smallest difference of two scores that is more than chance, in a sentence."""
         if self.gap_of_two_runs is None:
             return "The noise of the score is unknown: run every question once more"
         gap = self.said(self.gap_of_two_runs, points=True)
         return f"Two runs of one model on these questions differ by chance by up to {gap} (19 of 20 times)"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return what people look at first."""
+        """Return the table of the main figures."""
         rows = [("", "value [95%]"), ("score, for questions like these", self.said(self.score))]
         if self.run_to_run_sd is None or self.variance is None:
             return rows
@@ -218,7 +218,7 @@ class Noise(Finding):
         return rows
 
     def power_rows(self) -> list[tuple[str, ...]]:
-        """Return the smallest difference found for new questions (for these), by questions and repeats."""
+        """Return the table of minimum detectable differences for new (for these) questions."""
         lines = {(line.questions, line.repeats): line for line in self.power}
         sizes, repeats = (sorted({place[axis] for place in lines}) for axis in (0, 1))
 

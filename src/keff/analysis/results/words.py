@@ -1,4 +1,4 @@
-"""The decision in words: what a rule does, true for any number of answers, instead of what, and how sure."""
+"""Sentences of the decision: what a rule does, what it replaces, and how sure that is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_DISSENT, MOST_FINER = 2, 5
 
 
 def in_words(spec: str, *, finer: bool = False) -> str:
-    """Return what a policy does, in one plain sentence that ends with the most paths it draws.
+    """Return what a policy does, in plain words that end with its cap.
 
     A rule that sees only votes is told by the lead at which it stops, where that says it all, else by the
     votes at which it stops (``finer``: by more of them). Others are told by the first line of their
@@ -46,7 +46,7 @@ def in_words(spec: str, *, finer: bool = False) -> str:
 
 
 def _around(policy: Policy, *, finer: bool) -> str:
-    """Return in words a rule that draws several paths at once, or reads a confidence; "" for any other."""
+    """Return the sentence for a rule that draws in waves, in flight, or by confidence; "" for others."""
     if isinstance(policy, InWaves):
         rule = in_words(policy.rule.spec, finer=finer)
         sizes = ", then ".join(map(str, policy.sizes))
@@ -60,7 +60,7 @@ def _around(policy: Policy, *, finer: bool) -> str:
 
 
 def _counted(flight: InFlight) -> str:
-    """Return when votes of paths in flight count; an unbeatable lead takes three votes anyway."""
+    """Return in words when votes in flight count: in launch order, or as they arrive."""
     if flight.order == "launch":
         return "in launch order"
     free = flight.alone or flight.rule.spec.startswith("curtailed")
@@ -77,7 +77,7 @@ def _by_confidence(policy: Policy, *, finer: bool) -> str:
 
 
 def _by_lead(policy: TablePolicy) -> str:
-    """Return the rule as the lead that stops it, and from which path on by less; "" where that is not all."""
+    """Return a table rule as stopping leads by number of paths; "" where it is not of that form."""
     leads: dict[int, int] = {}
     allowed = legal(policy.cap)
     for n in range(1, policy.cap):
@@ -100,7 +100,7 @@ def _by_lead(policy: TablePolicy) -> str:
 
 
 def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
-    """Return the rule as the votes at which it stops whatever else was drawn, read off its whole table.
+    """Return a table rule as the leader's votes that stop it whatever else was drawn.
 
     Told are votes against at most two for the next answer; ``finer``: against five, and whether other votes
     stop too, after answers to others, abstentions or many paths.
@@ -130,7 +130,7 @@ def _any_of(places: list[str]) -> str:
 
 
 def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
-    """Return the decision, the rule, and how sure it is, one sentence or two each.
+    """Return the decision, the rule and its certainty, one or two sentences each.
 
     With ``verbose`` the rule has its finer boundaries, and the change of accuracy a second interval: that of
     one run with other paths.
@@ -147,7 +147,7 @@ def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
 
 
 def first_sentence(decision: Decision) -> str:
-    """Return what to draw instead of what is drawn, and what that changes."""
+    """Return the sentence that says what to draw instead of today, and what that changes."""
     if decision.verdict is None:
         return f"No decision: {decision.because}."
     paths = None if decision.expected_paths is None else decision.expected_paths.value
@@ -175,7 +175,7 @@ def first_sentence(decision: Decision) -> str:
 
 
 def _nothing_changes(decision: Decision) -> bool:
-    """Return whether the rule saves neither cost nor time that would be said."""
+    """Return whether the savings in cost and time round to nothing."""
     change = decision.change
     costs = [relative(decision, name) for name in ("paths", "tokens")]
     times = [None if part is None else part.value - 1 for part in (change.p50_ratio, change.p95_ratio)]
@@ -183,7 +183,7 @@ def _nothing_changes(decision: Decision) -> bool:
 
 
 def _cheapest(decision: Decision) -> str:
-    """Return what the cheapest rule would change if its time were not bounded, in brackets."""
+    """Return in brackets what the cheapest rule would change if time were not bounded."""
     rule = decision.cheapest
     if rule is None:
         return ""
@@ -194,12 +194,12 @@ def _cheapest(decision: Decision) -> str:
 
 
 def _relative(part: float) -> str:
-    """Return a part of what was as a change, in percent."""
+    """Return a ratio to today's value as a change in percent."""
     return f"{round(100 * (part - 1)):+d}%"
 
 
 def _before(decision: Decision, paths: float) -> str:
-    """Return how many paths are drawn today, and by which rule where it stops early."""
+    """Return today's number of paths, and its rule where that stops early."""
     spec, change = decision.reference, decision.change.paths
     if PolicySpec.parse(spec).name == "fixed":
         return str(parse_policy(spec).cap)
@@ -212,7 +212,7 @@ def count(paths: float) -> str:
 
 
 def reference_words(spec: str) -> str:
-    """Return what is drawn today as people say it."""
+    """Return today's policy in plain words."""
     if PolicySpec.parse(spec).name != "fixed":
         return spec
     k = parse_policy(spec).cap
@@ -220,7 +220,7 @@ def reference_words(spec: str) -> str:
 
 
 def relative(decision: Decision, name: str) -> float | None:
-    """Return the change of ``paths`` or ``tokens`` as a part of today's; None where either is unknown."""
+    """Return the change of ``paths`` or ``tokens`` relative to today's; None where unknown."""
     difference = getattr(decision.change, name)
     total = decision.expected_paths if name == "paths" else decision.expected_tokens
     if difference is None or total is None or not total.value - difference.value > 0:
@@ -245,7 +245,7 @@ def _changes(decision: Decision) -> Iterator[str]:
 
 
 def _apart(change: Differences) -> str:
-    """Return the other bill in brackets: that against paths which each send the prompt."""
+    """Return in brackets the change in dollars against paths that are separate requests."""
     if change.dollars_apart is None:
         return ""
     return f" ({signed_dollars(1000 * change.dollars_apart.value)} if today's paths are separate requests)"
@@ -284,7 +284,7 @@ def _sure(decision: Decision) -> Iterator[str]:
 
 
 def why(decision: Decision) -> list[str]:
-    """Return the verdict with its reason; of an open one what is settled, and what is not."""
+    """Return the verdict with its reason; where open, also what is settled and what is not."""
     if decision.verdict is None:
         return []
     told = decision.because

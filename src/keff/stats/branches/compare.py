@@ -41,7 +41,7 @@ METHODS = {"paired": "cluster_bootstrap", "rows": "row_bootstrap"}
 
 @frozen
 class ArmPlan:
-    """How two arms are compared.
+    """Design of a comparison of two arms: what is resampled, how often, and the level.
 
     ``design``: "paired" resamples the clusters of both arms together; "rows" resamples the rows of each arm
     on its own, as the paper does, which ignores repeated items and pairing. ``replicates`` bootstrap draws
@@ -147,7 +147,7 @@ def arm_draws(
 
 
 def row_sums(votes: Votes, estimator: Estimator) -> NDArray[Any]:
-    """Return per row what c needs: 1, then S and S^2, or every column and every product of two columns.
+    """Return each row's sufficient statistics for c: 1, S and S^2, or columns and their pairwise products.
 
     Of many columns, or questions, sums of standardised columns stand for their products; see
     ``_standardised``.
@@ -173,7 +173,7 @@ def c_from_totals(totals: NDArray[Any], k: int, estimator: Estimator) -> FloatAr
 
 
 def _mean_pearson(totals: NDArray[Any], k: int) -> FloatArray:
-    """Average the pairs one by one: each is a contiguous row of B draws, which stays in the cache."""
+    """Return the mean pairwise Pearson correlation [B] of resampled columns."""
     n, sums, joint = totals[0], totals[1 : k + 1], totals[k + 1 :]
     spread = n * sums - sums * sums
     alive = spread > 0
@@ -188,7 +188,7 @@ def _mean_pearson(totals: NDArray[Any], k: int) -> FloatArray:
 
 
 def _standardised(y: IntArray) -> FloatArray:
-    """Return per row 1, its mean standardised score, that of products of pairs, and of squares [n, 4].
+    """Return each row's 1, mean standardised score, mean pairwise product and mean square [n, 4].
 
     Columns are standardised once, by their accuracy and spread in all rows; constant ones are left out.
     """
@@ -203,7 +203,7 @@ def _standardised(y: IntArray) -> FloatArray:
 
 
 def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
-    """Return the mean correlation [B] of resampled standardised columns; of all rows exactly Pearson's.
+    """Return the mean correlation [B] from resampled totals of ``_standardised``; exact on the full sample.
 
     In a resample columns may shift together; that each also shifts on its own is averaged out over many
     columns.
@@ -216,7 +216,7 @@ def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
 
 
 def _groups(first: Votes, second: Votes) -> tuple[IntArray, IntArray]:
-    """Number the clusters of both arms together."""
+    """Return the cluster numbers of both arms [n], [m], shared ones alike; ValueError if none is shared."""
     ids = np.arange(first.n) if first.clusters is None else first.clusters
     others = np.arange(second.n) if second.clusters is None else second.clusters
     if np.intersect1d(ids, others).size == 0:

@@ -1,4 +1,4 @@
-"""How the correctness of several branches goes together: covariances, correlations, and their intervals."""
+"""Covariances and correlations of correctness between branches, with cluster jackknife intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANGE = "range by the margins, no interval"
 
 @frozen
 class Between:
-    """Correctness of A branches on the same questions.
+    """Covariances of correctness of A branches on the same questions.
 
     ``p`` [A] mean accuracy of a path; ``variance`` [A] of one path, s^2 = p(1-p) + v with v the variance of
     the estimate p; ``latent`` [A, A] the covariance of the chances of being right, theta.
@@ -51,7 +51,7 @@ class Between:
 
 
 class _Sums(NamedTuple):
-    """Totals of clusters, or of all but one: each [...] with A or A x A behind."""
+    """Sufficient statistics of all clusters, or of all but one: each [...] with A or A x A behind."""
 
     n: FloatArray
     squared_n: FloatArray
@@ -155,7 +155,7 @@ def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
 
 
 def _levels(total: _Sums, k: IntArray, units: int) -> FloatArray:
-    """Return c within and between [..., 2], over the mean variance of a path."""
+    """Return c within and between templates [..., 2]: covariances over the mean variance of a path."""
     _, variance, latent = _covariance(total, k, units)
     own, several = np.diagonal(latent, axis1=-2, axis2=-1), k > 1
     row, column = np.triu_indices(len(k), 1)
@@ -169,7 +169,7 @@ def _levels(total: _Sums, k: IntArray, units: int) -> FloatArray:
 def _jackknifed(
     value: float, left_out: FloatArray, half: float, *, scarce: bool = False, fisher: bool = True
 ) -> Interval:
-    """Return an interval from values with one cluster left out: of correlations on Fisher's scale."""
+    """Return the jackknife interval from leave-one-cluster-out values; correlations on Fisher's z scale."""
     if not np.isfinite(value) or scarce:
         return Interval(
             value, None, None, "undefined" if not scarce else "no interval: too few right or wrong"
@@ -187,7 +187,7 @@ def _jackknifed(
 
 
 def _ranges(whole: Between) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the greatest c_ab that margins and c_aa, c_bb allow [A, A]."""
+    """Return the least and the greatest c_ab [A, A] that the accuracies and c_aa, c_bb allow."""
     p, scale = whole.p, np.sqrt(np.outer(whole.variance, whole.variance))
     product = np.outer(p, p)
     most = _divided(np.minimum(p[:, None], p) - product, scale)
@@ -200,7 +200,7 @@ def _ranges(whole: Between) -> tuple[FloatArray, FloatArray]:
 
 
 def _sums(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[_Sums, IntArray]:
-    """Return the totals of each cluster [G, ...], and the paths of each branch [A]."""
+    """Return the sufficient statistics of each cluster [G, ...], and the paths of each branch [A]."""
     if len({len(matrix) for matrix in correct}) != 1:
         raise ValueError("branches must hold the same questions, in the same order")
     means = np.stack([matrix.mean(axis=1) for matrix in correct], axis=1)
@@ -219,17 +219,17 @@ def _sums(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[_Sum
 
 
 def _whole(sums: _Sums) -> _Sums:
-    """Return the totals of all clusters."""
+    """Return the sufficient statistics of all clusters."""
     return _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
 
 
 def _left_out(sums: _Sums) -> _Sums:
-    """Return the totals of all clusters but each one."""
+    """Return the sufficient statistics without each cluster in turn [G, ...]."""
     return _Sums(*(np.asarray(part.sum(axis=0) - part) for part in sums))
 
 
 def _covariance(total: _Sums, k: IntArray, units: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return p, the variance of one path and the latent covariance; leading axes are kept."""
+    """Return accuracy, variance of a path and latent covariance by branch; leading axes are kept."""
     n = total.n[..., None]
     p = total.y / n
     cross = p[..., :, None] * p[..., None, :]

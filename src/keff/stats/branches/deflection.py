@@ -19,7 +19,7 @@ LEAST_NOISE = 1e-9
 
 @frozen
 class Margin:
-    """The law of the margin of a vote on correctness, by branch.
+    """Mean and covariance of a vote's margin on correctness, by branch.
 
     Its mean mu = p - 1/2 [A], the latent covariance made positive semidefinite [A, A], and the noise of one
     path beyond it [A].
@@ -33,7 +33,7 @@ class Margin:
 
 
 def margin(branches: Between) -> Margin:
-    """Return the margin's law by branch, the latent covariance shrunk to positive semidefinite.
+    """Return mean and covariance of the margin, the latent covariance shrunk to positive semidefinite.
 
     Off-diagonal correlations r are multiplied by one factor until no eigenvalue is negative. A branch with
     one path has no c_aa: all its variance counts as noise that its own further paths share none of, so its
@@ -54,7 +54,7 @@ def margin(branches: Between) -> Margin:
 
 
 def best_weights(law: Margin, k: ArrayLike) -> FloatArray:
-    """Return the weights w >= 0 [A] of the branches' means that maximise (w'mu)^2 / (w'Sigma w); sum 1.
+    """Return the nonnegative weights w [A] of branch means that maximise (w'mu)^2 / (w'Sigma w); sum 1.
 
     Proportional to Sigma^-1 mu where that has no negative entry (the paper's GLS with gains mu). Otherwise
     the maximiser on the cone: that of w'mu - w'Sigma w / 2, by non-negative least squares, which is exact.
@@ -101,7 +101,7 @@ def deflection(law: Margin, k: ArrayLike, weights: ArrayLike) -> float:
 
 
 def k_eff_of_mix(law: Margin, k: ArrayLike) -> float:
-    """Return how many independent paths of the best branch separate as well as the mix k [A].
+    """Return K_eff of a mix k [A]: how many independent paths of the best branch have the same deflection.
 
     d^2 / max_a[(p_a - 1/2)^2 / s_a^2]: k / (1 + (k-1) c) for one branch. NaN when no p_a exceeds one half.
     """
@@ -111,7 +111,7 @@ def k_eff_of_mix(law: Margin, k: ArrayLike) -> float:
 
 
 def allocate(law: Margin, cost: ArrayLike, budget: float, k_max: ArrayLike) -> IntArray:
-    """Return the paths by branch [A] with the most d^2 whose cost is within ``budget``: a beam search.
+    """Return the allocation of paths [A] with the largest deflection within ``budget``, by beam search.
 
     Adds one path at a time to the allocations that have the most d^2, and the most d^2 per cost, of their
     number of paths.

@@ -1,4 +1,4 @@
-"""Template slots: how they differ, what that allows their correlation to be, and the Gaussian surrogate."""
+"""Template slots: accuracies, their spread, correlation bounds by Frechet, and the Gaussian surrogate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted votes over slots, which slots to keep, and how much of the gain is real, by cross-validation."""
+"""Weighted votes over slots and slot pruning, with their gain estimated by cross-validation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TIE = 1e-9
 
 @frozen
 class WeightedVote:
-    """Accuracies of one weighting under one rule of voting, and of what to hold it against.
+    """Cross-fitted accuracy of one weighting under one voting rule, beside uniform, oracle and best slot.
 
     ``in_sample`` uses weights from the same items (the paper's oracle: optimistic), ``cross_fitted`` weights
     from the other folds. ``best_slot`` is the cross-fitted accuracy of the single best slot. ``gain`` is
@@ -139,7 +139,7 @@ def cross_fitted_credit(votes: Votes, learn: Learn, rule: Rule, rng: np.random.G
 def judge_weights(
     votes: Votes, scheme: Scheme | Learn, rule: Rule, rng: np.random.Generator, name: str = ""
 ) -> WeightedVote:
-    """Judge weights by cross-fitting, beside uniform ones, the oracle and the best single slot.
+    """Return the cross-fitted accuracy of a weighting, beside uniform weights, the oracle and the best slot.
 
     Those of a scheme, or of any way of learning them, under its ``name``. Raises ValueError as
     ``cluster_folds``.
@@ -180,7 +180,7 @@ def confidence_weights(confidences: ArrayLike, temperature: float) -> FloatArray
 
 
 def choose_temperature(votes: Votes, rule: Rule) -> float:
-    """Return the temperature at which the votes, weighted by confidence, are right most often.
+    """Return the softmax temperature with the highest accuracy of the confidence-weighted vote.
 
     Of ``TEMPERATURES`` times the standard deviation of the confidences; of equals the highest, which is
     nearest to an even vote. Raises ValueError without confidences.
@@ -226,7 +226,7 @@ def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
 
 @frozen
 class Pruning:
-    """Whether fewer slots do as well: those that all items favour, and what choosing like that is worth.
+    """Slot pruning, judged by nested cross-validation: accuracy with fewer slots against all of them.
 
     ``accuracy`` is the nested cross-validated accuracy of the choosing procedure, ``full`` that of all
     slots, ``gain`` their difference and ``se`` its clustered standard error. ``adopted`` is gain > se;

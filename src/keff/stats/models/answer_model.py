@@ -1,4 +1,4 @@
-"""A model of each item's answers, fitted to a pilot: how a plurality of more paths would go."""
+"""Empirical Bayes model of each item's answers, fitted to a pilot, to predict the plurality of more paths."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FITTING_ROUNDS = 6
 
 
 class AnswerModel:
-    """The fitted laws of correctness, scatter and abstention, and the posterior [s, theta * g] of each kind.
+    """Empirical Bayes model of each item's answers: fitted laws of accuracy theta, scatter g and abstention.
 
     An item's path is correct with chance theta, wrong answers scatter by a Chinese restaurant process of
     concentration g, and items abstain at beta-distributed rates. The laws of theta (a beta) and g are fitted
@@ -90,12 +90,12 @@ class AnswerModel:
         self._credit = expected_credit(k_max, THETA, SCATTER).reshape(k_max + 1, -1)
 
     def pooled(self, weights: FloatArray) -> FloatArray:
-        """Return weights [B, u] of the patterns, summed over those that are the same to the model [B, s]."""
+        """Return weights [B, s] of the model's distinct counts, summed from those of patterns [B, u]."""
         size = int(self._kind.max()) + 1
         return np.array([np.bincount(self._kind, row, size) for row in weights], np.float64)
 
     def gains(self, ks: Sequence[int], weights: FloatArray) -> FloatArray:
-        """Return the mean gain over K0 paths at each of ``ks`` [B, ks], for weights [B, u] of the patterns.
+        """Return the shrunk mean gain over K0 paths at each of ``ks`` [B, ks], for pattern weights [B, u].
 
         Their counts are the sample itself, a row of multinomial counts a bootstrap resample: the law of theta
         is fitted anew to each, that of g is the sample's. The mean d is shrunk to d * d^2 / (d^2 + se^2),
@@ -116,7 +116,7 @@ class AnswerModel:
         return out
 
     def spread(self, k: int) -> float:
-        """Return the standard deviation of the gain from K0 to ``k`` paths over items of the fitted law."""
+        """Return the model's standard deviation over items of the gain from K0 to ``k`` paths."""
         typical = self.counts @ self.step(k) / self.counts.sum()
         return float(self.prior @ (typical - self.prior @ typical) ** 2) ** 0.5
 
@@ -125,19 +125,19 @@ class AnswerModel:
         return self._credit_at(k) - self._credit_at(self.k0)
 
     def answering(self, k: int) -> float:
-        """Return the share of items of which at least one of ``k`` paths answers: no plurality exceeds it."""
+        """Return the share of items on which at least one of ``k`` paths answers: a ceiling of plurality."""
         a, b = self._answering
         return float(1 - self.counts @ np.exp(betaln(a, b + k) - betaln(a, b)) / self.counts.sum())
 
     def _credit_at(self, k: int) -> FloatArray:
-        """Return the expected credit [n, theta * g] of k paths, some of which abstain."""
+        """Return the expected credit [n, theta * g] of k paths with abstentions."""
         a, b = self._answering
         j = np.arange(k + 1)
         log_law = log_ways(k, j) + betaln(j + a[:, None], k - j + b[:, None]) - betaln(a, b)[:, None]
         return np.exp(log_law) @ self._credit[: k + 1]
 
     def _fit(self) -> tuple[FloatArray, FloatArray]:
-        """Return the fitted weights of theta and of g: a posterior mean over beta laws, and EM."""
+        """Return the mixing weights of theta (posterior mean over beta laws) and of g (by EM)."""
         scatter: FloatArray = np.full(SCATTER.size, 1 / SCATTER.size)
         theta = self._fit_theta(self.counts[None], scatter)[0]
         for _ in range(FITTING_ROUNDS - 1):
@@ -154,7 +154,7 @@ class AnswerModel:
 
 
 def _seen(votes: Votes) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return right paths, wrong paths and distinct wrong answers [s], and which of them each pattern [u] has.
+    """Return the distinct counts (right, wrong, distinct wrong) [s], and the row of each pattern [u].
 
     No more of an item's votes counts for the model.
     """
@@ -171,7 +171,7 @@ def _seen(votes: Votes) -> tuple[IntArray, IntArray, IntArray, IntArray]:
 
 
 def likelihood(right: IntArray, wrong: IntArray, distinct: IntArray) -> FloatArray:
-    """Return the likelihood [n, theta, g] of each item's votes, up to a factor of the item.
+    """Return the likelihood [n, theta, g] of each item's votes, up to a constant of the item.
 
     Of a partition of wrong answers the number of blocks is sufficient for g (Ewens' sampling formula).
     """
@@ -195,13 +195,13 @@ def _beta_laws() -> FloatArray:
 
 
 def _variance(values: FloatArray, counts: FloatArray) -> float:
-    """Return the variance of values [u] that occur ``counts`` [u] times."""
+    """Return the variance of values [u] with frequencies ``counts`` [u]."""
     share = counts / counts.sum()
     return float(share @ np.square(values - share @ values))
 
 
 def _answering(abstained: IntArray, counts: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return each pattern's posterior beta (a, b) [u] of the chance that a path answers.
+    """Return the beta posterior (a, b) [u] of each pattern's chance that a path answers.
 
     Shared prior by moments.
     """

@@ -15,7 +15,7 @@ IMPOSSIBLE = 1e9
 
 
 def prentice_bound(k: int, p: ArrayLike) -> FloatArray:
-    """Return the least c that K exchangeable votes of accuracy p can have here: -m/(K-1-m), m = min(p, 1-p).
+    """Return Prentice's lower bound of c for K exchangeable votes of accuracy p: -m/(K-1-m), m = min(p, 1-p).
 
     The extended beta-binomial of Prentice (1986) is a distribution down to it. -1 where nothing binds.
     """
@@ -111,7 +111,7 @@ def _times_log(weight: ArrayLike, x: FloatArray) -> FloatArray:
 
 
 def _from_mode(steps: FloatArray) -> FloatArray:
-    """Turn log ratios [..., K] of neighbours into logs [..., K+1] relative to the largest entry.
+    """Return log values [..., K+1] relative to the largest, from log ratios [..., K] of neighbours.
 
     Summing from the mode outwards keeps rounding small where the mass is.
     """
@@ -200,7 +200,7 @@ def majority_at_k_items(votes: Votes) -> FloatArray:
 
 
 def majority_prefix_items(votes: Votes) -> FloatArray:
-    """Return each item's vote by its first 1..K paths [n, K]: 1 right, 0 wrong, 1/2 at a tie."""
+    """Return each item's majority credit after its first 1..K paths [n, K]: 1 right, 1/2 tied, 0 wrong."""
     right = np.cumsum(votes.scored(), axis=1)
     return 0.5 + 0.5 * np.sign(2.0 * right - np.arange(1, votes.k + 1))
 

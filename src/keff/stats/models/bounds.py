@@ -1,4 +1,4 @@
-"""Bounds on majority vote beyond the pilot that assume nothing about how difficulty is spread over items."""
+"""Nonparametric bounds on majority vote beyond the pilot: nothing is assumed about difficulty over items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 def minimise(objective: Objective, rows: FloatArray, floor: FloatArray, start: FloatArray) -> FloatArray:
-    """Minimise a convex objective subject to rows @ x >= floor, from a strictly feasible ``start``.
+    """Return the minimiser of a convex objective subject to rows @ x >= floor, by a barrier method.
 
     Log-barrier Newton, optimal to about GAP; where rounding stops it sooner, x is still feasible.
     """
@@ -37,7 +37,7 @@ def minimise(objective: Objective, rows: FloatArray, floor: FloatArray, start: F
 def _centre(
     objective: Objective, rows: FloatArray, floor: FloatArray, x: FloatArray, weight: float
 ) -> FloatArray:
-    """Minimise objective - weight * sum log(rows @ x - floor) by damped Newton steps."""
+    """Return the minimiser of objective - weight * sum log(rows @ x - floor), by damped Newton steps."""
     # Keeps the Hessian of a flat direction solvable; far below what a step can see.
     ridge = 1e-14 * np.eye(x.size)
     slack = rows @ x - floor
@@ -107,7 +107,7 @@ def _likely(counts: tuple[int, ...], level: float, sizes: tuple[int, ...]) -> li
 
 
 def _limits(share: FloatArray, allowed: float, k: int) -> tuple[float, float]:
-    """Return bounds from the dual over y [K0+1].
+    """Return the bounds from the dual problem, convex in y [K0+1].
 
     For every y, E_G target is at most max over theta of [target(theta) + sum_s y_s b_s(theta)] less the least
     sum_s y_s law_s(G) of the laws within reach; a good y is found on a coarse grid of theta, where b_s are
@@ -133,7 +133,7 @@ def _limits(share: FloatArray, allowed: float, k: int) -> tuple[float, float]:
 
 
 def _greatest(values: FloatArray, degree: int) -> float:
-    """Return an upper bound on the maximum over [0, 1] of a polynomial with these values, even in the angle.
+    """Return an upper bound on the maximum over [0, 1] of a polynomial, from its values at even angles.
 
     In the angle it is a trigonometric polynomial of that degree, whose second derivative Bernstein's
     inequality bounds by degree^2 times its half range; at a maximum the slope is zero.
@@ -144,7 +144,7 @@ def _greatest(values: FloatArray, degree: int) -> float:
 
 
 def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
-    """Return eta - exp(-allowed) prod_s y_s^share_s over x = (eta, y).
+    """Return the likelihood-ball constraint eta - exp(-allowed) prod_s y_s^share_s over x = (eta, y).
 
     Its minimum over y >= 0 and eta >= target + sum_s y_s b_s is the greatest E_G target over all G with
     sum_s share_s log(share_s / law_s(G)) <= allowed: the conjugate of the entropy ball.
@@ -165,7 +165,7 @@ def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
 
 
 def _distance(share: FloatArray, b: FloatArray) -> float:
-    """Return sum_s share_s log(share_s / law_s(G)) at the likeliest mixing law G on the grid, or just above.
+    """Return the likelihood distance sum_s share_s log(share_s / law_s(G)) at the best mixing law G.
 
     The dual of nonparametric maximum likelihood is the greatest weighted log of y with sum_s y_s b_s <= 1;
     its slacks are inverse to the weights of G. A law that is not quite the best only widens the bounds.

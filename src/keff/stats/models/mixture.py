@@ -41,7 +41,7 @@ ABSTENTION_PRIOR = (0.05, 1.0)
 
 
 def prior_shares(weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the answer shares of ``count`` new questions [count, A], nothing being known of them."""
+    """Draw answer shares [count, A] of new questions from the fitted mixture."""
     pick = rng.choice(len(COMPONENTS), count, p=weights / weights.sum())
     shares = np.zeros((count, STICKS))
     for index, component in enumerate(COMPONENTS):
@@ -57,7 +57,7 @@ def prior_shares(weights: FloatArray, count: int, rng: np.random.Generator) -> F
 def posterior_shares(
     component: tuple[str, float, float], counts: IntArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw the answer shares of questions with votes ``counts`` [n, r]: seen answers, then unseen ones."""
+    """Draw answer shares of questions given votes ``counts`` [n, r]: seen answers first, then unseen ones."""
     kind, x, y = component
     n, r = counts.shape
     out = np.zeros((n, r + STICKS))
@@ -120,7 +120,7 @@ def _log_law(
 
 
 def fit_weights(log_law: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return the component weights by EM, ``prior`` being pseudo-questions of each component."""
+    """Return the mixture weights by EM, with ``prior`` pseudo-questions of each component."""
     weights = prior / prior.sum()
     kinds, times = np.unique(log_law, axis=0, return_counts=True)
     law = np.exp(kinds - kinds.max(axis=1, keepdims=True))
@@ -133,7 +133,7 @@ def fit_weights(log_law: FloatArray, prior: FloatArray) -> FloatArray:
 
 
 def simulate(pilot: Votes, weights: FloatArray, size: tuple[int, int], rng: np.random.Generator) -> Draws:
-    """Return ``size`` = (R, cap) simulated paths of R new questions for every question of the pilot.
+    """Return simulated paths, ``size`` = (R, cap), of R new questions for every question of the pilot.
 
     Each has a distribution drawn from the posterior given the question's votes, and paths drawn from it
     afresh: not a continuation of the pilot's.

@@ -1,4 +1,4 @@
-"""Plurality beyond the pilot: by a model of answers, by a line in 1/K, or by an outage floor above it."""
+"""Predicted plurality beyond the pilot: by the answer model, by a line in 1/K, or by an abstention floor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDS = 100
 
 
 def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
-    """Return the mean gain [B] from K0 to ``k`` paths by a free law of (theta, g), for weights [B, u].
+    """Return the mean gain [B] from K0 to ``k`` paths under the nonparametric law of (theta, g).
 
     The weights are of the patterns of the model's items. The ``AnswerModel`` takes the chance of a right path
     to follow a beta law, and wrong answers to scatter alike at every chance. Here the law over the whole grid
@@ -53,7 +53,7 @@ LINE_RULES = 0.5
 
 @frozen
 class PluralityForecast:
-    """The plurality accuracy at ``k`` paths, and its ``gain`` over the K0 paths of the pilot.
+    """Predicted plurality accuracy at ``k`` paths, and its ``gain`` over the pilot's K0 paths.
 
     ``gain_error`` is the standard error of the gain by sampling, ``between`` that of workloads on top of it.
     """
@@ -83,7 +83,7 @@ def predict_plurality(votes: Votes, ks: Sequence[int], level: float = 0.95) -> t
 
 
 class Forecaster:
-    """Predictions of one pilot (``predict_plurality``) from the sample and its bootstrap resamples.
+    """Predicted plurality of one pilot, from the sample and its bootstrap resamples.
 
     Row 0 of ``weights`` [1 + B, u] counts the sample's patterns, the others those of resamples.
     """
@@ -127,12 +127,12 @@ class Forecaster:
         return self._forecast(k, level_at, level_at - now, method, extra, level)
 
     def _least_error(self, k: int) -> float:
-        """Return an error for the gain where resamples do not differ: that of items as the model has them."""
+        """Return a model-based standard error of the gain, for resamples that do not differ."""
         # Resamples that hardly differ would claim certainty: the model says then how far items spread.
         return self.model.spread(k) / max(self.units - 1, 1) ** 0.5 if self.modelled.std() < 1e-3 else 0.0
 
     def unshaped(self, k: int) -> tuple[float, float]:
-        """Return the gain of ``k`` paths over one and its standard error, with no shape taken for granted.
+        """Return the gain of ``k`` paths over one, and its standard error, without a parametric law.
 
         Beyond the pilot the free law (``free_gains``) stands in place of the model.
         """
@@ -163,7 +163,7 @@ class Forecaster:
 
 @lru_cache(maxsize=1)
 def _weights(votes: Votes) -> FloatArray:
-    """Return how often each pattern is in the sample and in its resamples [1 + B, u]; kept for the last."""
+    """Return pattern weights of the sample and its bootstrap resamples [1 + B, u], kept for the last."""
     counts = alike(votes).counts
     weights = np.empty((1 + REPLICATES, counts.size))
     weights[0] = counts

@@ -1,4 +1,4 @@
-"""Items whose votes are alike: where paths are exchangeable, an item is its pattern.
+"""Vote patterns: items whose votes are the same up to the order of their paths.
 
 The pattern of an item is how often it abstained and, of each of its answers, how many paths hold it and how
 many of them are right; where only correctness was recorded, how many paths are right. Records of a hundred
@@ -52,7 +52,7 @@ FEW_ITEMS = 16
 
 @frozen
 class Alike:
-    """The u patterns of n items: an item of each [u], their ``counts`` [u], and that of every item [n]."""
+    """Vote patterns of n items: a representative of each [u], ``counts`` [u], and each item's pattern [n]."""
 
     first: IntArray
     counts: IntArray
@@ -84,7 +84,7 @@ def alike(votes: Votes) -> Alike:
 
 
 def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the name of each row's pattern [n]."""
+    """Return a hash of each row's pattern [n]."""
     k = codes.shape[1]
     item, length, right, voting = answer_runs(codes, correct)
     name = np.where(voting, name_of[length * (k + 1) + right], np.uint64(0))
@@ -94,7 +94,7 @@ def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64
 def answer_runs(
     codes: IntArray, correct: IntArray | None
 ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
-    """Return what each item's answers are [m]: its row, how many paths have it, how many of them are right.
+    """Return each item's distinct answers [m]: row, votes, right paths, and whether it is an answer.
 
     And whether it votes: abstentions are one answer that does not. By row, in no order of votes.
     """
@@ -124,7 +124,7 @@ LARGE = 20_000
 
 
 def pattern_notes(votes: Votes) -> tuple[Note, ...]:
-    """Say of a large record that its questions are too unlike each other to go by patterns."""
+    """Return a note where a large record has nearly as many patterns as questions."""
     if votes.n < LARGE or 2 * (unlike := alike(votes).counts.size) < votes.n:
         return ()
     text = (
@@ -136,7 +136,7 @@ def pattern_notes(votes: Votes) -> tuple[Note, ...]:
 
 @lru_cache(maxsize=1)
 def one_of_each(votes: Votes) -> Votes:
-    """Return one item of each pattern [u], in the order of ``alike``; clusters are those of these items.
+    """Return the votes of one representative item per pattern [u], in the order of ``alike``.
 
     Kept for the last votes.
     """
@@ -144,7 +144,7 @@ def one_of_each(votes: Votes) -> Votes:
 
 
 def pooled_counts(codes: IntArray) -> IntArray:
-    """Return how often each answer occurs in all of ``codes`` [n, K], without those that never do."""
+    """Return the frequencies of answers over all of ``codes`` [n, K], zeros left out."""
     if int(codes.max(initial=-1)) > codes.size:
         return np.unique(codes[codes >= 0], return_counts=True)[1].astype(np.int64)
     counts = np.bincount(codes.ravel() + 1)[1:]
@@ -152,12 +152,12 @@ def pooled_counts(codes: IntArray) -> IntArray:
 
 
 def mean_of_items(values: FloatArray, votes: Votes) -> FloatArray:
-    """Return the mean over items [m] of ``values`` [u, m] that are known by pattern."""
+    """Return the mean over items [m] of ``values`` [u, m] given by pattern."""
     return alike(votes).counts @ values / votes.n
 
 
 def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Yield how often each pattern [u] is in bootstrap resamples of whole clusters.
+    """Yield pattern frequencies [u] of bootstrap resamples of whole clusters.
 
     Of many independent items the counts are drawn as multinomial ones, at a cost that does not depend on n;
     where patterns are many, drawing the items themselves takes less, and of large records only the items of
@@ -186,7 +186,7 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
 
 
 def _drawn_patterns(counts: IntArray, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Yield resampled counts [u]: those of frequent patterns, and of the rare ones item by item."""
+    """Yield resampled frequencies [u]: multinomial for common patterns, item by item for rare ones."""
     frequent, n = np.flatnonzero(counts >= FEW_ITEMS), int(counts.sum())
     rare = np.repeat(np.flatnonzero(counts < FEW_ITEMS), counts[counts < FEW_ITEMS])
     chances = np.append(counts[frequent], rare.size) / n

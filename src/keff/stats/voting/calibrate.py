@@ -1,4 +1,4 @@
-"""Labelled votes and a confidence per path -> how well it tells right from wrong, and its calibration."""
+"""Calibration of a confidence on labelled votes: its AUC within questions, and P(right) by level."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPS = 30
 
 
 def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
-    """Return how often a right path has the higher confidence of a right and a wrong one of its question.
+    """Return the within-question AUC of a confidence: P(right path above wrong path of the same question).
 
     Over all such pairs, ties one half; paths without an answer or a finite confidence are in none. 95%
     cluster-robust t limits of the ratio, None where fewer than two clusters hold such a pair. NaN without
@@ -70,7 +70,7 @@ def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
 
 
 def informs(auc: Interval, several: int = 1) -> bool:
-    """Return whether a confidence tells right from wrong: its AUC is not one half.
+    """Return whether the interval of an AUC excludes one half.
 
     Of ``several`` confidences each has to be surer (Bonferroni), so that noise passes in 5% of records
     however many there are. The limits are read as normal ones.
@@ -130,7 +130,7 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
 
 
 def _ranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the different values, rising, and their mean ranks as shares strictly between 0 and 1."""
+    """Return the distinct values, rising, and their mean ranks as shares strictly between 0 and 1."""
     ordered: FloatArray = np.sort(values)
     starts = np.flatnonzero(np.append(True, np.diff(ordered) > 0))
     counts = np.diff(np.append(starts, ordered.size))
@@ -140,7 +140,7 @@ def _ranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _chances(
     votes: Votes, right: NDArray[np.bool_], known: NDArray[np.bool_], z: FloatArray
 ) -> tuple[float, float]:
-    """Return level and slope of the log odds of being right in z, over the paths of all questions."""
+    """Return intercept and slope of the log odds of a right path in z, over the paths of all questions."""
     similar = float(np.clip(np.nan_to_num(anova_c(votes)), 0.0, 1.0)) if votes.k > 1 else 0.0
     # Paths of a question say less than as many of different ones.
     each = 1 / (1 + (float(known.sum(axis=1).mean()) - 1) * similar)
@@ -155,7 +155,7 @@ def cross_fitted(
     *,
     resampled: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return chances and weights [n, K], each from the questions of the other folds of clusters.
+    """Return cross-fitted chances and weights [n, K]: each question's from the other folds of clusters.
 
     ``resampled``: from a resample of the clusters, drawn with replacement.
     With fewer clusters than folds, as many folds as clusters; with one nothing is known of any path.
@@ -180,7 +180,7 @@ def cross_fitted(
 
 
 def _sides(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which paths are right and which are wrong [n, K], of those that vote and are rated."""
+    """Return masks of the right and of the wrong paths [n, K] among those that vote and are rated."""
     rated = np.isfinite(confidences)
     if votes.answers is not None:
         rated = rated & (votes.answers >= 0)
@@ -191,7 +191,7 @@ def _sides(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.bool_], ND
 def _pairs(
     right: NDArray[np.bool_], wrong: NDArray[np.bool_], z: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return z of the right minus z of the wrong path of every mixed pair, and its weight.
+    """Return z(right) - z(wrong) of every mixed pair within a question, and its weight.
 
     A question with r right and w wrong paths holds r w pairs, of which up to ``PAIRS`` are looked at, and no
     more to learn than min(r, w) of them.
@@ -214,7 +214,7 @@ def _before(counts: IntArray) -> IntArray:
 def _logistic(
     z: FloatArray, y: NDArray[Any], weight: FloatArray, *, level: bool = True
 ) -> tuple[float, float]:
-    """Return level (0 without one) and slope of a weighted logistic regression, by Newton's steps.
+    """Return intercept (0 without one) and slope of a weighted logistic regression, by Newton's steps.
 
     The slope has a prior. Equal ``z`` are one row: the sums of their weights and of their ``y`` suffice.
     """
@@ -235,7 +235,7 @@ def _logistic(
 
 
 def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the different values of z, whole multiples of 1/PLACES, and the sums of numbers over each."""
+    """Return the distinct values of z, rounded to 1/PLACES, and the sums of columns over each."""
     steps = np.rint(z * PLACES).astype(np.int64)
     least = int(steps.min())
     sums = np.stack([np.bincount(steps - least, numbers) for numbers in each]).astype(np.float64)
@@ -244,7 +244,7 @@ def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def _middle(z: FloatArray, slope: float, base: float) -> float:
-    """Return the z of a path that is right as often as all are on average, by the slope within questions."""
+    """Return the z at which P(right) is the base rate, by the slope within questions."""
     if slope <= 0:
         return 0.0
     # A seventh of a second, which an analysis without confidences does not spend.
@@ -258,7 +258,7 @@ def _middle(z: FloatArray, slope: float, base: float) -> float:
 
 
 def _wrong_agree(votes: Votes, wrong: NDArray[np.bool_]) -> float:
-    """Return how often two wrong paths of a question hold the same answer, one pair of each kind added."""
+    """Return P(two wrong paths of a question agree), with one pseudo-pair of each kind."""
     if votes.answers is None:
         return 0.5
     names = np.nonzero(wrong)[0] * (1 + int(votes.answers.max())) + votes.answers[wrong]

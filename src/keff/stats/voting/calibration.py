@@ -1,4 +1,4 @@
-"""What a confidence says about one path: its chance to be right, and the weight of its vote."""
+"""Calibration of one confidence: P(right) of a path, and the weight of its vote."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Calibration:
 
     @property
     def heaviest(self) -> float:
-        """The largest weight that a vote may have."""
+        """The largest weight of a vote."""
         return max(1.0, *self.weights)
 
     def chance(self, confidences: ArrayLike) -> FloatArray:
-        """Return P(right) of paths, the base rate where the confidence is not known."""
+        """Return P(right) of paths; the base rate where the confidence is missing."""
         return self._read(confidences, self.chances, self.base)
 
     def weight(self, confidences: ArrayLike) -> FloatArray:
-        """Return the weights of votes, 1 where the confidence is not known."""
+        """Return the weights of votes; 1 where the confidence is missing."""
         return self._read(confidences, self.weights, 1.0)
 
     def _read(self, confidences: ArrayLike, values: tuple[float, ...], unknown: float) -> FloatArray:
@@ -65,5 +65,5 @@ class Calibration:
 
 
 def flat(base: float) -> Calibration:
-    """Return the calibration of a confidence that tells nothing: every path is an ordinary vote."""
+    """Return the calibration of an uninformative confidence: every path is an ordinary vote."""
     return Calibration((0.0,), (base,), (1.0,), base)

@@ -1,4 +1,4 @@
-"""How many paths to draw: K_eff, its ceiling and growth, K* and its honest versions, and a pilot's paths."""
+"""The number of paths: K_eff, its ceiling and growth, K* with its interval, and the best pilot."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def marginal_gain(k: ArrayLike, c: ArrayLike) -> FloatArray:
 
 
 def k_eff_deflection(votes: Votes, weights: FloatArray, seed: int = 0) -> Interval:
-    """Return how many plain paths separate right from wrong as well as K weighted votes do.
+    """Return K_eff by deflection: how many plain paths separate right from wrong as K weighted votes do.
 
     d^2 / d_1^2, with d^2 = (mean M)^2 / Var M of the margin M = sum of w_i (2 y_i - 1) over the paths of a
     question, y_i their correctness, and d_1^2 that of one path of weight 1 that always votes. ``weights``
@@ -170,7 +170,7 @@ class PilotDesign:
 
 
 def pilot_design(p: float, c: float) -> PilotDesign:
-    """Return the pilot that measures c best where questions are beta with mean ``p`` and correlation ``c``.
+    """Return the pilot design that estimates c best, for beta questions of mean ``p`` and correlation ``c``.
 
     Raises ValueError for p outside (0, 1) or c outside (0, 1).
     """
@@ -204,7 +204,7 @@ def variance_of_c(p: float, c: float, k: ArrayLike) -> FloatArray:
 
 
 def _parts(p: float, c: float) -> tuple[float, float, float]:
-    """Return A, B and D of ``variance_of_c``, from the first four moments of the beta law."""
+    """Return the terms A, B and D of ``variance_of_c``, from the first four moments of the beta law."""
     steps = [(p * (1 - c) + i * c) / ((1 - c) + i * c) for i in range(4)]
     first, second, third, fourth = np.cumprod(steps).tolist()
     scale = (p * (1 - p)) ** 2

@@ -1,4 +1,4 @@
-"""What makes a record say less than its size: unequal columns, and other edges, each named.
+"""Warnings about a pilot's votes: unequal columns of paths, too few clusters, all right or all wrong.
 
 Paths of unequal accuracy are several things, not one: columns are tested for exchangeability.
 """
@@ -18,7 +18,7 @@ FEW_QUESTIONS = 10
 
 
 def edge_notes(votes: Votes) -> tuple[Note, ...]:
-    """Return a warning for every way in which a pilot's votes cannot carry an estimate.
+    """Return a warning for every reason why a pilot's votes cannot support an estimate.
 
     ``all_abstain``, ``all_different`` (no two paths of a question agree), ``all_equal`` (no two differ), and
     ``few_questions`` below ten independent ones.
@@ -66,7 +66,7 @@ LARGE = 20_000
 
 @frozen
 class ColumnTest:
-    """Cochran's Q of columns, and its p-value."""
+    """Cochran's Q test of equal column accuracies, with its p-value."""
 
     statistic: float
     p: float
@@ -78,7 +78,7 @@ class ColumnTest:
 
 
 def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
-    """Test whether paths are exchangeable within questions, by how unequal the accuracies of columns are.
+    """Test whether paths are exchangeable within questions, by Cochran's Q of the columns.
 
     The sum of squared deviations of column totals, scaled as Cochran's Q, against its law when the columns of
     every question are permuted at random: chi-square with K - 1 degrees of freedom for large records and
@@ -106,7 +106,7 @@ def column_test(votes: Votes, rng: np.random.Generator) -> ColumnTest:
 
 
 def _cochran(totals: IntArray, votes: Votes) -> FloatArray:
-    """Return Cochran's Q of column totals [..., K]; questions that are all right or wrong may miss."""
+    """Return Cochran's Q of column totals [..., K]; questions all right or all wrong do not matter."""
     right, k = votes.counts, votes.k
     within = float(np.sum(right * (k - right))) / k
     apart = totals - totals.mean(axis=-1, keepdims=True)
@@ -114,7 +114,7 @@ def _cochran(totals: IntArray, votes: Votes) -> FloatArray:
 
 
 def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: int = 2000) -> Estimate:
-    """Return the correlation of correctness with the columns' own accuracies taken out.
+    """Return the correlation of correctness after removing the columns' own accuracies.
 
     The mean covariance of two columns over the mean variance of one: the two-way (consistency) intraclass
     correlation, which unequal columns do not push below 0 as they do ``anova_c``. Percentile interval of a
@@ -133,7 +133,7 @@ def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: i
 
 
 def _units(votes: Votes) -> tuple[IntArray, IntArray | None]:
-    """Return 1, S(S-1) and the columns summed by cluster [G, 2 + K], or those of each kind with its counts.
+    """Return the sufficient statistics 1, S(S-1) and columns by cluster [G, 2 + K], or by kind with counts.
 
     Of many independent items with few paths the kinds are all rows of 0 and 1.
     """
@@ -163,7 +163,7 @@ MIXED = (
 
 
 def _ratio(totals: FloatArray) -> FloatArray:
-    """Return covariance over variance of columns [B] from totals [2 + K, B]: n, sum S(S-1), column totals."""
+    """Return covariance over variance of columns [B] from totals [2 + K, B] of ``_units``."""
     n, pairs, columns = totals[0], totals[1], totals[2:]
     k = columns.shape[0]
     p = columns / n

@@ -1,4 +1,4 @@
-"""Correlation of path correctness, the bias of Eq. 3, agreement of answers, and whether right ones meet."""
+"""Correlation of path correctness, the bias of Eq. 3, and agreement of answers, of right ones apart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_ea
 
 
 def second_order_c(hist: ArrayLike) -> FloatArray:
-    """Return c of Eq. 3 less its leading bias [...], by the variances of the sample: no law is assumed.
+    """Return c of Eq. 3 minus its leading bias [...], estimated by sample variances (nonparametric).
 
     ``hist`` are count histograms N_0..N_K [..., K+1]; questions count as independent. The bias is half the
     second derivatives of c in the means of S/K and of S(S-1)/(K(K-1)) times their covariances; what is left
@@ -78,7 +78,7 @@ def pooled_from_sums(n: ArrayLike, first: ArrayLike, second: ArrayLike, k: int) 
 
 
 def unbias(c: ArrayLike, n: ArrayLike, k: int) -> FloatArray:
-    """Return c_adj of a pooled c from n (effective) independent items of k paths; see ``anova_c``."""
+    """Return the bias-corrected c_adj of a pooled c, from n (effective) independent items of k paths."""
     c, n = np.asarray(c, float), np.asarray(n, float)
     return (n * k * c + 1.0 - c) / (n * k - (1.0 - c) * (k - 1.0))
 
@@ -187,7 +187,7 @@ MEETS = 0.8
 
 @frozen
 class Meeting:
-    """What pairs of right paths say: r with its interval, and a smoothed r (``centre``) with its error.
+    """Agreement r of right paths, with its interval, and a smoothed r (``centre``) with its standard error.
 
     ``pairs`` [u] are the pairs of right paths of a question of each pattern, ``same`` [u] those of them with
     one key, and ``counts`` [u] its questions.
@@ -206,7 +206,7 @@ class Meeting:
         return int(self.counts[self.pairs > 0].sum())
 
     def chance_below(self, shift: ArrayLike = 0.0) -> FloatArray:
-        """Return the chance that r is below 0.8, also when the smoothed r were larger by ``shift`` [...].
+        """Return P(r < 0.8), also for a smoothed r raised by ``shift`` [...].
 
         1 without any pair of right paths: then nothing shows that right answers meet.
         """
@@ -218,7 +218,7 @@ class Meeting:
 
 @lru_cache(maxsize=2)
 def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
-    """Return r = pairs of right paths with one key / pairs of right paths, with an interval over questions.
+    """Return r, the share of pairs of right paths with the same key, with an interval over questions.
 
     A ratio of sums over clusters. Its error is the jackknife's first order (linearised) one, after adding two
     imagined clusters of half the mean weight, one that meets and one that does not: without them a pilot
@@ -261,7 +261,7 @@ def _unknown(votes: Votes, questions: int) -> Estimate:
 
 
 def right_pairs(votes: Votes) -> tuple[FloatArray, FloatArray]:
-    """Return the pairs of right paths with one key, and all pairs of right paths, of each pattern [u]."""
+    """Return the number of right pairs with the same key, and of all right pairs, of each pattern [u]."""
     some = one_of_each(votes)
     codes = np.where(some.scored() > 0, some.answered(), -1)
     right = np.sum(codes >= 0, axis=1).astype(np.float64)
@@ -269,14 +269,14 @@ def right_pairs(votes: Votes) -> tuple[FloatArray, FloatArray]:
 
 
 def ratio_by_weights(weights: FloatArray, meeting: Meeting) -> FloatArray:
-    """Return the smoothed r of resamples: ``weights`` [B, u] of patterns."""
+    """Return the smoothed r of resamples, given as pattern weights [B, u]."""
     known = np.where(meeting.pairs > 0, meeting.counts, 0)
     extra = float(known @ meeting.pairs / known.sum()) if known.any() else 1.0
     return (weights @ meeting.same + extra / 2) / (weights @ meeting.pairs + extra)
 
 
 def _ratio(same: FloatArray, pairs: FloatArray, counts: IntArray) -> tuple[float, float, float]:
-    """Return the ratio, the smoothed ratio and its standard error over clusters, ``counts`` of each kind."""
+    """Return r, the smoothed r and its standard error over clusters, for ``counts`` of each pattern."""
     top, bottom, times = same[pairs > 0], pairs[pairs > 0], counts[pairs > 0]
     half = float(times @ bottom / times.sum()) / 2
     ratio = float(times @ top / (times @ bottom))

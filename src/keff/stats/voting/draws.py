@@ -1,4 +1,4 @@
-"""Many orders of drawing recorded paths, and the running vote along each of them."""
+"""Random orders of drawing recorded paths, and the running vote along each order."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Draws:
     weights: NDArray[np.float32] | None = None
 
     def rated(self, name: str) -> NDArray[np.float32]:
-        """Return the confidence of a name [n, R, cap]; NaN where it is not known."""
+        """Return the named confidence along the orders [n, R, cap]; NaN where missing."""
         values = self.confidences if name == CONFIDENCE else self.named.get(name)
         return np.full(self.codes.shape, np.nan, np.float32) if values is None else values
 
     def weighed(self, name: str, weights: NDArray[np.float32]) -> Draws:
-        """Return the codes and correctness with weighted votes, kept by ``name`` for the next rule."""
+        """Return the same draws with weighted votes, cached by ``name`` for the next rule."""
         known: dict[str, Draws] = vars(self).setdefault("_weighed", {})
         if name not in known:
             known[name] = Draws(self.codes, self.correct, weights=weights)
@@ -76,27 +76,27 @@ class Draws:
 
     @property
     def cap(self) -> int:
-        """The longest prefix."""
+        """The length of each order."""
         return self.codes.shape[2]
 
     @property
     def width(self) -> int:
-        """The number of distinct answers of the item that has most (at least 1)."""
+        """The largest number of distinct answers of an item (at least 1)."""
         return max(1, int(self.codes.max(initial=0)) + 1)
 
     @cached_property
     def tallies(self) -> Tallies:
-        """The counts after each prefix of each order."""
+        """The running vote after each prefix of each order."""
         return _tallies(self)
 
     @cached_property
     def cast(self) -> NDArray[np.int16]:
-        """How many paths have voted, not abstained, after each path of each order [n, R, cap]."""
+        """How many paths have voted (not abstained) after each path of each order [n, R, cap]."""
         return (self.codes >= 0).cumsum(axis=2, dtype=np.int16)
 
     @cached_property
     def courses(self) -> tuple[IntArray | slice, IntArray | slice]:
-        """An order of each course of the two largest counts [m], and the course of each of n * R orders.
+        """Representatives [m] of orders with equal two largest counts throughout, and each order's [n * R].
 
         Short orders share few courses. Of long ones, and where each path has a time, each has its own.
         """
@@ -109,7 +109,7 @@ class Draws:
         return first.astype(np.int64), course.astype(np.int64)
 
     def cells(self, side: int) -> NDArray[np.int32]:
-        """Return the place of each prefix in a flat table over (n, v1, v2) [m, side], each 0..side - 1.
+        """Return the flat index of each prefix in a table over (n, v1, v2) [m, side], each 0..side - 1.
 
         Of each of the ``courses``. Kept for the last side asked for: many rules of one cap look them up.
         """
@@ -126,7 +126,7 @@ class Draws:
 
     @cached_property
     def until_rated(self) -> Draws:
-        """The same where a path takes until its verifier has rated it; both count the same votes."""
+        """The same draws with the verifier's seconds added to each path's; the votes are the same."""
         spent = self.named.get(RATING_SECONDS)
         if self.seconds is None or spent is None:
             return self
@@ -136,11 +136,11 @@ class Draws:
 
     @property
     def work(self) -> NDArray[np.float32] | None:
-        """How long each path takes: its seconds, else its tokens, where known."""
+        """Duration of each path: its seconds, else its tokens; None where neither is known."""
         return self.tokens if self.seconds is None else self.seconds
 
     def timed(self, cap: int, width: int) -> tuple[Timetable, Draws]:
-        """Return when the first ``cap`` paths start and end with ``width`` at once, and their arrival order.
+        """Return the schedule of the first ``cap`` paths, ``width`` at once, and the draws as they arrive.
 
         By rows of n * R orders; the draws [n * R, 1, cap] hold codes and correctness only. Kept for the next
         rule, and several of them where they are small. ``work`` must be known.
@@ -166,7 +166,7 @@ class Draws:
 
 
 def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
-    """Draw ``cap`` recorded paths of each item without replacement, in ``repeats`` random orders.
+    """Return ``repeats`` random orders of ``cap`` recorded paths of each item, without replacement.
 
     A prefix of a random order of exchangeable paths is a sample of the model, so what is averaged over
     the orders is unbiased for every policy whose cap is at most the recorded K (drawing with replacement
@@ -192,12 +192,12 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
 
 
 def at(values: NDArray[Any], place: IntArray) -> NDArray[Any]:
-    """Return the values [n, R, m] at one place of each order [n, R]."""
+    """Return the values [n, R] at one position of each order."""
     return np.take_along_axis(values, place[..., None], axis=2)[..., 0]
 
 
 def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
-    """Return the places [..., cap] of the least of uniform numbers [..., K], in order; equals by place.
+    """Return the positions [..., cap] of the smallest uniform numbers [..., K], in order; ties by position.
 
     The ``argsort`` of the last axis, several times faster, by sorting integers: the 24 bits of such a number,
     and its place below them.
@@ -222,7 +222,7 @@ ORDER_CELLS = 2**18
 
 
 def _tallies(draws: Draws) -> Tallies:
-    """Count path by path: each step is a pass over all orders, so arrays stand with the path first."""
+    """Return the running vote of all orders, counted path by path."""
     n, repeats, cap = draws.codes.shape
     rows, width = n * repeats, draws.width + 1
     # The narrowest that holds the cap: these tables fill the memory.
@@ -260,7 +260,7 @@ def _tallies(draws: Draws) -> Tallies:
 
 
 class _Credit:
-    """The split credit of the tied leaders along each order: their mean correctness."""
+    """Split credit of the tied leaders along each order: their mean correctness."""
 
     def __init__(self, draws: Draws) -> None:
         assert draws.correct is not None
@@ -275,7 +275,7 @@ class _Credit:
         self.values = np.zeros((cap + 1, rows), np.float32)
 
     def step(self, t: int, cell: NDArray[np.int64], count: NDArray[Any], leads: Mask, joins: Mask) -> None:
-        """Add path ``t``; its key leads alone now, or joins the tied leaders, or neither."""
+        """Count path ``t``: its key takes the lead, joins the tied leaders, or neither."""
         right = self.right.take(cell)
         right += self.correct[t]
         self.right[cell] = right

@@ -1,4 +1,4 @@
-"""Plurality of answers from recorded paths, averaged exactly over all subsets of the paths."""
+"""Plurality of answers from recorded paths, averaged exactly over all subsets of paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_ea
 
 
 def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
-    """Return the chance [T, k] that an answer with ``own`` [T] votes wins among 1..k drawn of k paths.
+    """Return the split-credit chance [T, k] that an answer with ``own`` [T] votes wins among 1..k drawn of k.
 
     ``others`` [T, r] are the votes of the other answers, largest first; the rest abstained. Ties are split.
     """
@@ -27,7 +27,7 @@ def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
 
 
 def leader_votes(size: IntArray, k: int) -> FloatArray:
-    """Return the mean votes of the most frequent answer among 0..k drawn of k paths [n, k + 1].
+    """Return the expected votes of the most frequent answer among 0..k drawn of k paths [n, k + 1].
 
     ``size`` [n, r] are the votes of the answers, largest first; the rest abstained. It is the sum over t of
     the chance that some answer has more than t votes; from the second's votes on only the first can.
@@ -48,7 +48,7 @@ Spread = Callable[[IntArray, int, int], FloatArray]
 def _levels(
     size: IntArray, most: IntArray, k: int, spread: Spread, *, drawn: bool
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Yield rows [m], how many levels each has [m], and their sum by the number of paths drawn [m, k + 1].
+    """Yield rows [m], how many vote counts each has [m], and their sum by paths drawn [m, k + 1].
 
     A level is a number of votes t = 1..``most`` [n] that some of the answers ``size`` [n, r], largest first,
     have or exceed. It is the ``spread`` of these times any draw of the rest of k paths; where ``drawn``,
@@ -76,7 +76,7 @@ def _levels(
 
 
 def above(own: int, k: int) -> FloatArray:
-    """Return by t and d [own + 1, k + 1] the draws of d of k paths with more than t of ``own`` votes."""
+    """Return the d-subsets of k paths with more than t of ``own`` votes, by t and d [own + 1, k + 1]."""
     table, rest = binomials(k), k - own
     exactly = np.zeros((own + 2, k + 1))
     for t in range(1, own + 1):
@@ -89,7 +89,7 @@ def _summed_above(own: int, k: int) -> FloatArray:
 
 
 def _by_votes(own: IntArray, floor: IntArray, k: int, table: Callable[[int, int], FloatArray]) -> FloatArray:
-    """Return row ``floor`` of the ``table`` of each answer's votes ``own`` [T, k + 1]; 0 beyond its rows."""
+    """Return row ``floor`` of the ``table`` for each answer's votes ``own`` [T, k + 1]; 0 beyond its rows."""
     out = np.zeros((own.size, k + 1))
     for votes in sorted(set(own.tolist())):
         rows = np.flatnonzero((own == votes) & (floor < votes))
@@ -99,7 +99,7 @@ def _by_votes(own: IntArray, floor: IntArray, k: int, table: Callable[[int, int]
 
 
 def _classes(most: int) -> list[tuple[int, int]]:
-    """Split 1..most into ranges of like cost: 1, 2, 3, ..., 7, 8-15, 16-31, ..."""
+    """Split 1..most into ranges that are computed together: 1, 2, 3, ..., 7, 8-15, 16-31, ..."""
     edges: list[tuple[int, int]] = []
     while (low := edges[-1][1] + 1 if edges else 1) <= most:
         edges.append((low, low if low < 8 else 2 * low - 1))
@@ -107,7 +107,7 @@ def _classes(most: int) -> list[tuple[int, int]]:
 
 
 def _ties_at(big: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [d, T] the weight of draws of ``big`` [T, r] votes in which no answer has more than t.
+    """Return by degree [d, T] the tie weights of draws from ``big`` [T, r] votes with no answer above t.
 
     A draw with u answers exactly at t counts 1/(u+1), as the integral of y^u over [0, 1].
     """
@@ -122,17 +122,17 @@ def _ties_at(big: IntArray, t: int, k: int) -> FloatArray:
 
 
 def _at_most(big: IntArray, t: int, k: int) -> FloatArray:
-    """Return by degree [d, T] the number of draws of ``big`` [T, r] votes in which no answer has t."""
+    """Return by degree [d, T] the number of draws from ``big`` [T, r] votes with no answer above t."""
     return _product([_terms(votes, t - 1, k) for votes in big.T], k)
 
 
 def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
-    """Return the polynomials [most + 1, T] of draws of at most so many of ``votes`` [T] paths."""
+    """Return the generating polynomials [most + 1, T] of at most so many drawn of ``votes`` [T] paths."""
     return binomials(k).T[: most + 1].take(votes, axis=1)
 
 
 def _with_any(ways: FloatArray, small: IntArray) -> FloatArray:
-    """Multiply polynomials [m, k + 1] by those of draws of any of ``small`` [m] paths, of k in all."""
+    """Multiply polynomials [m, k + 1] by those of free draws from ``small`` [m] paths, cut at degree k."""
     k, out = ways.shape[1] - 1, np.empty_like(ways)
     for paths in sorted(set(small.tolist())):
         rows = np.flatnonzero(small == paths)
@@ -142,7 +142,7 @@ def _with_any(ways: FloatArray, small: IntArray) -> FloatArray:
 
 
 def _by_degree(spread: Spread, big: IntArray, t: int, k: int) -> FloatArray:
-    """Return what ``spread`` says of every case by degree [T, d], some of them at a time."""
+    """Return the coefficients of ``spread`` for every case by degree [T, d], computed in blocks."""
     most = min(k, t * big.shape[1])
     step = max(1, BLOCK_CELLS // ((most + 1) * (big.shape[1] // 2 + 1)))
     out = np.zeros((len(big), most + 1))
@@ -160,7 +160,7 @@ BLOCK_CELLS = 2**18
 
 
 def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
-    """Return a row of each kind, and the kind of each of ``rows`` [m, r], whose entries are 0..k.
+    """Return the indices of distinct rows, and the distinct row of each of ``rows`` [m, r] with entries 0..k.
 
     Rows too wide to be written as one number are taken to differ.
     """
@@ -175,7 +175,7 @@ def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
 
 
 def _product(factors: Iterable[FloatArray], k: int) -> FloatArray:
-    """Multiply one or more polynomials [f, ..., T], cut at degree k."""
+    """Multiply polynomials [f, ..., T], cut at degree k."""
     return reduce(lambda ways, factor: _times(ways, factor, k), factors)
 
 
@@ -223,13 +223,13 @@ def plurality_at_k_items(votes: Votes) -> FloatArray:
 
 
 def plurality_items(votes: Votes, k: int) -> FloatArray:
-    """Return each item's plurality accuracy at ``k`` paths [n], without those at all other numbers."""
+    """Return each item's plurality accuracy at ``k`` paths [n]."""
     return plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back]
 
 
 @lru_cache(maxsize=4)
 def plurality_of_all(votes: Votes) -> FloatArray:
-    """Return each item's accuracy by the plurality of all its K paths [n], without sums over subsets.
+    """Return each item's plurality accuracy at all its K paths [n].
 
     Ties and answers that are right in part count as in ``plurality_at_k_patterns``.
     """
@@ -269,7 +269,7 @@ def plurality_at_k(votes: Votes) -> FloatArray:
 
 
 def flip_patterns(votes: Votes) -> FloatArray:
-    """Return each pattern's chance that the plurality of k of its paths is no leader of all K, [u, K].
+    """Return P(plurality of k of its paths is no leader of all K) of each pattern [u, K].
 
     Label-free. At least the absolute difference of the accuracies at k and K. Where all paths abstain, none.
     """
@@ -289,7 +289,7 @@ def flip(votes: Votes) -> FloatArray:
 
 
 def share_patterns(votes: Votes) -> FloatArray:
-    """Return each pattern's expected share of k paths that hold their plurality, for k = 1..K [u, K].
+    """Return the expected vote share of the plurality among k paths, k = 1..K, of each pattern [u, K].
 
     Label-free; the divisor is k, abstentions included.
     """
@@ -303,7 +303,7 @@ def plurality_share(votes: Votes) -> FloatArray:
 
 @frozen
 class _Keys:
-    """Answers of each item: ``size`` [n, r] votes, largest first, padded with 0; ``right`` [n, r] in 0..1."""
+    """Distinct answers of each item: ``size`` [n, r] votes, falling, padded with 0; ``right`` [n, r]."""
 
     size: IntArray
     right: FloatArray
@@ -311,7 +311,7 @@ class _Keys:
 
 @lru_cache(maxsize=4)
 def _keys_of(votes: Votes) -> _Keys:
-    """Return the answers of each pattern; kept for the last few votes."""
+    """Return the distinct answers of each pattern; cached for the last votes."""
     return _keys(one_of_each(votes))
 
 
@@ -333,7 +333,7 @@ def _keys(votes: Votes) -> _Keys:
 
 @lru_cache(maxsize=2)
 def _wins(votes: Votes) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the chance [m, k] that an answer wins, of the first answer and the right ones of each pattern.
+    """Return win chances [m, k] of each pattern's first answer and of its right answers.
 
     With the pattern [m] and the place [m] of each. What leads is mostly right, so both are found together.
     """
@@ -345,7 +345,7 @@ def _wins(votes: Votes) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def _win_chance_of(keys: _Keys, item: IntArray, own: IntArray, k: int) -> FloatArray:
-    """Return the chance [m, k] that an answer with ``own`` votes wins in its item.
+    """Return the win chance [m, k] of an answer with ``own`` votes in its item.
 
     Equal cases are done once.
     """
