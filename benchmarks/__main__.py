@@ -1,4 +1,4 @@
-"""Run every benchmark in this folder in turn, and write what they claim to docs/benchmarks.md.
+"""Run every benchmark of these folders in turn, and write what they claim to docs/benchmarks.md.
 
     python -m benchmarks [NAME ...] [--full]
 
@@ -26,8 +26,9 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-PAGE = FOLDER.parent / "docs" / "benchmarks.md"
+from benchmarks.places import ROOT
+
+PAGE = ROOT / "docs" / "benchmarks.md"
 SHORT = {
     "bounds_coverage": ["--repeats", "5"],
     "chaos": ["--inputs", "3000"],
@@ -73,9 +74,19 @@ class Report:
     output: str = ""
 
 
-def names() -> list[str]:
-    """Return the benchmarks: every file here that has a main."""
-    return sorted(file.stem for file in FOLDER.glob("[a-z]*.py") if "def main()" in file.read_text("utf-8"))
+def modules() -> dict[str, str]:
+    """Return the module of each benchmark by its short name: every file of a folder here that has a main.
+
+    Raises ValueError where two files of that kind have one name.
+    """
+    found: dict[str, str] = {}
+    for file in sorted((ROOT / "benchmarks").glob("*/[a-z]*.py"), key=lambda file: file.stem):
+        if "def main()" not in file.read_text("utf-8"):
+            continue
+        module = f"benchmarks.{file.parent.name}.{file.stem}"
+        if found.setdefault(file.stem, module) != module:
+            raise ValueError(f"two benchmarks are called {file.stem}: {found[file.stem]} and {module}")
+    return found
 
 
 def machine() -> str:
@@ -110,7 +121,7 @@ def _version(name: str) -> str:
 def run(name: str, full: bool, limit: float) -> Report:
     """Run one benchmark."""
     arguments = [] if full else SHORT.get(name, [])
-    text = _output([sys.executable, "-m", f"benchmarks.{name}", *arguments], limit)
+    text = _output([sys.executable, "-m", modules()[name], *arguments], limit)
     asked = f"`{' '.join(arguments)}`, " if arguments else ""
     return read(name, text, f"{asked}{_version('keff')}, {date.today()}")
 
@@ -135,7 +146,7 @@ def kept(text: str, replaced: Collection[str]) -> list[Report]:
     return [
         Report(name, tuple(claim for whose, claim in of if whose == name), said)
         for name, said in re.findall(r"(?m)^- \*\*(\w+)\*\*: (.+)$", runs)
-        if name in names() and name not in replaced
+        if name in modules() and name not in replaced
     ]
 
 
@@ -159,9 +170,7 @@ def page(reports: list[Report], about_machine: str) -> str:
 def _output(command: list[str], limit: float) -> str:
     """Return what a command prints, ending with all processes that it started."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            command, cwd=FOLDER.parent, stdout=out, stderr=errors, start_new_session=True
-        )
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=errors, start_new_session=True)
         try:
             code = process.wait(limit)
             ending = f"\n{FAILED[0]} {code}" if code else ""
@@ -182,11 +191,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", choices=[*names(), []])
+    parser.add_argument("names", nargs="*", choices=[*modules(), []])
     parser.add_argument("--full", action="store_true", help="the long simulations at full length")
     parser.add_argument("--seconds", type=float, default=600, help="the most that one benchmark may take")
     options = parser.parse_args()
-    chosen = options.names or names()
+    chosen = options.names or list(modules())
     old = kept(PAGE.read_text("utf-8"), chosen) if options.names and PAGE.is_file() else []
     reports: list[Report] = []
     where = machine()

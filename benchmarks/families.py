@@ -10,16 +10,14 @@ temperatures in order, and cruxeval rows are ordered by sample.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.places import RECORDED
 from keff.stats.votes import Votes
 
-SHARED = Path(os.environ.get("KEFF_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-RECORDED = SHARED / "data" / "recorded"
 ORDER_SEED = 15
 
 

@@ -17,9 +17,9 @@ import hypothesis
 import pytest
 
 from how_many import examples
+from under_ci import UNDER_CI, skip_or_fail
 
 REPO = Path(__file__).resolve().parent.parent
-UNDER_CI = os.environ.get("CI") == "true"
 
 # A test asserts no time: on a busy machine one example may take long. Under CI a failure must come from the
 # change that is looked at: examples are the same in every run there, and new ones are drawn everywhere else.
@@ -59,13 +59,6 @@ def pytest_collection_finish() -> None:
     """Collect garbage from here on, and only what tests make."""
     gc.freeze()
     gc.enable()
-
-
-def skip_or_fail(reason: str) -> None:
-    """Skip on a developer's machine; fail under CI, which installs what tests need."""
-    if UNDER_CI:
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -576,7 +576,7 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
             count += any(looks)
         return count / pilots
 
-    # In the long run .16 and .04 (benchmarks/mix_constants.py); two standard errors of 150 pilots.
+    # In the long run .16 and .04 (benchmarks/constants/mix_constants.py); two standard errors of 150 pilots.
     assert dropped(0.6, 0.65) < 0.22 and dropped(0.6, 0.7) < 0.07
     assert dropped(0.7, 0.5) > 0.9
 

@@ -156,7 +156,7 @@ def test_every_benchmark_gold_passes_its_own_scorer(shared: Path, file: str, nam
 def test_recorded_answers_are_scored_as_their_authors_did(
     shared: Path, pattern: str, name: AnswerSpace, least: float
 ) -> None:
-    """Only the first rows of each file; benchmarks/extraction.py reads them all, and MATH with the extra."""
+    """Only the first rows of each file: benchmarks/answers/extraction.py reads all, and all MATH."""
     agreed = total = 0
     for path in sorted((shared / "data" / "recorded").glob(pattern)):
         for row in rows(path, 40):

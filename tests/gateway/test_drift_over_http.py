@@ -1,6 +1,6 @@
 """Recorded answers of real models behind the real gateway: another model trips the alarm, the same does not.
 
-A small, fixed part of ``benchmarks/drift.py``, which counts 20 and 20.
+A small, fixed part of ``benchmarks/gateway/drift.py``, which counts 20 and 20.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-from benchmarks.live_gateway import Path, path, stated
 
 from app_rig import until
+from benchmarks.gateway.live_gateway import Path, path, stated
 from gateway_rig import gateway
 
 pytestmark = pytest.mark.integration

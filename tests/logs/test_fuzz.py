@@ -1,14 +1,12 @@
-"""A short run of the bench that mutates logs; ``python -m benchmarks.log_fuzz`` is the long one."""
+"""A short run of the bench that mutates logs; ``python -m benchmarks.logs.log_fuzz`` is the long one."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks import log_bases, log_fuzz
+from benchmarks.logs import log_bases, log_fuzz
 
 SLOW = {"lm_eval": 16, "run": 36}
 """Formats of which one file takes long: a task is loaded, or a folder is written."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import skip_or_fail
 from page_rig import FLAGS, Loaded, exhibit, load, rows, write_log
+from under_ci import skip_or_fail
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("vl_convert")

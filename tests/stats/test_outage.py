@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy
-from benchmarks.limit_law import diversity_order, fit_outage
 
+from benchmarks.stats.limit_law import diversity_order, fit_outage
 from keff.stats.models.betabinomial import majority_binomial, majority_curve, majority_limit
 from keff.stats.votes import Votes
 

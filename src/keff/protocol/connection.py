@@ -3,7 +3,7 @@
 Why not a client library: a vote makes three to eight calls for one request, so their processor time is most
 of a gateway's. A library spends .2 ms and more on each (aiohttp: sessions, cookies, redirects, traces, a task
 per body); here httptools, the parser of uvicorn, reads the bytes and next to nothing else is done, in a fifth
-of that (``python -m benchmarks.gateway``).
+of that (``python -m benchmarks.gateway.gateway``).
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class MeanLooks:
     At each of ``LOOKS`` the mean of all requests so far is compared with the pilot's, in standard errors of
     both (Student's t by the pilot's items). The threshold is the 1 - alpha quantile of the largest of all
     looks under the normal law, which share the pilot's error; it is simulated, always alike. Takes items and
-    requests to be exchangeable. The normal law is an approximation: ``benchmarks.drift`` counts its false
-    alarms. Raises ValueError for fewer than two items.
+    requests to be exchangeable. The normal law is an approximation: ``benchmarks.gateway.drift`` counts its
+    false alarms. Raises ValueError for fewer than two items.
     """
 
     def __init__(self, pilot: ArrayLike, agreement: ArrayLike, alpha: float = 0.05) -> None:

@@ -38,7 +38,7 @@ class FlipPrice:
         return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
 
 
-# Fitted by ``python -m benchmarks.decision --fit`` to recorded generations.
+# Fitted by ``python -m benchmarks.analysis.decision --fit`` to recorded generations.
 GENERIC = FlipPrice(one_path=0.358, deep=0.155, sd=0.166)
 
 SIMULATED, ORDERS = 2_000, 2

@@ -1,4 +1,4 @@
-"""Constants learned from recorded generations by ``python -m benchmarks.learn_gain --write``.
+"""Constants learned from recorded generations by ``benchmarks.constants.learn_gain``.
 
 17 families of 61 recorded workloads by data set, each family counting alike. The ranges are
 those of the constant when any one family is left out, by data set or by source.

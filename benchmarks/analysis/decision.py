@@ -1,0 +1,364 @@
+"""What decisions from pilots deliver on questions that they have not seen.
+
+    python -m benchmarks.analysis.decision [--pilots 2] [--questions 50] [--paths 8]
+        [--family "data set"|source]
+    python -m benchmarks.analysis.decision --now 32 | --simulated | --fit
+
+Pilots of min(N, n/2) questions of every recorded workload, judged on the other questions with all paths;
+intervals are judged on as many other questions as the pilot has, for that is what they are of. The prices of
+flips come from the other families. ``--now 32`` predicts from 8 paths of records with 32, at the built-in
+prices; ``--simulated`` are workloads of known law; ``--fit`` prints the constants of ``decision.prior``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+
+from benchmarks.families import Record, records
+from keff.analysis.decision import decide
+from keff.analysis.decision.aim import Aim
+from keff.analysis.decision.chain import chain
+from keff.analysis.decision.choose import choose, stated_gain
+from keff.analysis.decision.outcomes import RuleOutcomes, replayed
+from keff.analysis.decision.posterior import JointPosterior, posterior_of
+from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
+from keff.analysis.walks import expectations, run
+from keff.policy import Policy, parse_policy
+from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.voting.draws import permuted
+
+PATHS = 8
+ASKED = (0.98, 0.99, 0.995, 0.999)
+WRONG = 0.005
+"""A verdict is wrong where voting gains, or loses, more than half a point."""
+
+RULES, REFERENCE = chain(PATHS), parse_policy(f"fixed:{PATHS}")
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What one pilot's decision did on the other questions; ``covered``: points, kept and paths.
+
+    ``gain`` is the true gain of voting over one path, ``allowed`` the loss that the aim allows.
+    """
+
+    name: str
+    kept: float
+    stated: float
+    paths: float
+    verdict: str
+    gain: float
+    allowed: float
+    covered: tuple[bool, bool, bool]
+
+
+def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy) -> RuleOutcomes:
+    """Return what rules do on each question, also where questions of one pattern were replayed as one."""
+    seen = replayed(votes, rules, reference, None, np.random.default_rng(5))
+    if seen.rows.pattern is None or seen.rows.counts is None:
+        return seen
+    names = ("paths", "flips", "rise", *(("loss", "right") if seen.loss is not None else ()))
+    each = {name: getattr(seen, name)[seen.rows.pattern] for name in names}
+    return replace(seen, rows=replace(seen.rows, counts=None), **each)
+
+
+def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str | None) -> FlipPrice:
+    """Fit the prices of flips, as parts of the accuracy, to all families but one; each weighs the same."""
+    ratios = generic_ratios((*RULES, REFERENCE))
+    use = (ratios > 0.05) & (ratios < 0.3)  # rules that stop at a lead: where the line ends is seen there
+    one: dict[str, list[float]] = defaultdict(list)
+    deep: dict[str, list[float]] = defaultdict(list)
+    for name, seen in truth.items():
+        if families[name] == left_out or seen.loss is None or seen.right is None:
+            continue
+        scale, flips, loss = float(seen.right.mean()), seen.flips.mean(axis=0), seen.loss.mean(axis=0)
+        if scale * len(seen.paths) < 10:
+            continue
+        price = loss / np.maximum(flips, 1e-9) / scale
+        one[families[name]].append(float(price[0]))
+        # On the line from one path down to no flip at all, each rule says where its foot is.
+        foot = (price[use] - price[0] * ratios[use]) / (1 - ratios[use])
+        deep[families[name]].append(float(np.average(foot, weights=flips[use])))
+    means = np.array([np.mean(values) for values in one.values()])
+    every = np.concatenate([np.asarray(values) for values in one.values()])
+    level = float(np.mean([np.mean(values) for values in deep.values()]))
+    return FlipPrice(float(means.mean()), max(level, 0.0) * PATHS, float(every.std()))
+
+
+def drawn(record: Record, questions: int, paths: int, seed: int) -> tuple[Votes, IntArray]:
+    """Return a pilot and the questions that are not in it."""
+    # Each record has splits of its own: records of one data set, split alike, would err alike.
+    rng, votes = np.random.default_rng([seed, crc32(record.name.encode())]), record.votes
+    order = rng.permutation(votes.n)
+    chosen, others = np.split(order, [min(questions, votes.n // 2)])
+    columns = rng.permuted(np.tile(np.arange(votes.k), (len(chosen), 1)), axis=1)[:, :paths]
+    rows = votes.take(chosen)
+    answers = np.take_along_axis(rows.answered(), columns, axis=1)
+    return Votes(answers, np.take_along_axis(rows.scored(), columns, axis=1)), others
+
+
+def judge(
+    name: str, known: JointPosterior, truth: RuleOutcomes, others: IntArray, same: IntArray
+) -> dict[float, Delivered]:
+    """Return what the decision of a pilot delivers at each share asked, its intervals judged on ``same``."""
+    assert truth.loss is not None and truth.right is not None
+    assert known.level is not None and known.new.level is not None
+    level, here = float(truth.right[others].mean()), float(truth.right[same].mean())
+    loss, paths = truth.loss[others].mean(axis=0), truth.paths[others].mean(axis=0)
+    new_loss, new_paths = truth.loss[same].mean(axis=0), truth.paths[same].mean(axis=0)
+    out: dict[float, Delivered] = {}
+    for asked in ASKED:
+        choice = choose(known, Aim(retain=asked))
+        rule = choice.rule
+        lost = known.new.loss[:, rule]
+        pairs = (
+            (lost, float(new_loss[rule])),
+            (1 - lost / np.maximum(known.new.level, 1e-9), 1 - float(new_loss[rule]) / max(here, 1e-9)),
+            (known.new.paths[:, rule], float(new_paths[rule])),
+        )
+        covered = [
+            bool(np.quantile(values, 0.025) - 1e-6 <= value <= np.quantile(values, 0.975) + 1e-6)
+            for values, value in pairs
+        ]
+        out[asked] = Delivered(
+            name,
+            1 - float(loss[rule]) / level,
+            1 - float(known.loss[rule]) / known.level,
+            float(paths[rule]),
+            choice.verdict,
+            float(truth.loss.mean(axis=0)[0]),
+            (1 - asked) * level,
+            (covered[0], covered[1], covered[2]),
+        )
+    return out
+
+
+def posterior(pilot: Votes, paths: int, price: FlipPrice) -> JointPosterior:
+    """Return the joint posterior of a pilot against its own number of paths."""
+    rules, reference = chain(paths), parse_policy(f"fixed:{paths}")
+    seen = replayed(pilot, rules, reference, None, np.random.default_rng(0))
+    return posterior_of(seen, generic_ratios((*rules, reference)), paths, price)
+
+
+HEADER = (
+    "| asked | kept | stated | paths | worst 10% | open | wrong vote, once (beyond the aim) "
+    "| covers points, kept, paths |"
+)
+
+
+def table(found: dict[float, list[Delivered]]) -> None:
+    """Print one row for each share asked."""
+    print(f"{HEADER}\n|---|--:|--:|--:|--:|--:|--:|--:|")
+    for asked, rows in found.items():
+        by_name: dict[str, list[float]] = defaultdict(list)
+        for row in rows:
+            by_name[row.name].append(row.kept)
+        kept = np.array([np.mean(values) for values in by_name.values()])
+        vote = np.mean([row.verdict == "vote" and row.gain < -WRONG for row in rows])
+        over = np.array([row.gain if row.verdict == "ask once" else 0.0 for row in rows])
+        once, beyond = np.mean(over > WRONG), np.mean(over > WRONG + np.array([r.allowed for r in rows]))
+        cover = [100 * float(np.mean([row.covered[place] for row in rows])) for place in range(3)]
+        print(
+            f"| {asked:g} | {100 * kept.mean():.2f}% | {100 * np.mean([row.stated for row in rows]):.2f}% | "
+            f"{np.mean([row.paths for row in rows]):.2f} | {100 * np.quantile(kept, 0.1):.1f}% | "
+            f"{np.mean([row.verdict == 'open' for row in rows]):.0%} | {vote:.1%}, {once:.1%} "
+            f"({beyond:.1%}) | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f}% |"
+        )
+
+
+def one_for_all(
+    truth: dict[str, RuleOutcomes], families: dict[str, str], paths: float
+) -> tuple[float, float]:
+    """Return what one rule for everybody keeps and draws, chosen for each family on the others.
+
+    It is the one that keeps most there with at most ``paths`` on average.
+    """
+    kept = np.array([1 - _means(each.loss) / _means(each.right) for each in truth.values()])
+    drawn = np.array([_means(each.paths) for each in truth.values()])
+    of, found = np.array([families[name] for name in truth]), list[FloatArray]()
+    for family in families.values():
+        others = of != family
+        fits = drawn[others].mean(axis=0) <= paths + 1e-9
+        best = int(np.argmax(np.where(fits, kept[others].mean(axis=0), -np.inf)))
+        found.append(np.array([kept[~others, best].mean(), drawn[~others, best].mean()]))
+    share, most = np.mean(found, axis=0)
+    return float(share), float(most)
+
+
+def _means(values: FloatArray | None) -> FloatArray:
+    assert values is not None
+    return np.asarray(values.mean(axis=0))
+
+
+def recorded(sources: list[Record], asked: argparse.Namespace) -> None:
+    """Judge pilots of all records, their families left out."""
+    rules, reference = chain(asked.paths), parse_policy(f"fixed:{asked.paths}")
+    families = {each.name: each.family(asked.family) for each in sources}
+
+    def played(by: int) -> dict[str, RuleOutcomes]:
+        own, today = (rules, reference) if by == asked.paths else (RULES, REFERENCE)
+        return {each.name: by_question(each.votes, own, today) for each in sources}
+
+    truth = played(asked.paths)
+    fitted = truth if asked.paths == PATHS else played(PATHS)
+    prices = {family: fit(fitted, families, family) for family in set(families.values())}
+    found: dict[float, list[Delivered]] = {share: [] for share in ASKED}
+    for record in sources:
+        for seed in range(asked.pilots):
+            pilot, others = drawn(record, asked.questions, asked.paths, seed)
+            known = posterior(pilot, asked.paths, prices[families[record.name]])
+            same = others[: pilot.n]
+            for share, row in judge(record.name, known, truth[record.name], others, same).items():
+                found[share].append(row)
+    size = f"{asked.questions} questions x {asked.paths} paths"
+    print(f"{len(sources)} records, {asked.pilots} pilots of {size}, left out by {asked.family}\n")
+    table(found)
+    for share, rows in found.items():
+        paths, kept = (np.mean([getattr(row, name) for row in rows]) for name in ("paths", "kept"))
+        other, most = one_for_all(truth, families, float(paths))
+        print(
+            f"\n{share:g}: {kept:.2%} at {paths:.2f} paths; one rule for everybody: {other:.2%} at {most:.2f}"
+        )
+    kept, paths = (np.mean([getattr(row, name) for row in found[0.99]]) for name in ("kept", "paths"))
+    print(
+        f"\nclaim: kept where 99% of {asked.paths} paths is asked | {kept:.2%} at {paths:.2f} paths | "
+        "99% at 3.6"
+    )
+
+
+def ahead(sources: list[Record], now: int, pilots: int, questions: int) -> None:
+    """Judge decisions against more paths than the pilot holds."""
+    print("| asked | kept | stated | paths | covers points |\n|---|--:|--:|--:|--:|")
+    full = parse_policy(f"fixed:{now}")
+    sources = [each for each in sources if each.votes.k >= now]
+    for asked in ASKED:
+        rows: list[tuple[float, float, float, bool]] = []
+        for record in sources:
+            orders = max(20_000 // record.votes.n, 20)
+            draws = permuted(record.votes, now, orders, np.random.default_rng(5))
+            today = expectations(run(full, draws), draws, now).accuracy
+            for seed in range(pilots):
+                pilot, others = drawn(record, questions, PATHS, seed)
+                told = decide(pilot, Aim(retain=asked), now=str(now)).decision
+                mine = expectations(run(parse_policy(told.policy), draws), draws, now)
+                points = told.change.points
+                assert told.kept is not None and mine.accuracy is not None and today is not None
+                assert points is not None and points.limits is not None
+                apart = float((mine.accuracy - today)[others[: pilot.n]].mean())
+                kept = float(mine.accuracy[others].mean() / today[others].mean())
+                inside = points.limits[0] - 1e-6 <= apart <= points.limits[1] + 1e-6
+                rows.append((kept, told.kept.value, float(mine.paths[others].mean()), inside))
+        kept, stated, paths, covered = np.array(rows, np.float64).mean(axis=0)
+        print(f"| {asked:g} | {kept:.2%} | {stated:.2%} | {paths:.2f} | {covered:.0%} |")
+    print(
+        f"\n{len(sources)} records of {now} paths or more, {pilots} pilots of {questions} x {PATHS}, "
+        f"against {now}"
+    )
+
+
+LAWS: dict[str, tuple[tuple[float, tuple[float, ...]], ...]] = {
+    "60% right .85, 40% right .40 (rival .60)": ((0.6, (0.85, 0.1)), (0.4, (0.40, 0.60))),
+    "right .40, rival .44": ((1.0, (0.40, 0.44)),),
+    "right .35, rival .60": ((1.0, (0.35, 0.60)),),
+    "fair coins": ((1.0, (0.5, 0.5)),),
+    "gold aliases: right .35 + .30, rival .20": ((1.0, (0.35, 0.20, 0.30)),),
+}
+"""Shares of the questions with the chances of their answers: right, rival, a second right one for aliases."""
+
+
+def simulated(law: str, n: int, k: int, seed: int) -> Votes:
+    """Draw votes of a law; what its answers leave is spread over answers of their own."""
+    rng = np.random.default_rng([seed, n, len(law)])
+    parts = LAWS[law]
+    kind = rng.choice(len(parts), n, p=[share for share, _ in parts])
+    width = max(len(chances) for _, chances in parts)
+    edges = np.array([np.pad(np.cumsum(c), (0, width - len(c)), mode="edge") for _, c in parts])[kind]
+    answers = (rng.random((n, k, 1)) > edges[:, None, :]).sum(axis=2)
+    rest = answers == width
+    answers[rest] += rng.integers(0, 6, rest.sum())
+    right = (answers == 0) | ((answers == 2) if "aliases" in law else False)
+    return Votes(answers, right.astype(int))
+
+
+def copies(votes: Votes, times: int) -> Votes:
+    """Return votes in which every question stands so many times, copies in one cluster."""
+    rows = np.repeat(np.arange(votes.n // times), times)
+    few = votes.take(rows)
+    return Votes(few.answers, few.correct, clusters=rows)
+
+
+def true_losses(law: str) -> FloatArray:
+    """Return the loss of each rule [C] on many questions of a law, to a twentieth of a point."""
+    votes, losses = simulated(law, 400_000, PATHS, 99), []
+    for seed in range(20):
+        seen = replayed(votes, RULES, REFERENCE, None, np.random.default_rng(seed))
+        assert seen.loss is not None
+        losses.append(seen.rows.means(seen.loss))
+    return np.mean(losses, axis=0)
+
+
+def known_laws(pilots: int) -> None:
+    """Judge verdicts and intervals where the truth is known."""
+    print("| workload | n | true gain of voting | vote, ask once, open | covers gain, points |")
+    print("|---|--:|--:|--:|--:|")
+    for law in (*LAWS, "copies, 5 of each: 60% right .85, 40% right .40 (rival .60)"):
+        base = law.rsplit(": ", 1)[-1] if law.startswith("copies") else law
+        true = true_losses(base)
+        for n in (50, 200, 500):
+            verdicts, inside = defaultdict[str, int](int), np.zeros(2)
+            for seed in range(pilots):
+                votes = simulated(base, n, PATHS, seed)
+                new = simulated(base, n, PATHS, 1000 + seed)
+                if law.startswith("copies"):
+                    votes, new = copies(votes, 5), copies(new, 5)
+                known = posterior(votes, PATHS, GENERIC)
+                choice = choose(known, Aim())
+                verdicts[choice.verdict] += 1
+                later = replayed(new, RULES, REFERENCE, None, np.random.default_rng(1))
+                assert later.loss is not None
+                lost = later.rows.means(later.loss)
+                gain = stated_gain(known, choice)
+                voting = choice.rule if choice.rule != known.single else len(true) - 1
+                assert gain.limits is not None
+                points = tuple(np.quantile(known.new.loss[:, choice.rule], [0.025, 0.975]))
+                pairs = (gain.limits, true[0] - true[voting]), (points, lost[choice.rule])
+                inside += [low - 1e-6 <= truth <= high + 1e-6 for (low, high), truth in pairs]
+            said = ", ".join(f"{verdicts[word] / pilots:.0%}" for word in ("vote", "ask once", "open"))
+            cover = ", ".join(f"{share:.0%}" for share in inside / pilots)
+            print(f"| {law} | {n} | {100 * true[0]:+.1f} | {said} | {cover} |")
+
+
+def main() -> None:
+    """Judge pilots of all records or of known laws, or print the constants."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pilots", type=int, default=2)
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--paths", type=int, default=PATHS)
+    parser.add_argument("--family", default="data set")
+    parser.add_argument("--now", type=int)
+    parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--fit", action="store_true")
+    asked = parser.parse_args()
+    if asked.simulated:
+        known_laws(asked.pilots)
+        return
+    sources = [record for record in records(PATHS) if "multimodel" not in record.name]
+    if not sources:
+        print("skipped: the recorded generations are not here")
+    elif asked.fit:
+        truth = {each.name: by_question(each.votes, RULES, REFERENCE) for each in sources}
+        print(fit(truth, {each.name: each.data_set for each in sources}, None), "in place:", GENERIC)
+    elif asked.now is not None:
+        ahead(sources, asked.now, asked.pilots, asked.questions)
+    else:
+        recorded(sources, asked)
+
+
+if __name__ == "__main__":
+    main()

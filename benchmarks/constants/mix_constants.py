@@ -1,0 +1,212 @@
+"""The constants of `keff mix` and of its pilots, chosen with whole families of records left out.
+
+    python -m benchmarks.constants.mix_constants [DATA] [--pilots 8] [--seeds 100 500]
+
+Pilots as in `benchmarks/analysis/mix.py`. The margin of worth is that of least regret on the other families;
+the constants of the default are those of a grid that lose the least accuracy beyond half a standard error of
+one pilot, and cost the least; what dropping gives up is that of least regret among those whose pilots cost
+three quarters of full ones at most, where a pilot has the questions of every look. Before that, simulated,
+how often a pilot drops a branch by how much more accurate than a cheaper one it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.analysis.mix import (
+    Group,
+    Known,
+    Pilot,
+    at_margin,
+    groups,
+    pilots_of,
+    prices,
+    read,
+    regrets,
+)
+from benchmarks.places import RECORDED
+from keff.analysis.mix.drop import LOOKS, expected_loss
+from keff.analysis.mix.shrink import LAW, Law, cheapest_expected
+from keff.stats.votes import FloatArray
+
+MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 1e9)
+GRID = {
+    "unseen": (0.0, 0.003, 0.006),
+    "own": (0.01, 0.015, 0.02),
+    "slack": (0.0, 0.002, 0.004, 0.006),
+    "spread": (0.02, 0.03, 0.04),
+}
+DROPS = (0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05)
+DEAREST = 0.75
+"""A pilot that drops branches costs at most this part of a full one."""
+FLOOR = 0.15
+"""Points below which a standard error is not taken for smaller, in what the grid is judged by."""
+
+
+def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
+    """Return cost over A's, gain over A in points, and its mean error, of the default's rule."""
+    best = [pilot.default.best for pilot in pilots]
+    expected = [
+        cheapest_expected(p.table.plans, p.table.accuracy, p.measured_cost(place), p.ids, place, law)
+        for p, place in zip(pilots, best, strict=True)
+    ]
+    taken = [
+        place if p.table.gambles(at, place) else at
+        for p, at, place in zip(pilots, expected, best, strict=True)
+    ]
+    paid, paid_best = (
+        np.mean([p.paid[at] for p, at in zip(pilots, places, strict=True)]) for places in (taken, best)
+    )
+    gain = np.mean([p.true[at] - p.true[b] for p, at, b in zip(pilots, taken, best, strict=True)])
+    error = np.mean([p.gain_error[at] for p, at in zip(pilots, taken, strict=True)])
+    return np.array([paid / paid_best, 100 * gain, 100 * error], np.float64)
+
+
+def badness(rows: FloatArray, weights: FloatArray) -> float:
+    """Return what the grid minimises: errors lost beyond a half, and a quarter of the log cost."""
+    lost = np.clip(-rows[:, 1] / np.maximum(rows[:, 2], FLOOR) - 0.5, 0, 20)
+    return float((weights * (lost + 0.25 * np.log(rows[:, 0]))).sum())
+
+
+def family_weights(known: Sequence[Group], without: str = "") -> FloatArray:
+    """Return weights of groups that give each family the same, and one none."""
+    families = [group.family for group in known]
+    raw = np.array([0.0 if family == without else 1 / families.count(family) for family in families])
+    return raw / raw.sum()
+
+
+def told(rows: FloatArray) -> str:
+    """Return the geometric mean of costs, the mean gain, and how many groups fall short of A by an error."""
+    short = int((rows[:, 1] < -rows[:, 2]).sum())
+    return f"{np.exp(np.log(rows[:, 0]).mean()):.2f} | {rows[:, 1].mean():+.2f} | {short} of {len(rows)} |"
+
+
+def print_margins(known: Known) -> None:
+    """Print the regret of each margin of worth, and which one the other families choose."""
+    tried = {margin: regrets(known, at_margin(margin)) for margin in MARGINS}
+    for margin, regret in tried.items():
+        print(f"| {margin:g} errors | " + " | ".join(f"{value:.2f}" for value in regret.mean(axis=0)) + " |")
+    for family in dict.fromkeys(group.family for group in known):
+        weights = family_weights(list(known), family)
+        best = min(MARGINS, key=lambda m, w=weights: float(w @ tried[m].mean(axis=1)))
+        print(f"without {family}: {best:g} errors")
+
+
+def print_drops(known: Known) -> None:
+    """Print cost and regret of pilots by what dropping gives up, and which one the other families choose.
+
+    Of all groups, and of those whose pilots have the questions of every look, by which it is chosen.
+    """
+    full = {group: pilots for group, pilots in known.items() if len(pilots[0].ids) >= LOOKS[-1]}
+    for some in (known, full):
+        listed = list(some)
+        rows = {
+            m: np.column_stack(
+                [
+                    [np.mean([p.dropping(m)[1] for p in own]) for own in some.values()],
+                    regrets(some, lambda p, w, m=m: p.after_dropping(w, m)),
+                ]
+            )
+            for m in DROPS
+        }
+        print(f"\n{len(some)} groups")
+        for given_up, found in rows.items():
+            print(f"| {given_up:g} | " + " | ".join(f"{value:.2f}" for value in found.mean(axis=0)) + " |")
+    out: FloatArray = np.zeros((len(listed), 6))
+    for family in dict.fromkeys(group.family for group in listed):
+        weights = family_weights(listed, family)
+        cheap = [m for m in DROPS if weights @ rows[m][:, 0] <= DEAREST]
+        best = min(cheap, key=lambda m, w=weights: float(w @ rows[m][:, 1:].mean(axis=1)))
+        here = np.array([group.family == family for group in listed])
+        out[here] = rows[best][here]
+        print(f"without {family}: {best:g}")
+    print("chosen by the other families: " + " | ".join(f"{value:.2f}" for value in out.mean(axis=0)))
+
+
+def print_laws(known: Known) -> None:
+    """Print the default's rule: as it is, with families left out, with constants halved and doubled."""
+    listed = list(known)
+    grid = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    laws = [LAW, *(law for law in grid if law != LAW)]
+    every = [np.array([outcome(known[group], law) for group in listed]) for law in laws]
+    print("\n| rule | cost over A | points | short |\n|---|--:|--:|--:|")
+    print(f"| as now | {told(every[0])}")
+    out: FloatArray = np.zeros((len(listed), 3))
+    chosen: list[str] = []
+    for family in dict.fromkeys(group.family for group in listed):
+        best = int(np.argmin([badness(rows, family_weights(listed, family)) for rows in every]))
+        here = np.array([group.family == family for group in listed])
+        out[here] = every[best][here]
+        found = ", ".join(f"{name} {getattr(laws[best], name):g}" for name in GRID)
+        chosen.append(f"without {family}: {found}")
+    print(f"| constants of the other families | {told(out)}\n\n" + "\n".join(chosen) + "\n")
+    for name in ("first", "last", "unseen", "own", "spread", "worth", "slack"):
+        for value in (getattr(LAW, name) / 2, 2 * getattr(LAW, name)):
+            rows = np.array([outcome(known[group], replace(LAW, **{name: value})) for group in listed])
+            print(f"| {name} {value:g} | {told(rows)}", flush=True)
+
+
+def print_dropping(pilots: int = 10_000) -> None:
+    """Print how often a dear branch is dropped by how much more accurate than a cheaper one of .6 it is.
+
+    Four paths of each question; difficulty common to both, normal on the logits with a deviation of 1.2.
+    """
+    rng = np.random.default_rng(0)
+    least = [_least_loss(0.6 + points / 100, pilots, rng) for points in (0, 2, 5, 10, 20)]
+    print("\n| given up | times the cost | equal | 2 points better | 5 | 10 | 20 |\n" + "|--:" * 7 + "|")
+    for given_up, dear in product(DROPS, (2, 10)):
+        shares = [float((loss < given_up * dear / (1 + dear)).mean()) for loss in least]
+        print(f"| {given_up:g} | {dear} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+
+
+def _least_loss(p: float, pilots: int, rng: np.random.Generator) -> FloatArray:
+    """Return the least expected loss, over the looks of each pilot, without a branch of accuracy p."""
+    hard = rng.normal(0, 1.2, (pilots, LOOKS[-1]))
+    (path, vote), (rival_path, rival_vote) = (_drawn(chance, hard, rng) for chance in (0.6, p))
+    leads = path - rival_path, vote - rival_vote
+    by_look = [
+        np.maximum(*(expected_loss(lead[:, :size], np.arange(size)) for lead in leads)) for size in LOOKS
+    ]
+    return np.min(by_look, axis=0)
+
+
+def _drawn(chance: float, hard: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return the accuracy of a path and of the vote of four, wrong answers being three alike."""
+    # 1.35 makes the mean over this difficulty about the chance itself.
+    theta = 1 / (1 + np.exp(-(1.35 * np.log(chance / (1 - chance)) + hard)))
+    wrong = (1 - theta) / 3
+    counts = rng.multinomial(4, np.stack([theta, wrong, wrong, wrong], axis=-1))
+    most = counts == counts.max(axis=-1, keepdims=True)
+    return counts[..., 0] / 4, most[..., 0] / most.sum(axis=-1)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, nargs="?", default=RECORDED)
+    parser.add_argument("--pilots", type=int, default=8)
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[100, 500], help="so many pilots from each on"
+    )
+    given = parser.parse_args()
+    print_dropping()
+    if not given.data.is_dir():
+        print(f"skipped: {given.data} is not there")
+        return
+    seeds = [first + number for first in given.seeds for number in range(given.pilots)]
+    known = {
+        group: pilots_of(read(given.data, group), prices(), seeds, 100, 4) for group in groups(given.data)
+    }
+    print_margins(known)
+    print_drops(known)
+    print_laws(known)
+
+
+if __name__ == "__main__":
+    main()
