@@ -1,4 +1,4 @@
-"""From what is deployed to a service, its books and its pages."""
+"""Assembly of a gateway: from deployment options to its service, ledgers and operator pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_PROFILED = 16
 
 
 def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedger | None = None) -> Service:
-    """Make the service; raises PlanError for a plan that cannot be served, UsageError for files.
+    """Return the service of a deployment; raises PlanError for an unservable plan, UsageError for files.
 
     UsageError too when others could reach the gateway without a token. ``books`` are those of this process,
     or kept by another one.
@@ -94,7 +94,7 @@ def _shared() -> Any:
 
 
 def policy_of(deployment: Deployment) -> Policy:
-    """Return the policy that answers what states none; raises PlanError."""
+    """Return the default policy, for requests that state none; raises PlanError."""
     plan = _plan(deployment)
     policy = policy_of_plan(plan.policy, [branch.name for branch in plan.branches], plan.calibrations)
     check_rated(plan, policy, deployment.verifier and deployment.verifier.stamp)
@@ -106,7 +106,7 @@ def _plan(deployment: Deployment) -> Plan:
 
 
 def books_of(deployment: Deployment) -> OwnBooks:
-    """Return the books of a deployment, with its state file opened; raises PlanError and UsageError."""
+    """Return the traffic ledger of a deployment, its state file open; raises PlanError and UsageError."""
     policy = policy_of(deployment)
     redis = deployment.options.redis
     if redis is None:
@@ -152,7 +152,7 @@ def _books(
 
 
 def views_of(service: Service, books: OwnBooks) -> Views:
-    """Return the operator's pages of a gateway of one process."""
+    """Return the operator's pages of a single-process gateway."""
 
     def numbers() -> Numbers:
         flying = float(service.in_flight)
@@ -162,7 +162,7 @@ def views_of(service: Service, books: OwnBooks) -> Views:
 
 
 def _upstream(deployment: Deployment, board: ServedBranches | None) -> Fleet:
-    """Return the server of what is not voted on: the operator's, else the first branch's."""
+    """Return the server for passed-through requests: the operator's, else the first branch's."""
     home, fallback = deployment.address, deployment.fallback
     if board is None:
         if home is None:
@@ -183,7 +183,7 @@ def _terms(deployment: Deployment) -> PlanTerms:
 
 
 def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]:
-    """Check what would be served, and return it in short; opens no file and asks nobody.
+    """Check a deployment without opening a file or calling a server, and return its summary.
 
     Raises what ``serve`` raises before it listens.
     """
@@ -192,7 +192,7 @@ def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]
 
 
 def summary(service: Service) -> dict[str, object]:
-    """Return what is served, in short."""
+    """Return what is served, in a few words."""
     monitor = service.books.monitor if isinstance(service.books, OwnBooks) else None
     board = service.board
     return {

@@ -1,4 +1,4 @@
-"""What ``keff serve`` can be told, checked: what is deployed, and how requests are answered."""
+"""Options of ``keff serve``, validated: the deployment, and how requests are answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADER = re.compile(r"x-[a-z0-9-]+")
 
 
 class ServeSettings(BaseModel):
-    """What ``--set NAME=VALUE``, a variable ``KEFF_NAME`` or a line of the file of ``--config`` may say."""
+    """Settings accepted from ``--set NAME=VALUE``, variables ``KEFF_NAME`` and the ``--config`` file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -84,7 +84,7 @@ class ServeSettings(BaseModel):
     @field_validator("forward_header")
     @classmethod
     def _are_of_clients(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return names of headers in lower case; raises ValueError for those that mean something here."""
+        """Return header names in lower case; raises ValueError for names that the gateway uses itself."""
         names = tuple(map(str.lower, names))
         if any(not HEADER.fullmatch(name) or name.startswith(("x-keff", "x-api-key")) for name in names):
             raise ValueError("name headers of your own, such as x-tenant")
@@ -99,7 +99,7 @@ class ServeSettings(BaseModel):
 
 
 class Options(ServeSettings):
-    """How requests are served: the settings, with the prices and keys that they name.
+    """How requests are served: the settings, with loaded prices and keys.
 
     ``free_text``: when no path of the first round holds an answer, ``pass`` replies with the first path,
     ``refuse`` with an error, ``draw`` goes on to the policy's end. ``max_requests`` bounds how many are
@@ -130,7 +130,7 @@ POLICY = "lead_k:3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What is served, where, and what is kept.
+    """One deployment: the plan, its address, files and options.
 
     A plan, or None: then ``policy`` answers every request, with the answer found per request. ``address`` is
     that of the upstream (None: every branch of the plan has its own), ``fallback`` that of a second one, and

@@ -1,4 +1,4 @@
-"""Run a gateway: from a plan and options to a listening process that drains when it is told to stop."""
+"""Run a gateway process: listen, serve, and drain on SIGTERM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BACKLOG = 4096
 
 @contextlib.contextmanager
 def listeners(host: str, port: int, n: int = 1) -> Generator[list[socket.socket]]:
-    """Give n sockets that listen on one address; the kernel deals connections out to them.
+    """Return n sockets that listen on one address; the kernel distributes connections.
 
     Raises RunError when the address cannot be had. That another process of the same user listens there too
     would be allowed where sockets are shared, so it is looked for first.
@@ -52,13 +52,13 @@ def listeners(host: str, port: int, n: int = 1) -> Generator[list[socket.socket]
 
 
 def shown_url(listener: socket.socket) -> str:
-    """Return the base URL that clients are told."""
+    """Return the base URL for clients."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 def moved(listener: socket.socket) -> socket.socket:
-    """Return a socket bound to the same shared address, which does not listen yet; the given one is closed.
+    """Return a new socket bound to the same shared address, not yet listening; the old one is closed.
 
     What waits for a process that died is reset, and what comes goes to the other processes at once: for a
     socket that nobody serves, the kernel would hold it until the next process has started.
@@ -90,15 +90,15 @@ def _listener(host: str, port: int, *, shared: bool, listens: bool = True) -> so
 
 @lru_cache(maxsize=1)
 def clock(seconds: int) -> str:
-    """Return a time in UTC; many lines are of one second."""
+    """Return a UTC time for the log; cached, since many lines share a second."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 class Lines(logging.Formatter):
-    """Writes a record as one line of JSON; a message that is JSON already is not written anew."""
+    """Log formatter: one line of JSON a record; messages that are JSON stay as they are."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as one line."""
         at = f"{clock(int(record.created))}.{int(record.msecs):03d}Z"
         head = f'{{"time":"{at}","level":"{record.levelname.lower()}",'
         message = record.getMessage()
@@ -155,7 +155,7 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
 
 
 def warn(deployment: Deployment) -> None:
-    """Log what is served otherwise than the plan was measured."""
+    """Log a warning where the service differs from how the plan was measured."""
     plan = deployment.plan
     if plan is not None and not plan.branches and len(items((plan.config or {}).get("templates"))) > 1:
         line = "the plan was measured over several prompt templates; here every path has the client's prompt"
@@ -170,7 +170,7 @@ def run(
     beside: Sequence[Work] = (),
     around: Callable[[uvicorn.Server], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Serve one process's share of the connections until told to stop, within ``around``.
+    """Serve one process's share of the connections until stopped, inside the context ``around``.
 
     ``show`` gives the operator's pages, ``beside`` runs as long as requests are served.
     """
@@ -206,20 +206,20 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """A server that ends well when it is told to: the signal is not raised again after the drain.
+    """uvicorn server that exits cleanly: the signal is not raised again after the drain.
 
     A second signal answers what is still in flight with 503, and saves what must outlive the process all
     the same.
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain; then close what is still open, such as a client that reads nothing or sends on."""
+        """Drain, then close connections that are still open."""
         await super().shutdown(sockets)
         for connection in self.server_state.connections:
             connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin the drain; at the second signal, end it."""
+        """Start the drain; a second signal ends it."""
         del sig, frame
         for task in self.server_state.tasks if self.should_exit else ():
             task.cancel()
@@ -227,7 +227,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Let SIGTERM and SIGINT begin the drain."""
+        """Handle SIGTERM and SIGINT by draining."""
         before = {
             number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)
         }
@@ -239,7 +239,7 @@ class _Server(uvicorn.Server):
 
 
 def steady_heap() -> None:
-    """Keep large buffers out of the heap of glibc.
+    """Keep large buffers out of glibc's heap, so that memory does not grow by fragmentation.
 
     It would raise its limit for them by itself, and the reads of asyncio (256 KiB, cut to what came) then
     leave holes in the heap: it grew by 2 MB a minute under load, with nothing in them.
@@ -249,7 +249,7 @@ def steady_heap() -> None:
 
 
 def _raise_limit() -> None:
-    """Allow as many connections as the system does (where it has such a limit)."""
+    """Raise the limit of open files to the system's maximum, where there is one."""
     if sys.platform == "win32":
         return
     import resource

@@ -1,4 +1,4 @@
-"""What one gateway holds, and how it answers one request by a vote."""
+"""The service of one gateway: its shared parts, and how one request becomes a voted reply."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SINGLE = parse_policy("fixed:1")
 
 @dataclass(slots=True, kw_only=True)
 class Service:
-    """What is served: a plan, or a policy whose ``reader`` is None, where each request's answer is found.
+    """What is served: a plan, or a policy without one, whose answers are found by request (``reader`` None).
 
     ``board`` holds the branches of a plan that has several; ``upstream`` draws where there is none, and gets
     what is not voted on. ``trusted``: the operator named it, so that a client's own key may go there.
@@ -92,22 +92,22 @@ class Service:
 
     @property
     def metrics(self) -> Metrics:
-        """What is counted."""
+        """The metrics of this process."""
         return self.billing.metrics
 
     @property
     def priced(self) -> bool:
-        """Whether what is drawn has a price."""
+        """Whether paths have a price."""
         return bool(self.billing.prices) or (self.board is not None and self.board.priced)
 
     @property
     def by_chat(self) -> bool:
-        """Whether requests of Responses are asked as chat: as pilots are, where a plan says how to ask."""
+        """Whether Responses requests are sent upstream as chat, as the plan's pilot was."""
         adds = self.terms.known or self.board is not None or self.options.append_answer_format
         return adds or self.upstream.chat_only
 
     async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
-        """Turn an ask into a job: fill in the plan, and settle the policy; raises Problem."""
+        """Return the job of a request, with the plan's terms and policy applied; raises Problem."""
         view = ask.view
         stale = self.terms.apply(view) + lacking(self.reader, view)
         if "model" in view:
@@ -144,7 +144,7 @@ class Service:
         return job
 
     async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
-        """Hold on the caller's account what a job may draw at the most; raises Problem."""
+        """Reserve the most that a job may draw on the caller's account; raises Problem."""
         if account is None:
             return None
         paths, job.key = max(job.policy.cap, 1), account.name
@@ -211,7 +211,7 @@ class Service:
         )
 
     async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, name: str) -> Answer:
-        """Make one call of a vote, to the branch of a name where the plan has any, and charge it."""
+        """Make one upstream call of a vote, to the named branch if any, and charge it."""
         tab, count, begun = job.tab, self.metrics.count, time.perf_counter()
         # A policy that names no branch draws from the one asked first.
         branch = tab.board.branches[name] if tab is not None and name else job.first
@@ -237,7 +237,7 @@ class Service:
         return answer
 
     async def _paths(self, job: RequestJob, reading: AnswerReading | None, answer: Answer) -> list[Drawn]:
-        """Return the paths of one answer with what they vote."""
+        """Return the paths of one upstream answer with their vote keys."""
         paths: list[Drawn] = []
         for choice in answer.choices:
             if reading is not None:
@@ -256,7 +256,7 @@ class Service:
         return [path._replace(confidence=value) for path, value in zip(paths, rated, strict=True)]
 
     async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:
-        """Make one call; a server that refuses log-probabilities is not asked for them again."""
+        """Make one call, without log-probabilities once a server has refused them."""
         try:
             return await called(job, self.upstream, job.call(start, n), n, streamed)
         except UpstreamError as error:
@@ -269,7 +269,7 @@ class Service:
         return await called(job, self.upstream, job.call(start, n), n, streamed)
 
     def deadline(self, job: RequestJob) -> float:
-        """Return within how many seconds a job is answered.
+        """Return the seconds within which a job must be answered.
 
         By default what one path may take, at every server in turn: each may hang once.
         """
@@ -286,7 +286,7 @@ class Service:
         paths: int = 0,
         seconds: float = 0.0,
     ) -> None:
-        """Count what one upstream answer was billed at: by its branch, or by the model that answered."""
+        """Charge one upstream answer to its branch, or to the model that answered."""
         if branch is None:
             name = job.ask.body.get("model")
             price = self.billing.prices.of(model, name)
@@ -361,7 +361,7 @@ class Service:
             self.metrics.count("keff_vote_log_errors_total")
 
     async def _shadow(self, job: RequestJob, vote: Vote) -> None:
-        """Draw a request on after its reply, and log all of its votes."""
+        """Draw more paths for a request after its reply, and log all its votes."""
         wanted = max(self.shadows.wanted, job.paths)
         keys = await vote.extend(wanted)
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
@@ -370,7 +370,7 @@ class Service:
             self.books.take(DrawnOn(tuple(keys)))
 
     async def close(self) -> None:
-        """Cancel what is drawn for nobody, save what must outlive the process, and close."""
+        """Cancel shadow draws, save persistent state, and close."""
         await self.shadows.close()
         await self.books.close()
         if self.vote_log is not None:
@@ -384,13 +384,13 @@ class Service:
             await server.close()
 
     def states(self) -> States:
-        """Return whether each branch of the plan, and each server of several, is up."""
+        """Return the health of each branch of the plan and each upstream server."""
         servers = {url: state for fleet in self.servers for url, state in fleet.states().items()}
         branches = {} if self.board is None else self.board.states()
         return {"branches": branches, "servers": servers if len(servers) > 1 else {}}
 
     @property
     def servers(self) -> Sequence[Fleet]:
-        """The servers that requests go to, each once."""
+        """The distinct upstream servers."""
         branches = () if self.board is None else self.board.servers
         return (*branches, *(() if self.upstream in branches else (self.upstream,)))

@@ -1,4 +1,4 @@
-"""What gateways on several hosts share in Redis (extra ``redis``): accounts, the drift alarm and its profile.
+"""State shared by gateways on several hosts through Redis: accounts, drift alarm and profile.
 
 Accounts need Redis for every request of a key with a limit: while it is away, such keys are refused. Drift
 does not: what was seen meanwhile is kept, and entered when it is back.
@@ -61,11 +61,11 @@ redis.call('EXPIRE', KEYS[1], ARGV[5])"""
 
 
 class LedgerError(Exception):
-    """An account cannot be read or written."""
+    """The account ledger cannot be read or written."""
 
 
 class RedisStore:
-    """One Redis, asked without patience."""
+    """Redis connection with short timeouts and no retries."""
 
     def __init__(self, url: str) -> None:
         self._client: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
@@ -78,7 +78,7 @@ class RedisStore:
         self._until = 0.0
 
     def ask(self, command: str, *given: object) -> Any:
-        """Return what Redis answers to a command; raises LedgerError."""
+        """Return Redis's reply to a command; raises LedgerError."""
         if time.monotonic() < self._until:
             raise LedgerError("Redis is away")
         try:
@@ -93,7 +93,7 @@ class RedisStore:
 
 
 class RedisLedger(AccountLedger):
-    """What every account spent and has reserved on all hosts, by day (UTC): a hash for each key and day.
+    """Ledger of spending and reservations on all hosts: a Redis hash for each key and day (UTC).
 
     Each of reserving and settling is one script, which Redis runs alone.
     """
@@ -105,7 +105,7 @@ class RedisLedger(AccountLedger):
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Do what is done within one after the other."""
+        """Return a context without effect: each Redis command is atomic by itself."""
         yield
 
     def today(self, name: str) -> Balance:
@@ -117,13 +117,13 @@ class RedisLedger(AccountLedger):
         return Balance(requests, paths, spent, held, reserved)
 
     def held(self, day: int, account: Account, paths: int, dollars: float) -> bool:
-        """Hold paths and dollars, unless a limit is reached; raises LedgerError."""
+        """Reserve paths and dollars unless a limit is reached; raises LedgerError."""
         most = ("" if limit is None else repr(limit) for limit in (account.paths, account.dollars))
         given = (paths, repr(dollars), *most, KEPT_SECONDS)
         return bool(self._store.ask("eval", _RESERVE, 1, _key(day, account.name), *given))
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
-        """Enter what a request drew, and give back what it had reserved; raises LedgerError."""
+        """Enter what a request drew, and release its reservation; raises LedgerError."""
         given = (paths, repr(dollars), held.paths, repr(held.dollars), KEPT_SECONDS)
         self._store.ask("eval", _SETTLE, 1, _key(held.day, held.account.name), *given)
 
@@ -137,7 +137,7 @@ def _key(day: int, name: str) -> str:
 
 
 class HeldState(StateFile):
-    """The state of the alarm in a host's turn: what Redis held, and what goes back."""
+    """State file in memory: the alarm's state as read from Redis, to be written back."""
 
     def __init__(self) -> None:
         self.states: Object = {}
@@ -151,12 +151,12 @@ class HeldState(StateFile):
         self.states[plan] = dict(state)
 
     def close(self) -> None:
-        """Nothing is to be released."""
+        """Do nothing: there is no file to release."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SharedBooks(OwnBooks):
-    """The books of one host, whose drift alarm and profile are those of all hosts.
+    """Traffic ledger of one host whose drift alarm and profile are shared by all hosts.
 
     A host takes its turn every second: in one transaction it reads the shared state, enters what it saw since
     its last turn, and writes it back. Requests are exchangeable for the alarm, so it does not matter whose
@@ -171,22 +171,22 @@ class SharedBooks(OwnBooks):
     )
 
     def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
-        """Keep the votes of a request for the next turn."""
+        """Queue a request's votes for the shared drift alarm."""
         del stopped
         self._waiting.append(tuple(keys))
 
     def learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
-        """Keep the votes of a request for the profile."""
+        """Queue a request's votes for the shared profile."""
         self._waiting.append(tuple(keys[: learner.m]))
 
     async def turns(self) -> None:
-        """Take a turn every second."""
+        """Synchronise with Redis every second."""
         while True:
             await asyncio.sleep(TURN_SECONDS)
             await asyncio.to_thread(self.turn)
 
     def turn(self) -> None:
-        """Enter what was seen into the shared state; while Redis is away, later."""
+        """Merge queued votes into the shared state; kept for later while Redis is away."""
         waiting = list(self._waiting)
 
         def enter(redis: Any) -> None:
@@ -210,7 +210,7 @@ class SharedBooks(OwnBooks):
             self._waiting.popleft()
 
     def _entered(self, raw: str | None, waiting: Sequence[tuple[str | None, ...]]) -> Object:
-        """Return the state with these requests in it, and take alarm and profile from it."""
+        """Return the shared state with these requests merged in, and adopt its alarm and profile."""
         held = HeldState()
         held.states = fields(decoded(raw.encode())) if raw else {}
         shared = self.made(held)
@@ -229,6 +229,6 @@ class SharedBooks(OwnBooks):
         return held.states
 
     async def close(self) -> None:
-        """Take a last turn, and close."""
+        """Synchronise a last time, and close."""
         await asyncio.to_thread(self.turn)
         self.store.close()

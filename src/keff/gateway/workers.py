@@ -1,4 +1,4 @@
-"""``keff serve --workers N``: N processes on one port, and this one, which keeps their books.
+"""Worker processes of ``keff serve --workers N``, whose parent process keeps the traffic ledger.
 
 A worker sends batches of what it saw, and asks for the pages that this process shows. Notes of all workers
 are entered in order of time.
@@ -50,7 +50,7 @@ LAST_SECONDS = 10
 
 
 class Batch(NamedTuple):
-    """What a worker saw since its last batch, and all that it counted."""
+    """Records and metrics of a worker since its last batch."""
 
     notes: list[Note]
     metrics: Metrics
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
 
 
 class ShowPage(NamedTuple):
-    """A worker asks for a page, under a number of its own."""
+    """A worker's numbered request for a page."""
 
     number: int
     path: str
@@ -67,21 +67,21 @@ class ShowPage(NamedTuple):
 
 
 class ShownPage(NamedTuple):
-    """The page of that number."""
+    """The reply to ``ShowPage`` of the same number."""
 
     number: int
     view: PageView
 
 
 class FewShadows(NamedTuple):
-    """Whether requests drawn on are wanted for the profile only."""
+    """Message: shadow requests are needed for the profile only."""
 
     few: bool
 
 
 @dataclass(slots=True)
 class Link:
-    """One end of the line between two processes of a gateway."""
+    """One end of the pipe between two processes of a gateway."""
 
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
@@ -92,13 +92,13 @@ class Link:
         return cls(*await asyncio.open_unix_connection(sock=end))
 
     def send(self, message: object) -> None:
-        """Send one message; what the other end no longer takes is lost."""
+        """Send one message; dropped if the other end is closed."""
         if not self._writer.is_closing():
             raw = pickle.dumps(message)
             self._writer.write(len(raw).to_bytes(8) + raw)
 
     async def messages(self) -> AsyncIterator[Any]:
-        """Yield what comes until the other end closes."""
+        """Yield messages until the other end closes."""
         while True:
             try:
                 size = int.from_bytes(await self._reader.readexactly(8))
@@ -108,14 +108,14 @@ class Link:
             yield pickle.loads(raw)
 
     async def close(self) -> None:
-        """Send what is left, and close."""
+        """Flush, and close."""
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
 
 class WorkerEnd:
-    """The worker's end of the line: sends batches, and asks for the pages that the other process shows."""
+    """A worker's end of the pipe: sends batches, and requests pages from the parent."""
 
     # Opened by ``at_work``, which belongs to the loop that serves.
     _link: Link
@@ -127,7 +127,7 @@ class WorkerEnd:
 
     @contextlib.asynccontextmanager
     async def at_work(self, server: uvicorn.Server) -> AsyncGenerator[None]:
-        """Talk to the process that keeps the books while ``server`` serves; without it, it stops."""
+        """Talk to the parent while ``server`` serves; stop the server if the parent is gone."""
         self._link = await Link.of(self._end)
         tasks = [asyncio.create_task(work) for work in (self._sending(server), self._listening(server))]
         try:
@@ -140,7 +140,7 @@ class WorkerEnd:
             await self._link.close()
 
     async def show(self, path: str, accept: str) -> PageView:
-        """Return a page of the process that keeps the books; raises OSError when it is gone."""
+        """Return a page from the parent process; raises OSError when it is gone."""
         self._send()
         number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
         self._asked[number] = answer
@@ -176,7 +176,7 @@ class WorkerEnd:
 
 
 def work(deployment: Deployment, listener: socket.socket, end: socket.socket) -> None:
-    """Serve one worker's share, in a process of its own, until told to stop or left alone."""
+    """Serve one worker's share in this process, until told to stop or orphaned."""
     steady_heap()
     # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -188,7 +188,7 @@ def work(deployment: Deployment, listener: socket.socket, end: socket.socket) ->
 
 
 class WorkerBooks:
-    """The books, the latest batch of each worker, and the lines to the workers."""
+    """Traffic ledger of all workers, with each worker's latest batch and pipe."""
 
     def __init__(self, books: OwnBooks, workers: int) -> None:
         self.books = books
@@ -201,7 +201,7 @@ class WorkerBooks:
         self._shown: set[asyncio.Task[None]] = set()
 
     async def serve(self, worker: int, link: Link) -> None:
-        """Take what a worker says until it hangs up; ``worker`` is a number that no other ever has."""
+        """Handle a worker's messages until it disconnects; ``worker`` is its unique number."""
         self._links[worker] = link
         link.send(FewShadows(self.books.few_shadows))
         async for message in link.messages():
@@ -226,7 +226,7 @@ class WorkerBooks:
         link.send(ShownPage(asked.number, await self.views.show(asked.path, asked.accept)))
 
     def enter(self, before: float) -> None:
-        """Write the notes of before that time into the books, in order of time."""
+        """Enter the workers' records up to a time, in order of time."""
         due = sorted((note for note in self._waiting if note.at < before), key=lambda note: note.at)
         self._waiting = [note for note in self._waiting if note.at >= before]
         few = self.books.few_shadows
@@ -237,13 +237,13 @@ class WorkerBooks:
                 link.send(FewShadows(self.books.few_shadows))
 
     async def entering(self) -> None:
-        """Write down what comes, as soon as its order is known."""
+        """Enter new records as soon as their order is certain."""
         while True:
             await asyncio.sleep(ORDER_SECONDS)
             self.enter(time.time() - ORDER_SECONDS)
 
     def _joined(self) -> States:
-        """Return the state of each branch and server; one that a worker finds down is said to be down."""
+        """Return the state of each branch and server; down if any worker finds it down."""
         told: dict[str, dict[str, str]] = {}
         for batch in self._latest.values():
             for kind, states in batch.states.items():
@@ -264,7 +264,7 @@ class WorkerBooks:
 
 @dataclass(slots=True)
 class _Place:
-    """One worker's place: its socket, and the process that has it now."""
+    """One worker slot: its socket, and its current process."""
 
     number: int
     listener: socket.socket
@@ -293,7 +293,7 @@ def serve_with_workers(deployment: Deployment, workers: int) -> None:
 
 
 def _share(given: Deployment, workers: int) -> Deployment:
-    """Return what one worker serves: its share of the upstream connections, and no state of its own."""
+    """Return one worker's deployment: a share of the upstream connections, and no state file."""
 
     def part(address: Address | None) -> Address | None:
         return address and replace(address, connections=-(-address.connections // workers))
@@ -303,7 +303,7 @@ def _share(given: Deployment, workers: int) -> Deployment:
 
 @dataclass
 class WorkerSupervisor:
-    """The workers, started, watched and stopped; ``share`` is what each of them serves."""
+    """Starts, watches and stops the workers; ``share`` is each one's deployment."""
 
     share: Deployment
     joint: WorkerBooks
@@ -313,7 +313,7 @@ class WorkerSupervisor:
     _started: int = 0
 
     async def run(self, told: dict[str, object]) -> None:
-        """Serve until told to stop, and log ``told`` once all do; raises RunError where they cannot."""
+        """Serve until told to stop; logs ``told`` once all workers do; raises RunError if they cannot."""
         loop, joint = asyncio.get_running_loop(), self.joint
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -334,7 +334,7 @@ class WorkerSupervisor:
         log.info(json.dumps(told))
 
     def _stop(self) -> None:
-        """Tell all workers to drain; a second signal makes them answer what is left with 503."""
+        """Tell all workers to drain; a second time, to answer the rest with 503."""
         self._stopping.set()
         for place in self.places:
             if place.process is not None and place.process.is_alive():
@@ -343,7 +343,7 @@ class WorkerSupervisor:
                 place.listener.close()
 
     async def _keep(self, place: _Place) -> None:
-        """Keep one place filled until the gateway stops."""
+        """Restart the worker of one slot until the gateway stops."""
         while not self._stopping.is_set():
             code = await self._one_life(place)
             if self._stopping.is_set():

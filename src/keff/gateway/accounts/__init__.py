@@ -1,4 +1,4 @@
-"""What named clients may spend: limits reserved before anything is drawn, and settled after.
+"""Accounts of named clients: limits reserved before a request draws, settled after.
 
 In: a request's bounds and usage. Out: admission or refusal. Read ``accounts``, then ``billing``.
 """

@@ -1,4 +1,4 @@
-"""Accounts of named clients: the key file, and the ledger of what each spent today (UTC), in SQLite.
+"""Accounts of named clients: the key file, and the SQLite ledger of each day's spending (UTC).
 
 Before a request draws anything, the most that it may draw is reserved on its account; when it ends, what it
 drew is entered and the rest is given back. Each of the two is one statement within a transaction, whichever
@@ -59,7 +59,7 @@ _SETTLE = """INSERT INTO spend VALUES (:day, :key, 1, :paths, :dollars, 0, 0) ON
 
 @frozen
 class Account:
-    """A named client: the SHA-256 of its key, and its limits per day (UTC); None for none."""
+    """A named client: the SHA-256 of its key, and its daily limits (UTC; None: unlimited)."""
 
     name: str
     digest: bytes = field(repr=False)
@@ -74,7 +74,7 @@ class Account:
 
 @frozen
 class Balance:
-    """What one account spent on one day, and what its requests in flight have reserved."""
+    """One account's spending on one day, and the reservations of its requests in flight."""
 
     requests: int = 0
     paths: int = 0
@@ -85,7 +85,7 @@ class Balance:
 
 @frozen
 class Reservation:
-    """Paths and dollars that a request may draw at the most, held on its account since that day."""
+    """The most paths and dollars that a request may draw, held on its account."""
 
     account: Account
     day: int
@@ -94,7 +94,7 @@ class Reservation:
 
 
 class AccountLedger:
-    """What every account spent and has reserved, by day; kept over restarts, shared by processes.
+    """Ledger of spending and reservations by account and day, in a file shared by processes.
 
     A process that is killed leaves its reservations standing until midnight: what it drew nobody knows.
     ``remote`` says that asking it may take long, so that others ask it in threads.
@@ -115,7 +115,7 @@ class AccountLedger:
             ) from None
 
     def _make(self, file: Path) -> None:
-        """Make the table; raises UsageError for one of another version."""
+        """Create the table; raises UsageError for one of another version."""
         with self.transaction():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
@@ -125,7 +125,7 @@ class AccountLedger:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Enter all that is done within at once, or nothing of it; raises sqlite3.Error."""
+        """Return a context that commits all entries made in it, or none; raises sqlite3.Error."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -139,7 +139,7 @@ class AccountLedger:
         return Balance(*row) if row else Balance()
 
     def reserve(self, account: Account, paths: int, dollars: float) -> Reservation | Problem:
-        """Hold what a request may draw at the most; raises what ``held`` does.
+        """Reserve the most that a request may draw; raises what ``held`` does.
 
         Returns the problem (429) of an account that is at its limit, or would be if all that it has in flight
         drew what it may.
@@ -150,13 +150,13 @@ class AccountLedger:
         return _refusal(account, self.today(account.name))
 
     def held(self, day: int, account: Account, paths: int, dollars: float) -> bool:
-        """Hold paths and dollars, unless a limit is reached; raises sqlite3.Error."""
+        """Reserve paths and dollars unless a limit is reached; raises sqlite3.Error."""
         values = {"day": day, "key": account.name, "paths": paths, "dollars": dollars}
         limits = {"most_paths": account.paths, "most_dollars": account.dollars}
         return bool(self._db.execute(_RESERVE, values | limits).rowcount)
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
-        """Enter what a request drew, and give back what it had reserved; raises sqlite3.Error."""
+        """Enter what a request drew, and release its reservation; raises sqlite3.Error."""
         drawn = {"day": held.day, "key": held.account.name, "paths": paths, "dollars": dollars}
         self._db.execute(_SETTLE, drawn | {"held_paths": held.paths, "held_dollars": held.dollars})
 
@@ -171,7 +171,7 @@ def day_now() -> int:
 
 
 def _refusal(account: Account, balance: Balance) -> Problem:
-    """Return why an account is refused: its day's limit is used, or the rest of it is in flight."""
+    """Return why an account is refused: its daily limit is spent, or reserved by requests in flight."""
     wait = DAY - int(time.time()) % DAY
     final = {"retry-after": str(wait), "x-should-retry": "false"}
     used = (

@@ -1,4 +1,4 @@
-"""What requests are billed: the most they may draw held before, charged as answers come, settled after."""
+"""Billing of requests: reserve the most before, charge each answer, settle after."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _Ended: TypeAlias = tuple[Reservation, int, float]
 
 
 class PriceList:
-    """Prices by model: of the one that answered, else of the one that was asked."""
+    """Prices by model: of the model that answered, else of the one asked."""
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
         self._prices = prices
@@ -63,19 +63,19 @@ class PriceList:
         return bool(self._prices)
 
     def of(self, *models: object) -> Price | None:
-        """Return the price of the first of these models that has one."""
+        """Return the price of the first of these models that has a price."""
         named = (model if isinstance(model, str) else "" for model in models if self._prices)
         return next((price for name in named if (price := self._found(name)) is not None), None)
 
     def rating(self, paths: int, seconds: float) -> float:
-        """Return the dollars of paths that the verifier rated in so many seconds; 0 without a price."""
+        """Return the dollars of the verifier for rating ``paths`` paths in ``seconds``; 0 without a price."""
         price = self._prices.get(VERIFIER)
         return 0.0 if price is None else charge(Usage(), price, paths, seconds)
 
 
 @frozen
 class Ceiling:
-    """The most dollars of one path, and of its prompt alone."""
+    """Upper bound on the dollars of one path, and of its prompt alone."""
 
     path: float = 0.0
     prompt: float = 0.0
@@ -85,20 +85,20 @@ FREE = Ceiling()
 
 
 class AnswerLengths:
-    """How long the answers of each key and model were, in buckets that double: 20 numbers for each pair."""
+    """Histograms of answer lengths by key and model, in buckets that double."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], list[int]] = {}
 
     def note(self, who: tuple[str, str], tokens: int, answers: int) -> None:
-        """Take the tokens of some answers together."""
+        """Count the tokens of some answers."""
         if answers < 1 or (who not in self._seen and len(self._seen) >= KEPT_NAMES):
             return
         buckets = self._seen.setdefault(who, [0] * UNSTATED.bit_length())
         buckets[min((tokens // answers).bit_length(), len(buckets) - 1)] += answers
 
     def usual(self, who: tuple[str, str]) -> int:
-        """Return what is reserved for an answer whose request states no length.
+        """Return the tokens to reserve for an answer whose request states no maximum.
 
         Twice the end of the bucket within which 99% of the answers lie, from 100 of them on.
         """
@@ -115,7 +115,7 @@ class AnswerLengths:
 def ceiling(
     body: Mapping[str, object], raw: bytes, price: Price, seconds: float, usual: int = UNSTATED
 ) -> Ceiling:
-    """Return the most that a path of a request costs; ``raw`` are the bytes of its body.
+    """Return the upper bound on the cost of a request's path; ``raw`` are the bytes of its body.
 
     Its prompt has at most a token for each byte, its answer the length that it states, or the ``usual`` one.
     """
@@ -131,7 +131,7 @@ def charge(usage: Usage, price: Price, paths: int, seconds: float) -> float:
 
 
 def usage_of(counts: Counts) -> Usage:
-    """Return what an answer was billed at."""
+    """Return the token usage that an answer was billed at."""
     return Usage(counts.prompt, counts.cached, counts.output or 0)
 
 
@@ -154,7 +154,7 @@ def _number(value: object) -> int | None:
 
 @dataclass(slots=True, kw_only=True)
 class RequestSpending:
-    """What one request drew so far.
+    """Running total of what one request has drawn.
 
     ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``), but for ``uncounted``
     answers, whose usage cannot be right; ``lost`` paths were cancelled and may have cost anything, as may the
@@ -177,7 +177,7 @@ class RequestSpending:
     key: str = ""
 
     def account(self) -> tuple[int, float]:
-        """Return the paths and dollars that this request is charged with.
+        """Return the paths and dollars to charge this request with.
 
         A cancelled path costs what those that came back did on average, or the most that one can.
         """
@@ -188,7 +188,7 @@ class RequestSpending:
 
 @dataclass(slots=True, kw_only=True)
 class Billing:
-    """Prices, the ledger of accounts, and what answers usually cost."""
+    """Prices, the account ledger, and usual answer lengths."""
 
     prices: PriceList = field(default_factory=lambda: PriceList({}))
     ledger: AccountLedger | None = None
@@ -199,7 +199,7 @@ class Billing:
     _timer: asyncio.TimerHandle | None = None
 
     async def hold(self, account: Account, paths: int, dollars: float) -> Reservation | None:
-        """Hold paths and dollars on an account; raises Problem.
+        """Reserve paths and dollars on an account; raises Problem.
 
         Nobody is admitted before what holds it is committed: 503 where it cannot be.
         """
@@ -237,7 +237,7 @@ class Billing:
             self.settle(told, 0, 0.0)
 
     def settle(self, held: Reservation, paths: int, dollars: float) -> None:
-        """Enter what a request cost its account, soon."""
+        """Queue a request's final cost for entry on its account."""
         self._ended.append((held, paths, dollars))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SETTLING, self._settle)
@@ -266,7 +266,7 @@ class Billing:
             return Problem(503, line, code="account_unavailable")
 
     def _entered(self, ledger: AccountLedger, ended: Sequence[_Ended]) -> None:
-        """Enter what ended, in one transaction."""
+        """Enter queued costs in one transaction."""
         if not ended:
             return
         try:
@@ -280,7 +280,7 @@ class Billing:
     def most(
         self, body: Mapping[str, object], raw: bytes, key: str, model: object, seconds: float
     ) -> Ceiling | None:
-        """Return what a path of a request of this key costs at the most; None without a price."""
+        """Return the upper bound on a path's cost for a request of this key; None without a price."""
         price = self.prices.of(model)
         return price and ceiling(body, raw, price, seconds, self.lengths.usual((key, str(model))))
 
@@ -293,7 +293,7 @@ class Billing:
         paths: int = 0,
         seconds: float = 0.0,
     ) -> tuple[Usage, float]:
-        """Count what one upstream answer was billed at, and return that with its dollars."""
+        """Charge one upstream answer, and return its usage and dollars."""
         given = counts_of(usage)
         bill = usage_of(given)
         spent.tokens += bill.prompt + bill.output
@@ -314,7 +314,7 @@ class Billing:
         return bill, dollars
 
     def charge_cut(self, spent: RequestSpending, model: object) -> None:
-        """Charge what was generated of paths that were cancelled, each with its prompt.
+        """Charge the tokens generated by cancelled paths, each with its prompt.
 
         The prompt is that of the paths that came. Where the price says so, a cancelled path is billed whole:
         then it is taken to be as long as those were.
@@ -333,7 +333,7 @@ class Billing:
         self.metrics.count("keff_cancelled_tokens_total", spent.tokens - tokens)
 
     async def close(self) -> None:
-        """Wait for what is being entered, and close the ledger."""
+        """Wait until queued costs are entered, and close the ledger."""
         while self._timer is not None or self._entering:
             if self._timer is not None:
                 self._timer.cancel()
@@ -349,7 +349,7 @@ def _not_written(error: Exception) -> None:
 
 
 def no_price(account: Account, model: object) -> Problem:
-    """Return why a key that is limited in dollars is refused what has no price."""
+    """Return why a key limited in dollars may not use a model without a price."""
     named = f"the model {model!r:.100}" if isinstance(model, str) else "this request"
     line = f"the key {account.name} is limited in dollars, and {named} has no price at this gateway"
     return Problem(403, line, code="no_price", param="model")

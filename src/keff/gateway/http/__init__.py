@@ -1,4 +1,4 @@
-"""HTTP as clients see it: sockets, heads, requests checked, replies and streams written.
+"""HTTP towards clients: sockets, heads, request checks, replies and streams.
 
 In: bytes of a client. Out: a ``ChatRequest`` for ``gateway.vote``, and its reply as bytes.
 Read ``app``, then ``request``.

@@ -1,4 +1,4 @@
-"""The application: who may ask, which route answers, and the small routes (health, operator)."""
+"""The ASGI application: authentication, routing, and the small routes (health, operator)."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ READY_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Pages:
-    """The small routes; ``show`` gives the operator's."""
+    """Routes for health and for the operator's pages."""
 
     service: Service
     show: Show
     _ready: tuple[float, bool] = (-READY_SECONDS, False)
 
     async def healthz(self, _: Request) -> Response:
-        """Say that the process is alive."""
+        """Report that the process is alive."""
         return Response(b'{"status":"ok"}', media_type=JSON)
 
     async def readyz(self, _: Request) -> Response:
-        """Return whether the upstream answers; asked of it every two seconds at most."""
+        """Report whether the upstream answers, probed at most every two seconds."""
         asked, ready = self._ready
         if time.monotonic() - asked >= READY_SECONDS:
             self._ready = (time.monotonic(), ready)
@@ -84,14 +84,14 @@ TOLD = tuple(
 
 @dataclass(slots=True)
 class Front:
-    """The application: lets pass who may ask, answers chat requests itself and hands on all others."""
+    """ASGI application: checks the caller, answers chat requests and passes on all others."""
 
     chat: Chat
     rest: Starlette
     guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection scope; a caller who may not ask gets 401 or 403."""
+        """Serve one connection; an unauthorised caller gets 401 or 403."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
                 headers = dict(scope["headers"])
@@ -130,7 +130,7 @@ async def _unrouted(_: Request, error: Exception) -> Response:
 
 
 def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:
-    """Let web pages of these origins ask; the guard still wants the token."""
+    """Return the application with CORS for these origins; the token is still required."""
     if not origins:
         return front
     return CORSMiddleware(

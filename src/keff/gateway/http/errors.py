@@ -1,4 +1,4 @@
-"""What goes wrong with one request, as the error object that OpenAI clients know."""
+"""Errors of one request, as the error object of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADERS: dict[int, Mapping[str, str]] = {
 
 
 class Problem(Exception):
-    """A request ends with an HTTP error; the text is one line that says what to do."""
+    """An HTTP error that ends a request; its text is one line with a remedy."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class Problem(Exception):
         self.headers = headers or HEADERS.get(status, {})
 
     def error(self) -> Object:
-        """Return the object that stands under ``error``."""
+        """Return the value of the field ``error``."""
         kind = self._kind or KINDS.get(
             self.status, "invalid_request_error" if self.status < 500 else "server_error"
         )
         return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
 
     def body(self) -> bytes:
-        """Return the whole body."""
+        """Return the whole error body."""
         return json.dumps({"error": self.error()}).encode()
 
 
 class Gone(Exception):
-    """The client closed the connection: nobody waits for an answer."""
+    """Raised when the client has closed the connection."""

@@ -1,4 +1,4 @@
-"""One request and its connection: what was sent so far, and whether the client is still there."""
+"""One request on its connection: bytes sent so far, and detection of a client that left."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
 
 @dataclass(slots=True)
 class Line:
-    """The line to a client: whether it broke, and the task that is cancelled then."""
+    """Connection state of a client: whether it broke, and the task to cancel then."""
 
     lost: bool = False
     work: asyncio.Task[object] | None = None
 
     def lose(self) -> None:
-        """Note that the client is gone, and cancel what is done for it."""
+        """Mark the client as gone, and cancel its task."""
         self.lost = True
         if self.work is not None:
             self.work.cancel()
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request with its connection: what was sent so far, and the job once it is known.
+    """One request on its connection: what was sent so far, and its job once known.
 
     ``held`` is what was reserved on the caller's account; ``spent`` is what a request drew that is
     passed through.
@@ -94,7 +94,7 @@ class Exchange:
         await self.part(body, last=True)
 
     async def fail(self, problem: Problem) -> None:
-        """Send an error, unless a response has begun: then the connection closes in its middle."""
+        """Send an error; once a response has begun, close the connection instead."""
         self.code = problem.code
         if not self.status:
             await self.whole(problem.status, problem.body(), problem.headers)
@@ -105,7 +105,7 @@ class Exchange:
 
 
 async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
-    """Await ``work`` while the client is there; else cancel it, wait for its end, and raise Gone."""
+    """Await ``work`` while the client is connected; else cancel it, wait for its end, and raise Gone."""
     me, line = cast("asyncio.Task[object]", asyncio.current_task()), exchange.line
     if line.lost:
         work.close()

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as the gateway speaks it: heads in time, and a reply in one piece."""
+"""HTTP/1.1 on the socket: timeouts for request heads, and replies in one system call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OFFERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
 class Corked:
-    """A transport that sends what is written in one turn of the loop in one piece: one system call a reply.
+    """Transport that joins all writes of one event-loop turn into one system call.
 
     Closed while ``unread`` says that a client is still sending, it ends what it sends, and for a while takes
     what comes: a system that has data for nobody resets the connection, and the client may lose the reply
@@ -46,14 +46,14 @@ class Corked:
         self._closing = False
 
     def write(self, data: bytes) -> None:
-        """Hold the data until the turn ends; what comes after the close is for nobody."""
+        """Buffer the data until the loop turn ends; dropped after close."""
         if data and not self._closing:
             if not self._held:
                 self._loop.call_soon(self._flush)
             self._held.append(data)
 
     def close(self) -> None:
-        """Send what is held, then close."""
+        """Flush the buffer, then close."""
         self._flush()
         if self.is_closing():
             return
@@ -73,7 +73,7 @@ class Corked:
         self._loop.call_later(LINGER_SECONDS, self._transport.close)
 
     def is_closing(self) -> bool:
-        """Return whether nothing more is sent or taken."""
+        """Return whether the transport is closing."""
         return self._closing or self._transport.is_closing()
 
     def _flush(self) -> None:
@@ -86,7 +86,7 @@ class Corked:
 
 
 class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
-    """HTTP/1.1 that closes a connection whose next request head does not come in time, or is too large.
+    """HTTP/1.1 protocol that closes connections whose request head is late or too large.
 
     It also closes one whose client does not read. All connections read into one buffer: what came is parsed
     before the next one reads.
@@ -100,7 +100,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _in_head, _whole = False, True
 
     def connection_made(self, transport: Any) -> None:
-        """Start the clock."""
+        """Start the timeout for the first head."""
         # Nothing may wait in our memory unnoticed: whatever the system does not take at once counts as
         # paused.
         transport.set_write_buffer_limits(high=0)
@@ -116,24 +116,24 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         cast("Scope", self.scope)[LINE] = self._line
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the address."""
+        """Append a part of the request target."""
         self._grow(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; one that comes after the body is none."""
+        """Append a header; trailers after the body are ignored."""
         self._grow(len(name) + len(value))
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, unless another protocol is offered: then ``data_received`` takes that away."""
+        """Start the response task, unless the client offers an upgrade, which is removed first."""
         self._in_head, self._came = False, 0
         if not self.parser.should_upgrade():
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The request is whole, answered or not."""
+        """Handle the end of the request, whether or not it was answered already."""
         self._whole, self._head = True, 0
         if not self.parser.should_upgrade():
             super().on_message_complete()
@@ -144,7 +144,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             raise ValueError("the head of the request is too large")
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, but not for what is left of this one."""
+        """Prepare for the next request; an unread rest of this one is not awaited."""
         super().on_response_complete()
         if not self._whole and self.cycle.response_complete:
             self.loop.call_later(LINGER_SECONDS, self._close_unread, self.cycle)
@@ -154,7 +154,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.transport.close()
 
     def _take(self, data: bytes | memoryview) -> None:
-        """Parse what came; who offers another protocol, as some clients do HTTP/2, is answered without it.
+        """Parse received data; an offered upgrade (such as HTTP/2) is ignored.
 
         For the parser such a request ends with its head, and its body would be lost.
         """
@@ -164,7 +164,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             left = self._parsed(left)
 
     def _parsed(self, data: bytes | memoryview) -> bytes | None:
-        """Parse data; return what is to be parsed next where another protocol was offered."""
+        """Parse data; returns what must be parsed again after an offered upgrade."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -181,12 +181,12 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         return None
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads."""
+        """Start a timeout for a client that does not read."""
         super().pause_writing()
         self._watch_write(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """It has read everything."""
+        """Stop that timeout: the client has read everything."""
         super().resume_writing()
         self._stop_write_timer()
 
@@ -208,16 +208,16 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to read into."""
+        """Return the buffer for the next read."""
         del sizehint
         return BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read."""
+        """Handle the bytes just read into the buffer."""
         self.data_received(BUFFER[:nbytes])
 
     def data_received(self, data: bytes | memoryview) -> None:
-        """Stop the clock while a request is being answered."""
+        """Handle received bytes, and stop the head timeout while a request is answered."""
         if self.transport.is_closing():
             return
         begun = self._begun
@@ -231,7 +231,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._watch_head()
 
     def _bound_head(self, size: int) -> None:
-        """Refuse a head that grows without a header in it coming to its end."""
+        """Refuse a head with an unfinished header beyond the size limit."""
         self._came += size
         if self._came <= LARGEST_HEAD:
             return
@@ -241,7 +241,7 @@ class TimedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock, and tell who works for a client that it is gone."""
+        """Stop the timeouts, and cancel work for the client."""
         self._stop_timer()
         self._stop_write_timer()
         super().connection_lost(exc)

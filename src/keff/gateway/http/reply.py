@@ -1,4 +1,4 @@
-"""The reply to a voted request: a path that holds the winning answer, the sum of usage, and the vote.
+"""The reply to a voted request: a path with the winning answer, total usage, and the vote.
 
 Whole, or as server-sent events: chunks of chat, events of Responses, progress as comments.
 """
@@ -23,7 +23,7 @@ LONGEST_KEY = 200
 
 
 def winner(outcome: Outcome, reply: str) -> Drawn:
-    """Return the path that is shown: one that holds the answer, else the first of who was asked last.
+    """Return the path to show: one with the winning answer, else the first of the last branch asked.
 
     ``shortest`` is by characters of the visible text, the first among equals.
     """
@@ -36,7 +36,7 @@ def winner(outcome: Outcome, reply: str) -> Drawn:
 
 
 def total_usage(paths: Iterable[Drawn]) -> Object:
-    """Return the sum of what the upstream billed, field by field; one response is counted once."""
+    """Return the total usage billed upstream, field by field, each response counted once."""
     bodies = {id(path.body): path.body for path in paths}
     total: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     for body in bodies.values():
@@ -46,7 +46,7 @@ def total_usage(paths: Iterable[Drawn]) -> Object:
 
 
 def _add(total: Object, more: Mapping[str, object], *, details: bool = True) -> None:
-    """Add what can be added; ``details`` are one level deep. What is negative or absurd is left out."""
+    """Add the numbers of a usage to a total, ``details`` one level deep; absurd ones are skipped."""
     for name, value in more.items():
         before = total.get(name)
         if isinstance(value, dict):
@@ -63,23 +63,23 @@ def _number(value: object) -> int | float:
 
 
 def _amount(value: object) -> int | float | None:
-    """Return a number of tokens, or of dollars or seconds, which some servers add to their usage."""
+    """Return a usage number (tokens, dollars or seconds), or None for any other value."""
     return value if isinstance(value, float) and 0 <= value <= MOST_TOKENS else count(value)
 
 
 def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
-    """Return the votes of each answer, most first; a long answer is shortened and ends in its hash."""
+    """Return the votes of each answer, most first; long answers are cut and end in their hash."""
     counts = Counter(path.key for path in paths if path.key is not None)
     return {shown(key): count for key, count in counts.most_common()}
 
 
 def shown(key: str) -> str:
-    """Return a vote key as it is shown."""
+    """Return a vote key as shown in replies."""
     return key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...#{stable_hash(key)[:12]}"
 
 
 def vote_share(outcome: Outcome) -> float:
-    """Return the winner's share of the votes; 0 where there is none."""
+    """Return the winner's share of the votes; 0 without a winner."""
     keys = [path.key for path in outcome.paths if path.key is not None]
     return keys.count(outcome.stop.answer) / len(keys) if keys and outcome.stop.answer is not None else 0.0
 
@@ -134,7 +134,7 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
 def completion(
     name: str, paths: Sequence[Drawn], usage: Mapping[str, object], vote: Mapping[str, object]
 ) -> Object:
-    """Return the reply: the response that the first path came in, with these paths as its choices.
+    """Return the chat reply: the response of the first path, with these paths as its choices.
 
     ``name`` if it has no id.
     """
@@ -156,7 +156,7 @@ def response(
     vote: Mapping[str, object],
     asked: Mapping[str, object] | None = None,
 ) -> Object:
-    """Return the reply in the form of Responses: the one that is the path, with the usage of all.
+    """Return the Responses reply: the shown path's response with the usage of all paths.
 
     ``asked`` is the request where the path answers a chat request that stands for it.
     """
@@ -177,22 +177,22 @@ DONE = b"data: [DONE]\n\n"
 
 
 def event(value: Mapping[str, object]) -> bytes:
-    """Return one event."""
+    """Return one server-sent event."""
     return b"data: " + sendable(value) + b"\n\n"
 
 
 def comment(text: str) -> bytes:
-    """Return a comment, which clients skip and which keeps the connection open."""
+    """Return a server-sent comment, which clients skip and which keeps the connection open."""
     return f": {text}\n\n".encode()
 
 
 def failure(problem: Problem) -> bytes:
-    """Return the event of an error after the stream has begun; the official client raises it."""
+    """Return the error event for a chat stream that has begun; the official client raises it."""
     return event({"error": problem.error()})
 
 
 def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[bytes]:
-    """Yield a whole reply as a stream.
+    """Yield a finished chat reply as stream chunks.
 
     Of each choice role, content and end (of the first with the vote); usage where asked, ``[DONE]``.
     """
@@ -232,20 +232,20 @@ _Told: TypeAlias = tuple[str, Object]
 
 
 def _numbered(events: Iterable[_Told]) -> Iterator[bytes]:
-    """Yield events as they are written, with their numbers."""
+    """Yield events with their sequence numbers."""
     for number, (kind, told) in enumerate(events):
         body = {"type": kind, "sequence_number": number, **told}
         yield b"event: " + kind.encode() + b"\ndata: " + sendable(body) + b"\n\n"
 
 
 def response_failure(problem: Problem) -> bytes:
-    """Return the event of an error after the stream has begun."""
+    """Return the error event for a Responses stream that has begun."""
     error = problem.error()
     return next(_numbered([("error", {name: error[name] for name in ("message", "code", "param")})]))
 
 
 def response_events(reply: Mapping[str, object]) -> Iterator[bytes]:
-    """Yield a whole response as a stream: it is created, its items come one by one, it is completed."""
+    """Yield a finished Responses reply as stream events: created, its items one by one, completed."""
     return _numbered(_events(reply))
 
 

@@ -1,4 +1,4 @@
-"""A chat request as the client sent it: checked, with what is meant for the gateway taken out."""
+"""Chat requests: parsed and checked, with the gateway's own fields taken out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 @checked(frozen=True, slots=True, config=ConfigDict(strict=True))
 class Wish:
-    """What one request asks of the gateway; None where it leaves that to the plan and the options."""
+    """The gateway's own fields of one request; None leaves the choice to plan and options."""
 
     policy: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     cap: Positive | None = None
@@ -67,7 +67,7 @@ NO_WISH = Wish()
 
 @dataclass(slots=True)
 class Ask:
-    """A request to answer.
+    """A parsed request.
 
     ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
     ``seed``, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
@@ -91,11 +91,11 @@ class Ask:
 
     @property
     def in_chat(self) -> bool:
-        """Whether the reply is in the form of chat."""
+        """Whether the reply uses the chat format."""
         return self.api is CHAT and self.asked is None
 
     def as_chat(self) -> Ask:
-        """Return a request of Responses as the chat request that asks the same; raises Problem (400)."""
+        """Return the chat request equivalent to a Responses request; raises Problem (400)."""
         if (name := responses.needs_responses(self.body)) is not None:
             line = f"the upstream is asked by chat, which knows no {name}"
             raise Problem(400, line, param=name, code="unsupported_value")
@@ -103,12 +103,12 @@ class Ask:
         return replace(self, body=body, api=CHAT, asked=self.body)
 
     def end_with(self, contract: str) -> None:
-        """End the last user message of a chat in the answer contract."""
+        """Append the answer contract to the last user message."""
         template = f"{{question}}\n\n{contract}"
         self.body["messages"] = with_prompt(entries(self.body["messages"]), None, template)
 
     def head(self, with_logprobs: bool) -> bytes:
-        """Return the body of an upstream call without its closing brace; raises Problem (400)."""
+        """Return an upstream body without its closing brace, for fields to be added; Problem (400)."""
         body = self.body
         if with_logprobs and self.api is CHAT:
             body = body | {"logprobs": True}
@@ -123,12 +123,12 @@ class Ask:
 
     @property
     def logprobs(self) -> bool:
-        """Whether the client wants log-probabilities back."""
+        """Whether the client asked for log-probabilities."""
         return bool(self.body.get("logprobs"))
 
 
 def read_ask(raw: bytes, headers: Headers) -> Ask:
-    """Read a request; raises Problem (400) that names the field."""
+    """Return a parsed chat request; raises Problem (400) that names the field."""
     body = _json_object(raw)
     _check_messages(body.get("messages"))
     n = body.pop("n", None)
@@ -147,7 +147,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
 
 
 def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
-    """Read a request of the Responses API; a string says why it cannot be voted on.
+    """Return a parsed Responses request, or a string that says why it cannot be voted on.
 
     Raises Problem (400) that names the field.
     """
@@ -163,7 +163,7 @@ def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
 
 
 def _ask(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
-    """Return what both ways to ask say alike."""
+    """Return the fields common to chat and Responses requests."""
     model = body.get("model")
     if model is not None and (not isinstance(model, str) or len(model) > 500):
         raise Problem(400, "model must be a string", param="model")
@@ -173,7 +173,7 @@ def _ask(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
 
 
 def head_of(body: Mapping[str, object]) -> bytes:
-    """Return a body without its closing brace; raises Problem (400) for what JSON cannot hold."""
+    """Return a JSON body without its closing brace; raises Problem (400) for values JSON cannot hold."""
     try:
         return encoded(body)[:-1]
     except ValueError:

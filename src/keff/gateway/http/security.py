@@ -1,4 +1,4 @@
-"""Who may ask, from where, how much and how slowly. TLS and rates of requests are a reverse proxy's work."""
+"""Access control: tokens, keys, exposed addresses, and limits on bodies. TLS is a reverse proxy's work."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ DISCARD = 8
 
 
 def check_exposure(host: str, options: Options) -> None:
-    """Raise UsageError when others could reach the gateway without a token or a key."""
+    """Raise UsageError when a public address would be served without a token or keys."""
     if not options.token and not options.accounts and not is_loopback(host):
         raise UsageError(f"--host {host} can be reached by others: require a token (--token-env) or --keys")
 
 
 class Guard:
-    """The bearer token and the named keys, kept as hashes only.
+    """Checks the bearer token and the named keys, kept as hashes only.
 
     Without any, only callers that name this machine may ask, and no web page but those of ``origins``: what a
     browser sends names its page's origin or says that it comes from another site, and a name of the page's
@@ -72,11 +72,11 @@ class Guard:
 
     @property
     def has_token(self) -> bool:
-        """Whether callers must show a token."""
+        """Whether callers must present a token."""
         return self._hash is not None or bool(self._accounts)
 
     def check(self, headers: Mapping[bytes, bytes]) -> Account | None:
-        """Return whose key the caller shows (None: the token's, or none is wanted); raises Problem."""
+        """Return the account of the caller's key (None: the token, or no check); raises Problem."""
         if not self.has_token:
             self._check_local(headers)
             return None
@@ -95,7 +95,7 @@ class Guard:
         raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
 
     def check_operator(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise Problem unless the caller is the operator: a client's token is not enough.
+        """Raise Problem unless the caller is the operator; a client's token does not suffice.
 
         A browser may send the token as the password of any name.
         """
@@ -136,7 +136,7 @@ class Guard:
     def caller(
         self, headers: Mapping[bytes, bytes], query: bytes, forwarded: Collection[str]
     ) -> ClientHeaders:
-        """Return what the upstream gets of a client.
+        """Return the client headers that are forwarded upstream.
 
         Some headers, the query, and its key unless that is for us.
         """
@@ -169,7 +169,7 @@ def _hostname(host: bytes) -> str:
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float) -> bytes:
-    """Return the body.
+    """Return the request body of a JSON type.
 
     Raises Problem for what is not JSON, too large or too slow, Gone when the client left.
     """
@@ -179,7 +179,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int,
 
 
 def check_type(headers: Mapping[bytes, bytes]) -> None:
-    """Raise Problem for a body of a type that a web page may send without asking for leave."""
+    """Raise Problem for a content type that web pages may send cross-site without a preflight."""
     if _kind(headers) in NEEDS_NO_CONSENT:
         raise Problem(415, "send the request as content-type: application/json (multipart for files)")
 
@@ -189,7 +189,7 @@ def _kind(headers: Mapping[bytes, bytes]) -> bytes:
 
 
 async def received(receive: Receive, most: int, seconds: float) -> bytes:
-    """Return a body of any type; raises Problem for one too large or too slow, Gone when the client left."""
+    """Return a request body; raises Problem if too large or too slow, Gone if the client left."""
     parts: list[bytes] = []
     size, more = 0, True
     try:

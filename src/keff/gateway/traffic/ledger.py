@@ -1,4 +1,4 @@
-"""What a gateway learns from the votes of its requests: traffic, the drift profile and the drift alarm.
+"""Traffic ledger: votes of requests, the drift profile and the drift alarm.
 
 A gateway of one process writes its own books. With ``--workers`` one process keeps them for all, and the
 workers send it what they saw (``gateway.workers``). The vote log is beside them, for who wants it.
@@ -29,7 +29,7 @@ from keff.records import frozen
 
 
 class VoteLog:
-    """Appends to a file.
+    """Appends votes of requests to a file.
 
     Answers are canonical keys: equal where they are equal texts. They are redacted to 1, 2, ... within a
     request unless ``answers`` is True. Neither questions nor texts of paths are ever written.
@@ -49,13 +49,13 @@ class VoteLog:
         self._out.write(json.dumps(row, separators=(",", ":")) + "\n")
 
     def close(self) -> None:
-        """Close the file; what a full disk did not take is lost."""
+        """Close the file; data that a full disk refused is lost."""
         with contextlib.suppress(OSError):
             self._out.close()
 
 
 def redacted(keys: Sequence[str | None]) -> list[str | None]:
-    """Return the keys as 1, 2, ... in order of appearance; None stays."""
+    """Return the keys replaced by 1, 2, ... in order of appearance; None stays."""
     names: dict[str, str] = {}
     return [None if key is None else names.setdefault(key, str(len(names) + 1)) for key in keys]
 
@@ -65,7 +65,7 @@ log = logging.getLogger("keff.gateway")
 
 @frozen
 class Voted:
-    """One request that was answered by a vote: its votes in launch order, and how it ended.
+    """A request answered by a vote: its votes in launch order, and how it ended.
 
     ``regular`` says that it is one of those that the plan, or the operator's policy, describes. ``at`` is
     when, in seconds since 1970, as in all notes: those of several processes are put into this order.
@@ -81,7 +81,7 @@ class Voted:
 
 @frozen
 class DrawnOn:
-    """All votes of a regular request that was drawn on after its reply."""
+    """A shadow request: all votes drawn for it, also after its reply."""
 
     keys: tuple[str | None, ...]
     at: float = field(default_factory=time.time)
@@ -92,7 +92,7 @@ Note: TypeAlias = Voted | Spent | DrawnOn
 
 @dataclass(slots=True, kw_only=True)
 class OwnBooks:
-    """The books of this process.
+    """Traffic ledger kept in this process.
 
     ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
     profile never holds, is nothing to compare it with. ``away`` says why what other hosts see is missing.
@@ -111,11 +111,11 @@ class OwnBooks:
 
     @property
     def few_shadows(self) -> bool:
-        """Whether requests drawn on are wanted for the profile only."""
+        """Whether shadow requests are needed for the profile only."""
         return self.learner is not None and self.learner.shadow_only
 
     def take(self, note: Note) -> None:
-        """Write down what became of a request."""
+        """Record how a request ended."""
         if isinstance(note, Voted):
             self._voted(note)
         elif isinstance(note, Spent):
@@ -145,15 +145,15 @@ class OwnBooks:
             self.observe(keys)
 
     def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
-        """Show the drift alarm the votes of a request, at which the policy ``stopped``."""
+        """Pass a request's votes to the drift alarm; the policy stopped after ``stopped`` of them."""
         if self.monitor is not None:
             self.monitor.observe(keys, stopped=stopped)
 
     async def turns(self) -> None:
-        """Share what was seen with other hosts, where there are any."""
+        """Synchronise with other hosts; nothing to do for a single one."""
 
     def learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
-        """Take a request into the profile; when it is whole, the drift alarm begins."""
+        """Add a request to the profile; once it is complete, the drift alarm begins."""
         profile = learner.observe(keys)
         if profile is None:
             return
@@ -173,20 +173,20 @@ class OwnBooks:
 
 
 class RemoteBooks:
-    """Books that are kept by another process: notes are gathered, without answers, and sent in batches."""
+    """Traffic ledger kept by another process: records are gathered and sent in batches."""
 
     def __init__(self) -> None:
         self.few_shadows = False
         self.notes: list[Note] = []
 
     def take(self, note: Note) -> None:
-        """Write down what became of a request."""
+        """Record how a request ended."""
         if not isinstance(note, Spent):
             note = replace(note, keys=tuple(redacted(note.keys)))
         self.notes.append(note)
 
     async def close(self) -> None:
-        """Leave the saving to the process that keeps the books."""
+        """Do nothing: the process that keeps the ledger saves it."""
 
 
 VoteLedger: TypeAlias = OwnBooks | RemoteBooks
@@ -197,7 +197,7 @@ MOST_SHADOWS = 16
 
 
 class Shadows:
-    """Chooses the shadow requests, before any of their votes is seen, and runs them."""
+    """Chooses shadow requests, before their votes are seen, and draws their extra paths."""
 
     def __init__(self, options: Options, books: VoteLedger, rng: np.random.Generator) -> None:
         self._options, self._books, self._rng = options, books, rng
@@ -206,11 +206,11 @@ class Shadows:
 
     @property
     def wanted(self) -> int:
-        """The paths to which a shadow request is drawn."""
+        """The number of paths to which a shadow request is drawn."""
         return SHADOW_DRAWS if self._books.few_shadows else self._options.shadow_paths
 
     def chosen(self) -> bool:
-        """Return whether the next request is one.
+        """Return whether the next request is a shadow request.
 
         On average shadows cost ``shadow_budget`` of what the replies cost.
         """
@@ -220,18 +220,18 @@ class Shadows:
         return float(self._rng.random()) * (self.wanted - mean) < self._options.shadow_budget * mean
 
     def count(self, paths: int) -> None:
-        """Take what a reply cost, of those among which shadow requests are chosen."""
+        """Add the cost of a reply to the total that bounds the shadows' share."""
         self._votes += 1
         self._paths += paths
 
     def start(self, work: Coroutine[object, object, None]) -> None:
-        """Draw a request on, beside all others."""
+        """Start drawing a request's extra paths in the background."""
         task = asyncio.create_task(work)
         self.running.add(task)
         task.add_done_callback(self.running.discard)
 
     async def close(self) -> None:
-        """Cancel what is drawn for nobody."""
+        """Cancel all shadow draws."""
         for task in self.running:
             task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)

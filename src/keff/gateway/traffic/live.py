@@ -1,4 +1,4 @@
-"""The operator's pages: metrics, traffic (``/keff``), and a plan made from it (``/keff/plan``)."""
+"""Operator pages: metrics, live traffic (``/keff``), and a plan made from traffic (``/keff/plan``)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
 
 
 def page(state: Mapping[str, object], others: list[Object], history: History) -> bytes:
-    """Return the page."""
+    """Return the live page as HTML."""
     drift = _drift(fields(state.get("drift")))
     warnings = [str(state["warning"])] if state.get("warning") else []
     warnings += [f"drift: {drift}"] if drift.startswith("ALARM") else []
@@ -118,7 +118,7 @@ def page(state: Mapping[str, object], others: list[Object], history: History) ->
 
 
 def _headline(state: Mapping[str, object]) -> str:
-    """Return what the gateway changes, in words."""
+    """Return the headline: requests, paths for each, and the saving."""
     requests, saved = state.get("requests") or 0, fields(state.get("saved")).get("value")
     paths = fields(state.get("paths_per_request")).get("value")
     if not requests or paths is None:
@@ -128,7 +128,7 @@ def _headline(state: Mapping[str, object]) -> str:
 
 
 def _charts(history: History) -> str:
-    """Return what was saved over time, as far as that is known, and how far paths agree."""
+    """Return charts over time of the savings that are known, and of agreement among paths."""
     total, spans = history.total, history.spans
     chart = partial(_chart, since=history.since, width=history.width)
     names = [f"saved_{name}" for name in COMPARED if total[f"saved_{name}"]] or ["paths"]
@@ -150,7 +150,7 @@ def _chart(
     width: float,
     unit: str = "",
 ) -> str:
-    """Return one bar for each span of ``width`` seconds; one below 0 hangs down, None is a gap."""
+    """Return a bar chart, one bar per ``width`` seconds; negative bars hang down, None is a gap."""
     known = [(place, value) for place, value in enumerate(values) if value is not None]
     high = max([0.0, *(value for _, value in known)])
     low = min([0.0, *(value for _, value in known)])
@@ -184,13 +184,13 @@ def _chart(
 
 
 def _round(end: float) -> float:
-    """Return the largest 1, 2 or 5 of a power of ten that the axis reaches: people read by round numbers."""
+    """Return the axis limit: the next 1, 2 or 5 times a power of ten."""
     unit = 10.0 ** math.floor(math.log10(abs(end)))
     return math.copysign(max(unit * times for times in (1, 2, 5) if unit * times <= abs(end)), end)
 
 
 def _words(name: str) -> str:
-    """Return the name of a sum in words: what is saved has that behind it."""
+    """Return the label of a total, such as "paths saved" for ``saved_paths``."""
     bare = name.removeprefix("saved_").replace("_", " ")
     return f"{bare} saved" if name.startswith("saved_") else bare
 
@@ -200,7 +200,7 @@ def _clock(at: float) -> str:
 
 
 def _table(rows: object, columns: Sequence[str], none: str = "None so far.") -> str:
-    """Return rows as a table, which a telephone shows as one card for each row.
+    """Return rows as an HTML table, shown on a phone as one card per row.
 
     A column of words that is empty throughout is left out.
     """
@@ -217,7 +217,7 @@ def _table(rows: object, columns: Sequence[str], none: str = "None so far.") -> 
 
 
 def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return the rows that compare with today; what is saved has a minus."""
+    """Return label and value of each change against today's policy; a saving has a minus."""
     return [
         (f"{name} per request, against {change.get('against')}", _cell(change[name], "+"))
         for name in COMPARED
@@ -291,14 +291,14 @@ HOUR = 3600.0
 
 @dataclass(slots=True)
 class Views:
-    """What the process that keeps the books can show: metrics, the live page and the plan from traffic."""
+    """Pages of the process that keeps the traffic ledger: metrics, live page and plan."""
 
     books: OwnBooks
     numbers: Callable[[], Numbers]
     states: Callable[[], States]
 
     async def show(self, path: str, accept: str) -> PageView:
-        """Return one page in the form that is accepted."""
+        """Return one page in a content type that the client accepts."""
         if path == METRICS:
             metrics, now = self.numbers()
             monitor = self.books.monitor
@@ -315,7 +315,7 @@ class Views:
 
     @property
     def beside(self) -> tuple[Work, ...]:
-        """What runs beside the requests: the hourly line, and turns at what several hosts share."""
+        """Background tasks: the hourly log line, and synchronisation with other hosts."""
         return self._hourly, self.books.turns
 
     async def _hourly(self) -> None:
@@ -324,7 +324,7 @@ class Views:
             log.info(json.dumps({"event": "summary", **self.state()}))
 
     async def _page(self, accept: str) -> PageView:
-        """Show the traffic: HTML, or JSON for who accepts that and no HTML."""
+        """Return the live page: HTML, or JSON for clients that accept only that."""
         told = self.state()
         history = self.books.traffic.history
         others = await asyncio.to_thread(self.books.traffic.others)
@@ -335,7 +335,7 @@ class Views:
         return PageView(200, "text/html; charset=utf-8", page(told, others, history))
 
     async def _plan(self) -> PageView:
-        """Return the plan that the traffic gives; 409 while that is too little."""
+        """Return the plan made from traffic; 409 while there is too little."""
         books, rows = self.books, list(self.books.traffic.drawn)
         try:
             made = await asyncio.to_thread(plan_of, rows, books.cap, books.space)
@@ -345,7 +345,7 @@ class Views:
         return PageView(200, JSON, made.model_dump_json(indent=2).encode())
 
     def state(self) -> Object:
-        """Return what the page and the hourly line say."""
+        """Return the values shown on the live page and in the hourly log line."""
         books = self.books
         monitor, matching = books.monitor, books.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}

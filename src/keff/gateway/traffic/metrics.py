@@ -1,4 +1,4 @@
-"""The numbers of a gateway: counted in plain dictionaries, told by prometheus-client.
+"""Metrics of a gateway: counted in dictionaries, rendered by prometheus-client.
 
 Counting stands in the way of every request and is a dictionary's work; the client's own counters take a lock
 and five times as long. Text, OpenMetrics and the series of the process are the client's (``exposed``).
@@ -87,7 +87,7 @@ def series(name: str, **labels: str) -> tuple[str, Labels]:
 
 
 class Metrics:
-    """All numbers of one process. Label values come from the code or the operator, never from a request."""
+    """Counters and histograms of one process; labels never hold text of a request."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, Labels], float] = {}
@@ -105,7 +105,7 @@ class Metrics:
         self._sums[name] += value
 
     def add(self, other: Metrics) -> None:
-        """Add the numbers of another process of this gateway."""
+        """Add the metrics of another process of this gateway."""
         for key, value in other._values.items():
             self._values[key] = self._values.get(key, 0) + value
         for name, counts in other._buckets.items():
@@ -113,7 +113,7 @@ class Metrics:
             self._sums[name] += other._sums[name]
 
     def families(self, now: Mapping[tuple[str, Labels], float]) -> Iterator[Metric]:
-        """Yield everything as the client library tells it; ``now`` is what is read when it is asked for."""
+        """Yield all metric families for prometheus-client; ``now`` are gauges read at this moment."""
         by_name: dict[str, list[tuple[Labels, float]]] = {}
         for (name, labels), value in {**self._values, **now}.items():
             by_name.setdefault(name, []).append((labels, value))
@@ -147,7 +147,7 @@ class _Of(Collector):
 
 
 def exposed(metrics: Metrics, now: Mapping[tuple[str, Labels], float], accept: str) -> tuple[str, bytes]:
-    """Return the content type and the text of all numbers, those of this process and its build among them.
+    """Return content type and text of all metrics, with those of the process and the build.
 
     OpenMetrics for who accepts it, else the Prometheus text format.
     """

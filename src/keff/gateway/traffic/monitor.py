@@ -1,4 +1,4 @@
-"""The drift alarm of a gateway.
+"""Drift alarm of a gateway: does the traffic still agree with itself as in the pilot?
 
 Does the traffic still agree with itself as the pilot did? Needs no labels.
 """
@@ -58,7 +58,7 @@ def first_draw(policy: Policy) -> int:
 
 
 def watched_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
-    """Return of how many paths m the agreement is taken, and whether only shadow requests draw as many.
+    """Return the number of paths m whose agreement is watched, and whether only shadow requests have m.
 
     m is the policy's first round (no vote makes it stop earlier), at most the pilot's own number of paths.
     """
@@ -67,7 +67,7 @@ def watched_paths(policy: Policy, profile: Profile) -> tuple[int, bool]:
 
 
 def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | None:
-    """Return after how many of the first ``most`` paths a policy stops, or None for later.
+    """Return the number of paths after which a policy stops; None if above ``most``.
 
     It is asked round by round, as a request is, so a stopped request holds all the keys that this looks at;
     paths that are missing (a server gave fewer) count as abstentions.
@@ -83,7 +83,7 @@ def stops_at(policy: Policy, keys: Sequence[str | None], most: int) -> int | Non
 
 
 def pilot_scores(profile: Profile, score: Score, rng: np.random.Generator) -> list[float]:
-    """Return the score of every item of the pilot, its paths in a random order: they are exchangeable."""
+    """Return the drift score of every item of the pilot, its paths in random order."""
     scores: list[float] = []
     for votes in profile.votes:
         keys: list[str | None] = [None] * profile.paths
@@ -94,7 +94,7 @@ def pilot_scores(profile: Profile, score: Score, rng: np.random.Generator) -> li
 
 
 class StateFile:
-    """Keeps the monitors' state over restarts, by plan; one process at a time may hold the file."""
+    """File that keeps the monitors' state over restarts, by plan; locked by one process."""
 
     def __init__(self, file: Path) -> None:
         try:
@@ -109,7 +109,7 @@ class StateFile:
             ) from None
 
     def load(self, plan: str) -> Object | None:
-        """Return the state that was saved for a plan, or None."""
+        """Return the saved state for a plan, or None."""
         row = self._db.execute("SELECT state FROM drift WHERE plan = ?", (plan,)).fetchone()
         try:
             return None if row is None else fields(decoded(str(row[0]).encode()))
@@ -117,7 +117,7 @@ class StateFile:
             raise UsageError(OTHER_VERSION) from None
 
     def save(self, plan: str, state: Mapping[str, object]) -> None:
-        """Replace the state of a plan; a full disk is logged, and serving goes on."""
+        """Replace the saved state of a plan; a full disk is logged, and serving goes on."""
         try:
             self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))
         except sqlite3.Error as error:
@@ -129,12 +129,12 @@ class StateFile:
 
 
 def save_profile(file: StateFile, policy: Policy, profile: Profile) -> None:
-    """Keep the profile that traffic under a policy gave."""
+    """Save the drift profile learned from traffic under a policy."""
     file.save(f"traffic {policy.spec}", {"profile": profile.model_dump(mode="json")})
 
 
 def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
-    """Return the profile that traffic under a policy gave before a restart; raises UsageError."""
+    """Return the drift profile saved for a policy; raises UsageError."""
     saved = file.load(f"traffic {policy.spec}")
     try:
         return None if saved is None else Profile.model_validate(saved.get("profile"))
@@ -151,7 +151,7 @@ ALARMS: Mapping[str, type[Alarm]] = {
 
 
 def resumed(saved: Object) -> dict[str, Alarm]:
-    """Return the alarms as they were saved; raises UsageError for what another version saved."""
+    """Return the alarms restored from a saved state; raises UsageError for one of another version."""
     try:
         return {name: kind.from_state(fields(saved[name])) for name, kind in ALARMS.items()}
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
@@ -159,7 +159,7 @@ def resumed(saved: Object) -> dict[str, Alarm]:
 
 
 class Monitor:
-    """Three alarms over one stream of requests.
+    """Three drift alarms over one stream of requests.
 
     ``martingale`` is soon at big changes, ``looks`` finds smaller ones, and ``shiryaev_roberts`` late ones.
     ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where votes
@@ -181,7 +181,7 @@ class Monitor:
         self._streams = self._begun(plan.profile) if saved is None else resumed(saved)
 
     def _begun(self, profile: Profile) -> dict[str, Alarm]:
-        """Return the alarms before the first request."""
+        """Return the alarms at the start of a stream."""
         rng = np.random.default_rng(int(self._name[:15], 16))
         orders = [pilot_scores(profile, self.score, rng) for _ in range(ORDERS)]
         early, late = rng.spawn(2)
@@ -193,7 +193,7 @@ class Monitor:
         }
 
     def score(self, keys: Sequence[str | None]) -> float:
-        """Return the score of one request: when its policy stops, else the agreeing pairs of its first m."""
+        """Return a request's drift score: its stopping time, else the agreeing pairs of its first m paths."""
         if self._policy is None:
             votes = Counter(key for key in keys[: self.m] if key is not None)
             return float(agreeing_pairs(votes.values()))
@@ -201,16 +201,16 @@ class Monitor:
 
     @property
     def seen(self) -> int:
-        """How many requests it took."""
+        """How many requests were observed."""
         return self._streams["looks"].seen
 
     @property
     def alarms(self) -> dict[str, bool]:
-        """Whether each of the three alarms is on."""
+        """Whether each of the three alarms has fired."""
         return {name: stream.alarm for name, stream in self._streams.items()}
 
     def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
-        """Take one request: all of its keys in launch order, at least m of them.
+        """Observe one request: all of its vote keys in launch order, at least m.
 
         ``stopped``: the policy stopped at them, so that it need not be asked again.
         """
@@ -234,7 +234,7 @@ class Monitor:
             self._file.save(self._name, {name: stream.state() for name, stream in self._streams.items()})
 
     def gauges(self) -> dict[tuple[str, Labels], float]:
-        """Return the series of ``/metrics``."""
+        """Return the drift gauges for ``/metrics``."""
         shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
         for name, stream in self._streams.items():
             shown[series("keff_drift_alarm", alarm=name)] = float(stream.alarm)

@@ -1,4 +1,4 @@
-"""What the gateway saves against what is deployed today: paths, dollars and seconds, each with its sign."""
+"""Savings of the gateway against today's policy: paths, dollars and seconds, signed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Mean:
 
 
 def shown(interval: Interval | None) -> object:
-    """Return an interval as the page and the JSON have it; null where it is not known."""
+    """Return an interval as JSON values for page and API; null where unknown."""
     return None if interval is None else interval.to_dict()
 
 
@@ -68,14 +68,14 @@ Keys: TypeAlias = Sequence[str | None]
 
 @frozen
 class Baseline:
-    """What is deployed today: a policy, and how many paths it draws where that is always the same."""
+    """Today's policy, and its number of paths where that is fixed."""
 
     spec: str
     k: int | None
 
     @classmethod
     def of(cls, given: str | None, plan: Plan | None) -> Baseline | None:
-        """Return what is stated, else what the plan's own figures are against; raises PolicyError."""
+        """Return the stated baseline, else the plan's reference; raises PolicyError."""
         stated = given
         if stated is None and plan is not None:
             stated = text(fields(plan.estimates.get("decision")).get("reference"))
@@ -89,7 +89,7 @@ class Baseline:
 
 
 class Spent(NamedTuple):
-    """What one reply took: seconds, dollars (None without prices), and the paths that were drawn for it.
+    """Cost of one reply: seconds, dollars (None without prices), and paths drawn.
 
     ``stop`` says why its vote ended, ``at`` when, in seconds since 1970.
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
@@ -113,7 +113,7 @@ class Spent(NamedTuple):
 
 @dataclass(slots=True)
 class GatewayChange:
-    """The gateway minus today, per request: what is saved is negative.
+    """Mean change per request against today's policy; a saving is negative.
 
     With K paths today, every reply is compared with K paths of its own: at its own dollars per path (each
     with its prompt), and with the longest of K of its own path times. Another policy is replayed on the
@@ -124,7 +124,7 @@ class GatewayChange:
     means: Mapping[str, Mean] = field(default_factory=lambda: {name: Mean() for name in COMPARED})
 
     def of(self, spent: Spent) -> dict[str, float]:
-        """Return what one reply took minus what it would have taken today, as far as that is known."""
+        """Return one reply's cost minus its estimated cost under today's policy, where known."""
         k = self.baseline.k
         if k is None or not spent.paths:
             return {}
@@ -138,14 +138,14 @@ class GatewayChange:
         return found
 
     def take(self, spent: Spent) -> dict[str, float]:
-        """Compare one reply, and return what ``of`` does."""
+        """Add one reply to the means, and return its change."""
         found = self.of(spent)
         for name, by in found.items():
             self.means[name].add(by)
         return found
 
     def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
-        """Return the comparison; ``rows`` are requests drawn on, ``dollars`` the mean price of a path."""
+        """Return the comparison; ``rows`` are shadow requests, ``dollars`` the mean price of a path."""
         found = {name: mean.interval() for name, mean in self.means.items()}
         if self.baseline.k is None and policy is not None:
             paths = found["paths"] = replayed(policy, _policy(self.baseline.spec), rows)
@@ -155,14 +155,14 @@ class GatewayChange:
         return {"against": self.baseline.spec} | {name: shown(each) for name, each in found.items()}
 
     def gauges(self) -> dict[tuple[str, Labels], float]:
-        """Return the means as series of the metrics; those that are known."""
+        """Return the known means as gauges for ``/metrics``."""
         known = ((name, mean) for name, mean in self.means.items() if mean.n)
         spec = self.baseline.spec
         return {series(f"keff_change_{name}", against=spec): mean.total / mean.n for name, mean in known}
 
 
 def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:
-    """Return the paths of the policy that is served minus those of today's, on requests drawn on."""
+    """Return the mean paths of the served policy minus today's, replayed on shadow requests."""
     difference = Mean()
     for row in rows:
         ends = [stops_at(policy, row, len(row)) or len(row) for policy in (served, today)]
@@ -171,7 +171,7 @@ def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | 
 
 
 def longest_of(seconds: Sequence[float], k: int) -> float | None:
-    """Return the expected longest of ``k`` of these times, drawn without replacement.
+    """Return the expected maximum of ``k`` of these times, drawn without replacement.
 
     With fewer times than k they are drawn with replacement: too short a time, if anything. None for no times.
     """

@@ -1,4 +1,4 @@
-"""OpenTelemetry (extra ``otel``): spans of requests and of their paths, sent by OTLP over HTTP.
+"""OpenTelemetry tracing (extra ``otel``): spans of requests and paths, exported by OTLP over HTTP.
 
 Neither questions nor answers nor keys are in a span. Names follow the conventions for generative AI where
 there are any. The environment variables of OpenTelemetry hold (``OTEL_SERVICE_NAME``,
@@ -26,29 +26,29 @@ PROPAGATOR = TraceContextTextMapPropagator()
 
 @dataclass(slots=True)
 class TraceSpan:
-    """One timed piece of work."""
+    """One span of a trace."""
 
     _tracer: trace.Tracer
     _span: trace.Span
 
     @property
     def trace(self) -> str:
-        """The trace that it belongs to, in hexadecimal."""
+        """The trace id, in hexadecimal."""
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def child(self, name: str) -> TraceSpan:
-        """Begin a part of this work."""
+        """Start a child span."""
         within = trace.set_span_in_context(self._span)
         return TraceSpan(self._tracer, self._tracer.start_span(name, within, SpanKind.CLIENT))
 
     def headers(self) -> Mapping[str, str]:
-        """Return ``traceparent`` and ``tracestate`` of calls that are part of this work."""
+        """Return the headers ``traceparent`` and ``tracestate`` that propagate this span."""
         carrier: dict[str, str] = {}
         PROPAGATOR.inject(carrier, trace.set_span_in_context(self._span))
         return carrier
 
     def end(self, facts: Mapping[str, Fact], error: str | None = None) -> None:
-        """End it with what is known about it; ``error`` says why it failed."""
+        """End the span with its attributes; ``error`` says why it failed."""
         self._span.set_attributes(facts)
         if error is not None:
             self._span.set_status(Status(StatusCode.ERROR, error))
@@ -56,7 +56,7 @@ class TraceSpan:
 
 
 class Tracer:
-    """Begins spans of requests, and sends them to a collector when they have ended.
+    """Starts spans of requests, and exports ended ones to a collector.
 
     ``url`` is the base address of the collector, such as http://127.0.0.1:4318.
     """
@@ -70,7 +70,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer("keff.gateway", version("keff"))
 
     def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
-        """Begin the span of a request, below that of the client's ``traceparent``."""
+        """Start the span of a request, as a child of the client's ``traceparent``."""
         carrier = {
             key.decode(): headers[key].decode("latin-1")
             for key in (b"traceparent", b"tracestate")
@@ -80,5 +80,5 @@ class Tracer:
         return TraceSpan(self._tracer, span)
 
     def close(self) -> None:
-        """Send what has ended, and stop."""
+        """Export all ended spans, and shut down."""
         self._provider.shutdown()

@@ -1,4 +1,4 @@
-"""What a gateway has seen of its traffic: counts since the start, and the votes of requests drawn on.
+"""Traffic statistics of a gateway: counts since its start, and the votes of shadow requests.
 
 Of those a label-free plan is made where that is asked for.
 """
@@ -38,7 +38,7 @@ DEAREST = 10
 
 @dataclass(slots=True)
 class History:
-    """Sums over requests: of spans of time, and of keys and models; and the dearest requests.
+    """Sums over requests by time span, key and model, and the most expensive requests.
 
     A sum holds ``requests``, ``paths``, ``tokens``, ``dollars``, ``seconds``, what was ``saved_...`` of each
     against what is deployed today, and over the ``voted`` requests the share of paths that ``agree``.
@@ -52,12 +52,12 @@ class History:
     dearest: list[tuple[float, Object]] = field(default_factory=list[tuple[float, Object]])
 
     def agreed(self, share: float, at: float) -> None:
-        """Take how far the paths of a voted request agree."""
+        """Add the agreeing pairs of a voted request's paths."""
         for sums in (self.total, self._span(at)):
             _add(sums, {"voted": 1, "agree": share})
 
     def add(self, spent: Spent, change: Mapping[str, float], at: float) -> None:
-        """Take one request that was answered, and what it took more than without the gateway."""
+        """Add an answered request, with its change against today's policy."""
         took = {"paths": spent.paths, "tokens": spent.tokens, "dollars": spent.dollars or 0.0}
         saved = {f"saved_{name}": -by for name, by in change.items()}
         for sums in (self.total, self._span(at), self._named((spent.key, spent.model))):
@@ -91,7 +91,7 @@ class History:
         return self.spans[place]
 
     def told(self) -> Object:
-        """Return what the page shows."""
+        """Return the history as shown on the live page."""
         named = sorted(self.named.items(), key=lambda pair: (-pair[1]["dollars"], -pair[1]["tokens"]))
         return {
             "total": dict(self.total),
@@ -122,7 +122,7 @@ OTHERS = ("fixed:1", "fixed:3", "lead_k:2", "lead_k:3", "lead_k:4", "fixed:8")
 
 @dataclass(slots=True)
 class Learner:
-    """Collects the first ``ENOUGH`` voted requests at ``m`` paths each, for the profile of the alarm.
+    """Collects the first ``ENOUGH`` voted requests at ``m`` paths each for a drift profile.
 
     ``shadow_only``: the rule may stop at one path, so only requests that are drawn on after their reply show
     as many; they were chosen before any of their votes was seen.
@@ -133,13 +133,13 @@ class Learner:
     rows: list[tuple[str | None, ...]] = field(default_factory=list[tuple[str | None, ...]])
 
     def observe(self, keys: Sequence[str | None]) -> Profile | None:
-        """Take the votes of one request; return the profile when they are enough."""
+        """Add the votes of one request; returns the profile once there are enough."""
         self.rows.append(tuple(keys[: self.m]))
         return profile_of(self.rows, self.m) if len(self.rows) >= ENOUGH else None
 
 
 def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
-    """Return the profile of requests at their first m paths, at least one request."""
+    """Return the drift profile of one or more requests at their first m paths."""
     votes = [Counter(key for key in row[:m] if key is not None) for row in rows]
     held = tuple(tuple(sorted(counts.values(), reverse=True)) for counts in votes)
     return Profile(paths=m, votes=held)
@@ -147,7 +147,7 @@ def profile_of(rows: Sequence[Sequence[str | None]], m: int) -> Profile:
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
-    """Counts of one gateway; ``change`` compares with what its operator does without it, where that is said.
+    """Traffic statistics of one gateway; ``change`` compares with a stated baseline.
 
     ``agreement`` is the share of pairs of paths with one answer, ``matching`` that of pairs of answers: a
     path that abstains lowers the first and does not count in the second.
@@ -169,7 +169,7 @@ class Traffic:
     )
 
     def note(self, keys: Sequence[str | None], kind: str | None, stop: str, failed: int) -> None:
-        """Take one request that was answered."""
+        """Count one answered request."""
         self.paths.add(len(keys))
         self.stops[stop] += 1
         self.failed += failed
@@ -185,7 +185,7 @@ class Traffic:
                 self.matching.add(pairs / math.comb(read, 2))
 
     def answered(self, spent: Spent) -> None:
-        """Take how long a reply took and what it cost; one relayed as a single path was not noted before."""
+        """Add time and cost of a reply, also of one relayed as a single path."""
         self.seconds.append(spent.seconds)
         self.history.add(spent, {} if self.change is None else self.change.take(spent), time.time())
         if spent.dollars is not None:
@@ -195,7 +195,7 @@ class Traffic:
             self.stops[spent.stop] += 1
 
     def summary(self, served: Policy | None = None) -> Object:
-        """Return the numbers of the page and of the hourly line; ``served`` is the policy that answers."""
+        """Return the figures of the live page and hourly log line; ``served`` is the policy in use."""
         paths = self.paths.interval()
         p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
         return {
@@ -218,7 +218,7 @@ class Traffic:
         }
 
     def _saved(self, paths: Interval | None) -> object:
-        """Return the share of today's paths that is saved, where those are always the same number."""
+        """Return the share of today's paths that is saved; None where their number varies."""
         k = None if self.change is None else self.change.baseline.k
         if k is None or paths is None:
             return None
@@ -234,7 +234,7 @@ class Traffic:
         return self.change.told(served, self.drawn, self.dollars.total / drawn if known else None)
 
     def others(self) -> list[Object]:
-        """Return what other rules would have cost on the requests drawn on, and how often they say the same.
+        """Return other rules' paths and agreement, replayed on shadow requests.
 
         The same: as the plurality of all paths that were drawn of the request. Slow for many requests: not
         for the event loop.
@@ -258,7 +258,7 @@ LEAST_DRAWN = 20
 
 
 def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_REQUEST) -> Plan:
-    """Return the plan that label-free analysis of requests drawn on gives.
+    """Return the plan from a label-free analysis of shadow requests.
 
     ``rows`` are their vote keys in launch order. Raises PlanError for fewer than ``LEAST_DRAWN``. Takes
     seconds: not for the event loop.
@@ -285,7 +285,7 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
 
 
 def reading_warning(match: Interval | None, requests: int) -> str | None:
-    """Return what must be said where the answers of voted requests hardly ever match, else None.
+    """Return a warning where answers of voted requests hardly ever match, else None.
 
     ``match`` is how often two answers to one request are equal. It is compared with the floor that an
     analysis has.

@@ -1,4 +1,4 @@
-"""Where an upstream is, what it is told of a client, and what comes of a call: an answer or an error."""
+"""Calls to an upstream: its address, forwarded headers, and the result, an answer or an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the upstream is: its base URL (with ``/v1``), the gateway's own key there, limits and times.
+    """Address of an upstream: base URL (with ``/v1``), the gateway's own key, limits and timeouts.
 
     ``more`` are other servers of the same models and key. ``path_seconds`` bound one call from its start to
     its last byte. ``ca_file`` holds certificates that are trusted beside the system's.
@@ -43,18 +43,18 @@ class Address:
         return (self.url, *self.more)
 
     def headers(self, caller: ClientHeaders) -> dict[str, str]:
-        """Return the headers of a call: the gateway's own key, or what the client sent if there is none."""
+        """Return the headers of a call, with the gateway's own key or else the client's."""
         kind = {"content-type": JSON_TYPE, "accept": JSON_TYPE, "accept-encoding": ENCODINGS}
         return {**kind, **caller.headers, **self.keys(caller)}
 
     def keys(self, caller: ClientHeaders) -> Headers:
-        """Return the headers by which a call shows who makes it."""
+        """Return the authentication headers of a call."""
         return {"authorization": f"Bearer {self.key}"} if self.key else caller.keys
 
 
 @frozen
 class ClientHeaders:
-    """What a client sent that the upstream gets too.
+    """Headers and query of a client that are forwarded upstream.
 
     Its key (where the gateway has none), and some headers.
     """
@@ -64,7 +64,7 @@ class ClientHeaders:
     query: str = ""
 
     def at(self, *, trusted: bool) -> ClientHeaders:
-        """Return the caller as a server gets to know it: without its key where that may not go there."""
+        """Return these headers for one server, without the client's key unless it is trusted."""
         return self if trusted else replace(self, keys={})
 
 
@@ -72,7 +72,7 @@ NOBODY = ClientHeaders()
 
 
 class UpstreamError(Exception):
-    """One upstream call failed.
+    """A failed upstream call.
 
     ``refusal`` is what it answered (status 0: nothing over HTTP). ``transient`` says whether the same call
     may work later, ``repeated`` that it gave one path twice, ``unreachable`` that no connection could be
@@ -96,17 +96,17 @@ class UpstreamError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status, or 0."""
+        """The HTTP status; 0 without a response."""
         return self.refusal.status
 
     @property
     def lacks_path(self) -> bool:
-        """Whether the server knows no such path, rather than no such model."""
+        """Whether the server lacks the route, rather than the model."""
         unknown = self.status in (404, 405, 501)
         return unknown and "model" not in f"{self.refusal.code} {self.refusal.message}".lower()
 
     def problem(self) -> Problem:
-        """Return what the client is told: its own faults as the upstream said them, all else as 502."""
+        """Return the client's error: a fault of the request as the upstream reported it, else 502."""
         said = self.refusal
         if said.status == 429:
             wait = None if said.wait is None else {"retry-after": f"{max(1, round(said.wait))}"}
@@ -122,7 +122,7 @@ class UpstreamError(Exception):
 
 
 class Api(NamedTuple):
-    """One of the two ways to ask for a path: its address below the base, and how its answers are read.
+    """One upstream API, chat or Responses: its route, and the parser of its answers.
 
     ``read`` gives the choices in the words of chat, and what else the answer says (``usage`` in the words of
     chat too); it raises EngineError.
@@ -145,7 +145,7 @@ CHAT, RESPONSES = Api("/chat/completions", _chat), Api("/responses", _response)
 
 
 class UpstreamCall(NamedTuple):
-    """One call as it is sent: its body and headers, the client's query, and the way to ask."""
+    """One upstream call: body, headers, query and API."""
 
     body: bytes
     headers: Headers
@@ -155,7 +155,7 @@ class UpstreamCall(NamedTuple):
 
 @frozen
 class Answer:
-    """One upstream response: the choices, in order of their indices, the whole body, and its rate limits."""
+    """One upstream response: choices by index, whole body, and rate limits."""
 
     choices: list[Object]
     body: Object
@@ -163,7 +163,7 @@ class Answer:
 
 
 class StreamedPath:
-    """A streamed answer as it comes: ``began`` with its first bytes, and some ``tokens`` so far.
+    """A path that is being streamed: whether it ``began``, and its ``tokens`` so far.
 
     A token is an event with words, or an entry of log-probabilities where an event has several.
     """
@@ -173,7 +173,7 @@ class StreamedPath:
         self.began, self.tokens = False, 0
 
     def feed(self, part: bytes) -> None:
-        """Take some bytes; raises ValueError and EngineError for what is no stream of a path."""
+        """Parse some bytes; raises ValueError and EngineError for a malformed stream."""
         self.began = True
         for chunk in self._parts.feed(part):
             for choice in entries(chunk.get("choices")):
@@ -181,5 +181,5 @@ class StreamedPath:
                 self.tokens += max(int(spoke), len(entries(fields(choice.get("logprobs")).get("content"))))
 
     def response(self) -> Object:
-        """Return the whole answer; raises EngineError where it broke off."""
+        """Return the complete answer; raises EngineError for a stream cut off."""
         return self._parts.response()

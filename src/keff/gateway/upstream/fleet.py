@@ -1,4 +1,4 @@
-"""Several servers of the same models: which one draws, which is left alone, and a fallback."""
+"""Several servers of the same models: load balancing, health, and a fallback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Fleet:
-    """The servers of an address, of which the least busy draws, and a ``fallback`` with its own key.
+    """The servers of one address, the least busy of which draws, and a ``fallback`` with its own key.
 
     A call that fails at one of them is made at one other at once: the least busy that is up, else the
     fallback. What is down is not asked until its trial; where nothing is up, a call waits for one that is
@@ -52,21 +52,21 @@ class Fleet:
 
     @property
     def path_seconds(self) -> float:
-        """The most seconds of one path: at a server, and then at another."""
+        """The longest one path may take, with a second try at another server."""
         return sum(server.address.path_seconds for server in self._all[:2])
 
     async def start(self) -> None:
-        """Make the pools of connections ready."""
+        """Open the connection pools."""
         for server in self._all:
             await server.start()
 
     async def close(self) -> None:
-        """Close the pools."""
+        """Close the connection pools."""
         for server in self._all:
             await server.close()
 
     def home(self) -> Upstream:
-        """Return the server for the paths of one request: the least busy, of equals each in turn."""
+        """Return the server for all paths of one request: the least busy, ties in turn."""
         self._turn += 1
         turned = self.servers[self._turn % len(self.servers) :] + self.servers
         return min(turned, key=lambda server: (server.health.down, server.client.running))
@@ -91,11 +91,11 @@ class Fleet:
         return answer
 
     async def relay(self, call: UpstreamCall) -> Call:
-        """Open a streamed call and return its response, to be closed; raises UpstreamError."""
+        """Open a streamed call and return its response, which the caller closes; raises UpstreamError."""
         return await self._asked(Upstream.relay, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> tuple[Upstream, Call]:
-        """Make a call of any kind, and return it with the server that answers; raises UpstreamError.
+        """Make a call of any kind; returns it with the server that answered; raises UpstreamError.
 
         What it says of a server is not noted: a client may ask for an address that never works.
         """
@@ -113,14 +113,14 @@ class Fleet:
         return await self._asked(called, call)
 
     async def ready(self) -> bool:
-        """Return whether a server answers that is not known to be down."""
+        """Return whether any server not marked down answers."""
         for server in self._all:
             server.try_again(self.address.headers(NOBODY))
         up = [server.ready() for server in self._all if not server.health.down]
         return any(await asyncio.gather(*up))
 
     def states(self) -> dict[str, str]:
-        """Return ``up``, or why it is down, of each server by its address."""
+        """Return each server's state by address: ``up``, or why it is down."""
         return {
             server.address.url: f"down: {server.health.why}" if server.health.down else "up"
             for server in self._all
@@ -132,7 +132,7 @@ class Fleet:
         call: UpstreamCall,
         home: Upstream | None = None,
     ) -> T:
-        """Ask one server, and where it cannot answer another."""
+        """Call one server, and another if the first cannot answer."""
         refused: UpstreamError | None = None
         alone = len(self._all) == 1 and not self.servers[0].health.down
         for server in self.servers if alone else await self._ways(call.headers, home):
@@ -153,7 +153,7 @@ class Fleet:
             refused = None
 
     async def _ways(self, headers: Headers, home: Upstream | None) -> list[Upstream]:
-        """Return the server to ask and the one to ask next; raises UpstreamError where all are down."""
+        """Return the server to call and its alternative; raises UpstreamError where all are down."""
         for server in self._all:
             if server.health.down:
                 server.try_again(server.own(headers) if server is self.fallback else headers)
@@ -173,7 +173,7 @@ class Fleet:
         return ways
 
     async def _trials(self) -> None:
-        """Wait until a trial that is under way has ended."""
+        """Wait until one running health probe has ended."""
         trials = [server.trial for server in self._all if server.trial is not None]
         if under_way := [trial for trial in trials if not trial.done()]:
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What is not voted on: one path of a chat, streamed as it comes, and all other paths of the API.
+"""Pass-through of requests that are not voted on: single streamed chats, and all other API routes.
 
 The upstream's bytes pass unchanged, and are counted.
 """
@@ -39,7 +39,7 @@ _DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
 
 
 async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
-    """Relay a streamed call; a call that fails before its first byte is made again, within the deadline."""
+    """Relay a streamed call; retried until its first byte, within the deadline."""
     until = asyncio.get_running_loop().time() + service.deadline(job)
     options: Object = {**(job.ask.stream_options or {}), "include_usage": True}
     # Responses always tell their usage at the end.
@@ -117,7 +117,7 @@ FAMILIES = ("x-ratelimit-", "openai-")
 
 
 def passes(path: str) -> bool:
-    """Return whether a path belongs to the API and stays below its base."""
+    """Return whether a route belongs to the API and stays below its base."""
     return _PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
 
 
@@ -129,7 +129,7 @@ async def passed(
     caller: ClientHeaders,
     body: bytes | None = None,
 ) -> None:
-    """Make one call for a client and give back what comes, as it comes; raises UpstreamError or Problem.
+    """Make one call for a client and forward the answer as it comes; raises UpstreamError or Problem.
 
     ``body`` where it was read already.
     """
@@ -156,7 +156,7 @@ async def passed(
 
 
 class Demand(NamedTuple):
-    """What a request that is passed through may draw at the most, of which model."""
+    """Upper bound on what a passed-through request may draw, and its model."""
 
     model: object
     paths: int
@@ -164,7 +164,7 @@ class Demand(NamedTuple):
 
 
 async def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
-    """Hold what a request may draw on its account; None where it has none. Raises Problem.
+    """Reserve a request's upper bound on its account; None without an account. Raises Problem.
 
     What comes without a body asks for nothing new, and draws nothing.
     """
@@ -220,7 +220,7 @@ async def _call(
 
 
 def _settle(service: Service, exchange: Exchange, demand: Demand, meter: Meter) -> None:
-    """Charge what the answer stated; what stated nothing costs its events, or the most that it may."""
+    """Charge the usage the answer stated; else its streamed events, or the upper bound."""
     meter.end()
     spent, billing, paths = exchange.spent, service.billing, meter.paths or demand.paths
     if not meter.usage and not meter.deltas:
@@ -234,7 +234,7 @@ def _settle(service: Service, exchange: Exchange, demand: Demand, meter: Meter) 
 
 
 async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:
-    """Hand an error on as it is, but for the gateway's own key."""
+    """Forward an upstream error, with the gateway's own key removed."""
     key = server.address.key
     if response.status in (401, 403) and key:
         raise UpstreamError("it refused the gateway's key", transient=False)
@@ -269,7 +269,7 @@ def _told(response: Call) -> tuple[str, dict[str, str]]:
 
 
 class Meter:
-    """Reads what an answer cost from its bytes as they pass: a stream of events, JSON, or neither.
+    """Reads usage from an answer's bytes as they pass: an event stream, JSON, or neither.
 
     Without ``pass_usage`` the event that holds the usage, for which the upstream is always asked, is kept
     back. A stream that ends before its usage is counted by its events, about one per token. ``paths`` are the
@@ -286,7 +286,7 @@ class Meter:
         self.deltas = 0
 
     def feed(self, part: bytes) -> bytes:
-        """Return what of a part of the body goes on to the client."""
+        """Return the part of these bytes that is forwarded to the client."""
         if self._events is not None:
             return b"".join(event for event in self._events.feed(part) if self._goes_on(event))
         if self._is_json and len(self._raw) <= MOST_JSON:
@@ -294,11 +294,11 @@ class Meter:
         return part
 
     def rest(self) -> bytes:
-        """Return what is left of an event that never ended."""
+        """Return the bytes of an unfinished last event."""
         return b"" if self._events is None else self._events.rest
 
     def end(self) -> None:
-        """Read the whole JSON; what broke off states nothing."""
+        """Parse the complete JSON; a truncated one states no usage."""
         if self._raw and len(self._raw) <= MOST_JSON:
             with contextlib.suppress(ValueError):
                 body = fields(decoded(bytes(self._raw)))
@@ -319,18 +319,18 @@ class Meter:
         return self._pass_usage or not empty
 
     def note(self, said: Mapping[str, object]) -> None:
-        """Take the usage and the model that an answer, or an event of it, states."""
+        """Record usage and model from an answer or a stream event."""
         for holder in (said, fields(said.get("response")), fields(said.get("message"))):
             self.usage |= _stated(holder.get("usage"))
             self.model = holder.get("model") or self.model
 
     def cost(self) -> object:
-        """Return the usage, the upstream's own or what the events tell."""
+        """Return the usage stated upstream, else estimated from stream events."""
         return self.usage or {"completion_tokens": self.deltas}
 
 
 def _stated(usage: object) -> Object:
-    """Return a usage in the words of chat; that of messages counts what its cache holds apart."""
+    """Return a usage under chat's field names; of the messages API, cached tokens are added."""
     given = fields(chat_usage(usage))
     cached = [count(given.get(f"cache_{part}_input_tokens")) or 0 for part in ("read", "creation")]
     if any(cached):

@@ -1,4 +1,4 @@
-"""The branches of a plan as they are served: each with its server, and one request's account with them."""
+"""Branches of a plan as served: the server of each, and one request's spending on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Body = Mapping[str, object]
 
 @dataclass(slots=True, kw_only=True)
 class Branch:
-    """One branch: its plan, its server, what its tokens cost, and how many paths one call may ask for.
+    """One served branch: plan, server, prices, and the most paths of one call.
 
     ``open``: a client's own key goes to its server, which is the gateway's ``--upstream`` and has none.
     ``answered_as`` is another name under which its model answered.
@@ -45,11 +45,11 @@ class Branch:
 
     @property
     def name(self) -> str:
-        """The name in the policy."""
+        """The branch's name in the policy."""
         return self.plan.name
 
     def body(self, asked: Body) -> dict[str, object]:
-        """Return a request's body as this branch is asked: its model, prompt and sampling."""
+        """Return a request's body rewritten for this branch: model, prompt and sampling."""
         plan, body = self.plan, dict(asked)
         for name in ("model", "temperature", "top_p", "reasoning_effort"):
             if (value := getattr(plan, name)) is not None:
@@ -62,11 +62,11 @@ class Branch:
         return body
 
     def headers(self, caller: ClientHeaders) -> dict[str, str]:
-        """Return the headers of a call; a client's own key goes to no other server."""
+        """Return the headers of a call; a client's key is sent to its own server only."""
         return self.upstream.address.headers(caller.at(trusted=self.open))
 
     def note_model(self, answered: object) -> None:
-        """Say once when the server answers under another name than the model that was measured."""
+        """Log once that the server answers under another model name than the measured one."""
         asked = self.plan.model
         if asked is None or not isinstance(answered, str) or same_model(asked, answered):
             return
@@ -77,13 +77,13 @@ class Branch:
 
 
 def same_model(asked: str, answered: str) -> bool:
-    """Return whether two names are of one model: equal, or one is the other with a date or a path."""
+    """Return whether two names denote one model: equal, or differing by a date or a path prefix."""
     a, b = (name.removesuffix(".gguf").rpartition("/")[2] for name in (asked, answered))
     return a == b or b.startswith((f"{a}-20", f"{a}:", f"{a}@"))
 
 
 def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList) -> ServedBranches | None:
-    """Return the branches of a plan that its policy asks, each at its server; None for a plan of one model.
+    """Return the branches that a plan's policy asks, each with its server; None for a single-model plan.
 
     ``prices`` are those of models, for a branch that has none of its own. Branches of one address, key and
     model share a server and its health. Raises UsageError for a branch without an upstream, and for a key
@@ -134,7 +134,7 @@ def _price_of(branch: BranchPlan, prices: PriceList) -> Price | None:
 
 @dataclass(slots=True)
 class BranchUsage:
-    """What one request drew from one branch."""
+    """Paths and usage that one request drew from one branch."""
 
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -143,7 +143,7 @@ class BranchUsage:
 
 
 class ServedBranches:
-    """All branches of a plan; ``default`` answers requests whose policy asks one model."""
+    """All branches of a plan; ``default`` answers requests with a single-model policy."""
 
     def __init__(self, branches: Mapping[str, Branch], default: Branch, *, skip: bool) -> None:
         self.branches, self.skip = branches, skip
@@ -152,16 +152,16 @@ class ServedBranches:
 
     @property
     def servers(self) -> list[Fleet]:
-        """The servers, each once."""
+        """The distinct servers."""
         return list({id(branch.upstream): branch.upstream for branch in self.branches.values()}.values())
 
     @property
     def priced(self) -> bool:
-        """Whether a branch has a price."""
+        """Whether any branch has a price."""
         return any(branch.price is not None for branch in self.branches.values())
 
     def states(self) -> dict[str, str]:
-        """Return ``up``, or why it is down, of each branch."""
+        """Return each branch's state: ``up``, or why it is down."""
         return {name: _state(branch.upstream) for name, branch in self.branches.items()}
 
     def first(self, policy: Policy) -> Branch:
@@ -176,7 +176,7 @@ def _state(fleet: Fleet) -> str:
 
 
 class BranchLedger:
-    """One request's account with the branches: the bytes each is sent, and what each cost."""
+    """One request's bodies and spending by branch."""
 
     def __init__(self, board: ServedBranches, body: Body) -> None:
         self.board, self._body = board, body
@@ -190,11 +190,11 @@ class BranchLedger:
         return self._heads[branch.name]
 
     def bill(self, branch: Branch) -> BranchUsage:
-        """Return the bill of one branch."""
+        """Return the usage of one branch."""
         return self.bills.setdefault(branch.name, BranchUsage())
 
     def most(self, usual: Callable[[str], int]) -> Ceiling | None:
-        """Return what a path costs at the most; None where a branch has no price.
+        """Return the upper bound on the cost of a path; None where a branch has no price.
 
         ``usual`` gives the tokens of a branch's answer where the request states no length.
         """
@@ -207,7 +207,7 @@ class BranchLedger:
         return max(ceilings, key=lambda most: most.path)
 
     def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
-        """Note why a branch gives no more paths, and say which it is."""
+        """Record that a branch failed for good; returns the error with the branch's name."""
         if not error.transient:
             self.bill(branch).down = str(error)
         error.args = (f"branch {branch.name}: {error}",)
@@ -215,17 +215,17 @@ class BranchLedger:
 
     @property
     def down(self) -> list[str]:
-        """The branches that gave no more paths, in the order in which they failed first."""
+        """The branches that failed, in order of their first failure."""
         return [name for name, bill in self.bills.items() if bill.down is not None]
 
     @property
     def dollars(self) -> float | None:
-        """What all branches cost; None where one of them has no price."""
+        """Total dollars of all branches; None where one has no price."""
         prices = [self.board.branches[name].price for name in self.bills]
         return None if None in prices else sum(bill.dollars for bill in self.bills.values())
 
     def told(self, outcome: Outcome, policy: Policy, metrics: Metrics) -> dict[str, Json]:
-        """Return what the reply says: the branches that were asked, in order, and what each cost.
+        """Return the reply's section on branches: those asked, in order, with their cost.
 
         Counts to which branches the request was escalated, and which one settled it.
         """

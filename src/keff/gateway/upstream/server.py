@@ -1,4 +1,4 @@
-"""One server that draws paths: its calls, and whether it may be asked."""
+"""One upstream server: its calls, and a circuit breaker on its health."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KEYS = ("authorization", "api-key", "x-api-key")
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Whether a server may be asked.
+    """Health of one server, from failures and trial calls.
 
     Requests that fail make a trial due once enough of them differ: one prompt on which servers fail says
     nothing of others, however often it is asked. The trial, a request of the gateway's own, decides.
@@ -66,24 +66,24 @@ class CircuitBreaker:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a trial: of a server that fails, or that rested."""
+        """Whether a trial call is due: the server fails, or has rested while down."""
         asked = self.down or len(self._failed) + self._unreachable >= FAILURES
         return asked and self.clock() >= self._until
 
     def answered(self) -> None:
-        """Note that a request came back."""
+        """Record a successful request."""
         if not self.down:
             self._failed.clear()
             self._unreachable = 0
 
     def failed(self, error: UpstreamError, request: int) -> None:
-        """Note a request that failed; what cannot be reached at all, no request brings about."""
+        """Record a failed request, or an unreachable server."""
         self.why = str(error)
         self._unreachable += error.unreachable
         self._failed.add(request)
 
     def tried(self, failure: str | None) -> None:
-        """Take what a trial came to: why it failed, or None."""
+        """Record the result of a trial call: why it failed, or None."""
         self._failed.clear()
         self._unreachable = 0
         self.down, self.why = failure is not None, failure or ""
@@ -98,7 +98,7 @@ MODELS_SECONDS = 10.0
 
 
 class Upstream:
-    """Calls one server, whose health is known: calls that fail for different requests bring about a trial.
+    """One server with its health; failures of different requests trigger a trial call.
 
     The trial shows the key of the call that brought it about, which is the gateway's own or the client's:
     without one, a server that wants keys would refuse it, and that says nothing. ``start`` and ``close``
@@ -115,17 +115,17 @@ class Upstream:
         self._model: object = None
 
     async def start(self) -> None:
-        """Make the pool of connections ready."""
+        """Open the connection pool."""
         self.client.start()
 
     async def close(self) -> None:
-        """Close the pool."""
+        """Close the connection pool."""
         if self.trial is not None:
             self.trial.cancel()
         await self.client.close()
 
     async def draw(self, call: UpstreamCall, streamed: StreamedPath | None = None) -> Answer:
-        """Make one call; raises UpstreamError. Cancelling closes the connection.
+        """Make one call; raises UpstreamError. Cancellation closes the connection.
 
         ``streamed``: as a stream, which it takes, so that what came of a path that is cancelled is known.
         """
@@ -141,7 +141,7 @@ class Upstream:
         return answer
 
     async def _whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
-        """Make one call and take its body; raises UpstreamError for a broken one and any status but 200."""
+        """Make one call and return its body; raises UpstreamError unless complete and status 200."""
         response = await self.call(method, path, call)
         raw = await body_of(response)
         if response.status != 200:
@@ -220,12 +220,12 @@ class Upstream:
             raise broken(error) from None
 
     def own(self, headers: Headers) -> dict[str, str]:
-        """Return the headers of a call to this server, without the key of another."""
+        """Return the headers of a call to this server, without another server's key."""
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
         return {**kept, **self.address.keys(NOBODY)}
 
     def try_again(self, headers: Headers) -> None:
-        """Begin a trial where one is due; it shows the key of these headers."""
+        """Start a trial call if one is due, authenticated by these headers."""
         if self.health.due and (self.trial is None or self.trial.done()):
             self.trial = asyncio.create_task(self._tried(headers))
 
@@ -239,7 +239,7 @@ class Upstream:
         return error
 
     async def _tried(self, headers: Headers) -> None:
-        """Ask for one token, and let that decide; a refusal of a prompt is an answer too."""
+        """Ask for one token and set the health by the result; a refused prompt counts as healthy."""
         named = {} if self._model is None else {"model": self._model}
         failure = None
         try:
@@ -260,7 +260,7 @@ class Upstream:
         self.health.tried(failure)
 
     async def ready(self) -> bool:
-        """Return whether the server lists its models, or refuses to."""
+        """Return whether the server responds to a request for its models, if only by a refusal."""
         try:
             async with asyncio.timeout(MODELS_SECONDS):
                 call = UpstreamCall(b"", self.address.headers(NOBODY))
@@ -274,7 +274,7 @@ class Upstream:
 
 
 def serves_nobody(status: int) -> bool:
-    """Return whether a status says that a server serves nobody; 0: nothing over HTTP, or our key refused.
+    """Return whether a status means that the server fails for everyone (0: unreachable, or our key refused).
 
     What a request brought about itself (a prompt, a model or a client's key that is refused) says nothing
     about others.
@@ -283,7 +283,7 @@ def serves_nobody(status: int) -> bool:
 
 
 def broken(error: Exception) -> UpstreamError:
-    """Return the error for what went wrong on the wire; TLS that fails will not do better the next time."""
+    """Return the UpstreamError for a connection error; a TLS failure is marked permanent."""
     return UpstreamError(
         plain(error),
         transient=not isinstance(error, ssl.SSLError),
@@ -292,7 +292,7 @@ def broken(error: Exception) -> UpstreamError:
 
 
 async def body_of(response: Call) -> bytes:
-    """Return the body of a response, which is closed; raises UpstreamError."""
+    """Return a response's body and close it; raises UpstreamError."""
     try:
         return await limited(response)
     except BROKEN as error:
@@ -302,7 +302,7 @@ async def body_of(response: Call) -> bytes:
 
 
 def parsed(raw: bytes) -> Object:
-    """Return the JSON object that an answer holds; raises UpstreamError."""
+    """Return an answer's JSON object; raises UpstreamError."""
     try:
         body = decoded(raw)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The life of one chat request, from its bytes to its reply."""
+"""Handler of one chat request, from its bytes to its reply."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ NOT_VOTED = {
 
 @dataclass(slots=True)
 class Chat:
-    """Chat and responses, and what is passed through beside them."""
+    """Handler of chat and Responses requests, and of those passed through."""
 
     service: Service
     guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request: whatever happens, the client gets an answer in the OpenAI form."""
+        """Serve one request; whatever fails, the client gets an OpenAI-style answer."""
         name = f"keff-{secrets.token_hex(12)}"
         exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(ACCOUNT))
         service, begun = self.service, time.perf_counter()
@@ -118,7 +118,7 @@ class Chat:
             await until_gone(exchange, self._stream(exchange, job))
 
     async def _stream(self, exchange: Exchange, job: RequestJob) -> None:
-        """Stream the winner once it is decided; an early failure still has its own status."""
+        """Stream the winning path once decided; earlier failures keep their HTTP status."""
         options = self.service.options
         work = asyncio.ensure_future(self.service.run(job))
         try:
@@ -164,7 +164,7 @@ class Chat:
             log.info(encoded(log_line(exchange, seconds, priced=self.service.priced)).decode())
 
     def _settle(self, account: Account, exchange: Exchange) -> None:
-        """Enter what a request cost its account, and give back the rest of what was reserved."""
+        """Charge a request's cost to its account, and release the rest of its reservation."""
         service, (paths, dollars) = self.service, (exchange.job or exchange.spent).account()
         service.metrics.count("keff_key_requests_total", key=account.name)
         service.metrics.count("keff_key_paths_total", paths, key=account.name)
@@ -175,7 +175,7 @@ class Chat:
 
 
 def facts_of(exchange: Exchange) -> dict[str, Fact]:
-    """Return what a trace says of a request."""
+    """Return the trace attributes of a request."""
     facts: dict[str, Fact] = {"http.response.status_code": exchange.status, "keff.request_id": exchange.name}
     job = exchange.job
     if job is not None:
@@ -193,7 +193,7 @@ def facts_of(exchange: Exchange) -> dict[str, Fact]:
 
 
 def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
-    """Return what the log says of a request; neither questions nor answers, and no key."""
+    """Return the log line of a request, without questions, answers or keys."""
     job = exchange.job
     line: Object = {
         "event": "request",
@@ -219,7 +219,7 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
 
 
 def internal_error(name: str) -> Problem:
-    """Log the exception that is being handled, and return what the client is told."""
+    """Log the current exception, and return the client's error."""
     log.exception(json.dumps({"event": "internal error", "id": name}))
     return Problem(500, "internal error; see the gateway log", code="internal_error")
 

@@ -1,4 +1,4 @@
-"""How the answer of one path is read and compared: by the plan's answer space, as in the pilot.
+"""Extraction and comparison of path answers in the plan's answer space, as in the pilot.
 
 Mathematics is brought into one form by processes that may need seconds for one expression. Most answers do
 not need them (a number, or an expression that was seen before) and are read at once. The others wait for
@@ -51,7 +51,7 @@ RUNS_CODE = frozenset({"code", "python", "key"})
 
 
 class PathReading(NamedTuple):
-    """What one path says: its vote key (None: it abstains), and whether it was cut before its end.
+    """The reading of one path: its vote key (None: it abstains), and whether it was cut off.
 
     ``answer`` is as the text writes it (None: not known). ``readings`` are its keys by kind of answer, where
     the kind is found per request (``kinds``): then its vote is known once that is settled.
@@ -65,7 +65,7 @@ class PathReading(NamedTuple):
 
 @frozen
 class Reader:
-    """Reads the answers of paths.
+    """Extracts answers from paths, and their keys in an answer space.
 
     ``space`` is the plan's answer space; ``regex`` (its last match, group 1 if it has one) finds the answer
     first where the pilot used one; ``task`` is a task of another package, which reads by itself.
@@ -78,7 +78,7 @@ class Reader:
 
     @property
     def slow(self) -> bool:
-        """Whether reading may take long: then it is done in a thread, so that other requests go on."""
+        """Whether reading may be slow and belongs in a thread."""
         return self.space.name in SLOW_SPACES or self.task is not None
 
     def read(self, choice: Mapping[str, object]) -> PathReading:
@@ -95,7 +95,7 @@ class Reader:
         return PathReading(key, truncated, answer)
 
     def answer(self, text: str, truncated: bool) -> str | None:
-        """Return the answer as a text writes it, or None."""
+        """Return the answer extracted from a text, or None."""
         if self.task is not None:
             return self.task.extract(text, truncated=truncated)
         if self.regex is not None:
@@ -105,7 +105,7 @@ class Reader:
 
 
 def said(choice: Mapping[str, object], ignored: frozenset[str]) -> tuple[str | None, bool, str | None]:
-    """Return the text of one choice, whether it was cut, and else the key of its tool calls.
+    """Return a choice's text, whether it was cut off, and the key of its tool calls.
 
     A refusal is neither.
     """
@@ -120,7 +120,7 @@ def said(choice: Mapping[str, object], ignored: frozenset[str]) -> tuple[str | N
 
 
 def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None:
-    """Return the names and arguments of tool calls as canonical JSON, whatever their order.
+    """Return tool names and arguments as canonical JSON, independent of their order.
 
     Calls of one message are made side by side, so their order says nothing; nor do ids. Arguments that are
     ``ignored`` (timestamps, made-up ids), at any depth, do not count.
@@ -155,7 +155,7 @@ def _without(value: object, ignored: frozenset[str]) -> object:
 def reader_of(
     plan: Plan, answer_space: str | None = None, tool_ignore: frozenset[str] = frozenset()
 ) -> Reader:
-    """Return the reader that a plan carries; ``answer_space`` reads by another space instead.
+    """Return the reader of a plan, or one in ``answer_space`` instead of the plan's.
 
     Raises PlanError when the plan does not say how an answer is read from a text, or reads it by what a
     gateway does not have: gold answers (a scorer) or a sandbox (code).
@@ -176,7 +176,7 @@ def reader_of(
 
 
 def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[str] = frozenset()) -> Reader:
-    """Return the reader that a request asks for by the name of a space, or of the JSON fields that vote.
+    """Return the reader a request asks for, by an answer space or by JSON fields.
 
     Names only: no request chooses code or a file. Raises Problem (400).
     """
@@ -194,7 +194,7 @@ def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[
 
 
 def labelled(reader: Reader, view: Mapping[str, object]) -> Reader:
-    """Return the reader with the labels that a request states, where its space leaves them open.
+    """Return the reader with the request's choice labels, where its space has none.
 
     Those of an enumeration in its schema, or of the options in its last message.
     """
@@ -207,7 +207,7 @@ def labelled(reader: Reader, view: Mapping[str, object]) -> Reader:
 
 
 def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
-    """Return ``fields`` where a plan votes by JSON fields that the schema of a request does not have."""
+    """Return ["fields"] if the request's schema lacks JSON fields that the plan votes on, else []."""
     space = None if reader is None else reader.space
     if not isinstance(space, JsonSpace) or not space.fields:
         return []
@@ -217,7 +217,7 @@ def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
 
 
 def _members(view: Mapping[str, object]) -> Object:
-    """Return the members of the JSON that a request asks for."""
+    """Return the members of the JSON schema that a request states."""
     return fields(fields(schema_of(view.get("response_format"))).get("properties"))
 
 
@@ -238,7 +238,7 @@ def _space(spec: str) -> Space:
 
 
 def _foreign(options: Mapping[str, object]) -> Any:
-    """Return the task object where another package reads the answers, else None."""
+    """Return the task that another package provides for reading answers, else None."""
     name = str(options.get("name") or "")
     if name not in entry_points(group="keff.tasks").names:
         return None
@@ -258,29 +258,29 @@ THREADS = 4
 
 
 class ReadingThreads:
-    """The threads, started when they are first needed; not those of the event loop."""
+    """Thread pool for slow answer spaces, started on first use and apart from the event loop's."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
         self._warming: list[Future[None]] = []
 
     def warm(self, reader: Reader | None) -> None:
-        """Start the processes that read mathematics, so that the first requests need not wait for them."""
+        """Start the processes that parse mathematics, before the first request needs them."""
         if reader is not None and reader.space.name == "math":
             self._warming = [self._threads.submit(warm) for _ in range(THREADS)]
 
     async def ready(self) -> None:
-        """Wait for the first process: what comes before it is there is no fault of an answer."""
+        """Wait until the first of these processes runs, so that its start counts against no answer."""
         if self._warming and not any(start.done() for start in self._warming):
             starts = [asyncio.wrap_future(start) for start in self._warming]
             await asyncio.wait(starts, return_when=asyncio.FIRST_COMPLETED)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread; cancelling leaves it to its own limit, or takes it out of the queue."""
+        """Run ``work`` in a thread; when cancelled, it is dequeued or left to its own time limit."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Shut the pool down without waiting."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,4 +1,4 @@
-"""One request on its way: its upstream calls, each in a span where requests are traced, and their ratings."""
+"""One request in progress: its upstream calls, their trace spans, and ratings by a verifier."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RequestJob(RequestSpending):
-    """One request on its way: the ask, what follows from the plan, and the upstream calls that it makes.
+    """One request in progress: the request, its terms from the plan, and its upstream calls.
 
     ``regular``: it is one of those that the plan describes. The paths that came back took ``times``.
     ``limits`` are the rate limits that the upstream told last. ``verifier`` rates its paths where its policy
@@ -76,19 +76,19 @@ class RequestJob(RequestSpending):
     homes: dict[Fleet, Upstream] = field(default_factory=dict[Fleet, Upstream])
 
     def home(self, fleet: Fleet) -> Upstream:
-        """Return the server of a fleet that draws the paths of this request, as long as it can."""
+        """Return the fleet's server for this request's paths, the same as long as it is up."""
         if fleet not in self.homes:
             self.homes[fleet] = fleet.home()
         return self.homes[fleet]
 
     @property
     def model(self) -> str:
-        """The name of the model that was asked, shortened; empty for none."""
+        """The requested model's name, shortened; empty if none."""
         model = self.ask.body.get("model")
         return model[:200] if isinstance(model, str) else ""
 
     def told(self) -> dict[str, str]:
-        """Return what the headers of the reply say, the upstream's rate limits among them."""
+        """Return the reply's headers: paths, share, warnings, and the upstream's rate limits."""
         told, today = dict(self.limits), self.baseline
         if self.paths:
             told["x-keff-paths"] = str(self.paths)
@@ -103,7 +103,7 @@ class RequestJob(RequestSpending):
         return told
 
     def spent(self, seconds: float, *, priced: bool) -> Spent:
-        """Return what the reply took."""
+        """Return the cost of the reply."""
         k = None if self.baseline is None else self.baseline.k
         at_once = None if k is None else longest_of(self.times, k)
         return Spent(
@@ -134,7 +134,7 @@ class RequestJob(RequestSpending):
 async def called(
     job: RequestJob, upstream: Fleet, call: UpstreamCall, n: int, streamed: StreamedPath | None = None
 ) -> Answer:
-    """Make one upstream call for ``n`` paths, and note how long it took; raises UpstreamError.
+    """Make one upstream call for ``n`` paths and record its time; raises UpstreamError.
 
     Cancelled, its paths are lost, but for what came of a stream.
     """
@@ -174,7 +174,7 @@ async def _traced(
 async def ratings(
     verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
 ) -> tuple[Sequence[float], float]:
-    """Return the verifier's confidence in each path, NaN where it fails, and its seconds; counts them."""
+    """Return the verifier's confidence in each path (NaN where it fails), and the seconds taken."""
     texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
     found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
     failed = sum(value != value for value, _ in found)

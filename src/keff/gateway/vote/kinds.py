@@ -1,4 +1,4 @@
-"""What kind of answer a request has, where no plan says: found from its prompt and from what its paths say.
+"""Detection of a request's kind of answer without a plan, from its prompt and its paths.
 
 A text holds an answer when it states one ("the answer is", a box, ...), when it is nothing but one, or when
 the prompt asks for that kind. All else is free text, on which a vote means nothing.
@@ -77,7 +77,7 @@ _AT_ONCE = re.compile(
 
 
 class Asked(NamedTuple):
-    """What a prompt says of its answer: JSON or a contract, or which kinds its question has.
+    """Kinds of answer that a prompt asks for: JSON, a contract, tools, or by its question.
 
     ``options`` are the letters of those that it lists.
     """
@@ -90,12 +90,12 @@ class Asked(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether an answer is to be expected: then the first round need not wait for the first path."""
+        """Whether an answer is to be expected, so that the first round need not start with one path."""
         return self.as_json or self.contract or bool(self.kinds)
 
 
 def asked(body: Mapping[str, object]) -> Asked:
-    """Return what a request says of its answer."""
+    """Return the kinds of answer that a request asks for."""
     as_json = str(fields(body.get("response_format")).get("type")).startswith("json")
     messages = cast("list[Object]", body["messages"])
     system = [text_of(message.get("content"))[-TAIL:] for message in messages if message["role"] != "user"]
@@ -129,7 +129,7 @@ class KindReader:
         self._spaces = {kind: space(kind) for kind in ("numeric", "choice", "binary", "text")}
 
     def read(self, choice: Mapping[str, object], about: Asked) -> PathReading:
-        """Return the reading of one choice, with its keys by kind; none where it holds no answer."""
+        """Return the keys of one choice by kind of answer; empty if it holds none."""
         text, truncated, call = said(choice, self._ignored)
         if text is None:
             return PathReading(None, truncated, readings={} if call is None else {"tool": call})
@@ -170,7 +170,7 @@ class KindReader:
 
 
 def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, about: Asked) -> bool:
-    """Return whether what a space read is an answer, not a number or a word in a text."""
+    """Return whether a parsed value is an answer, not just a number or word within a text."""
     if kind == "text":
         words = len(told.answer.split())
         bare = _is_line(shown, LONGEST_TEXT) and not shown.endswith(("?", "!"))
@@ -185,7 +185,7 @@ def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, abou
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text gives one number, and is not a name or a date that holds one."""
+    """Return whether a text is one number, and not a name or date that contains one."""
     return len(_DIGITS.findall(text)) <= 2 and not _DATE.search(text) and _AT_ONCE.search(text) is not None
 
 
@@ -194,19 +194,19 @@ def _is_line(shown: str, words: int) -> bool:
 
 
 def holds(readings: Mapping[str, str]) -> bool:
-    """Return whether a path holds an answer of any kind."""
+    """Return whether a path's readings hold an answer of any kind."""
     return any(kind in readings for kind in (*ORDER, OBJECT))
 
 
 def hold_objects(paths: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether most of these paths hold a JSON object with the same members, in a text or alone."""
+    """Return whether most of these paths hold JSON objects with the same members."""
     said = [readings.get("json") or readings.get(OBJECT, "{}") for readings in paths]
     members = Counter(frozenset(fields(json.loads(text))) for text in said)
     return any(names and 2 * count > len(paths) for names, count in members.items())
 
 
 def kind_of(paths: Sequence[Mapping[str, str]]) -> Kind | None:
-    """Return the kind of answer of a request: the first in ``ORDER`` that reads most of its paths."""
+    """Return a request's kind of answer: the first in ``ORDER`` that fits most of its paths."""
     counts = {kind: sum(kind in readings for readings in paths) for kind in ORDER}
     best = max(ORDER, key=lambda kind: counts[kind])
     return best if counts[best] else None
@@ -214,7 +214,7 @@ def kind_of(paths: Sequence[Mapping[str, str]]) -> Kind | None:
 
 @dataclass(slots=True)
 class Settlement:
-    """What the paths of one request are taken to answer: their kind, and which members of JSON vote.
+    """The kind of answer that a request's paths vote on, and the JSON members that vote.
 
     It is settled on the first ``SETTLED`` paths and on the ``schema`` that they were asked to follow (of a
     tool call that of its tool among ``tools``); until they are there, it may change with each of them.
@@ -230,7 +230,7 @@ class Settlement:
     _is_settled: bool = False
 
     def settle(self, paths: Sequence[Mapping[str, str]]) -> None:
-        """Take what the paths say that were consumed so far."""
+        """Determine the kind of answer from the paths consumed so far."""
         if self._is_settled or not paths:
             return
         first = paths[:SETTLED]
@@ -251,7 +251,7 @@ class Settlement:
             self._space = space(self.voting.space)
 
     def key(self, readings: Mapping[str, str]) -> str | None:
-        """Return the vote of a path; None abstains."""
+        """Return a path's vote key; None abstains."""
         if self.kind is None:
             return None
         said = self._read(readings).get(self.kind)
@@ -262,7 +262,7 @@ class Settlement:
         return None if self._space is None else self._space.key(said)
 
     def _read(self, readings: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the readings of a path, with an object in its text as JSON where such objects vote."""
+        """Return a path's readings; an embedded object counts as JSON where such objects vote."""
         return {"json": readings[OBJECT], **readings} if self._in_text and OBJECT in readings else readings
 
     def _tool_key(self, said: str | None) -> str | None:
@@ -272,7 +272,7 @@ class Settlement:
         return self._space.key(calls[1][0]) or said
 
     def agrees_on_nothing(self, keys: Sequence[str | None]) -> bool:
-        """Return whether these paths hold no answer that others repeat, as texts do that are made up.
+        """Return whether no answer repeats among these paths, as with free text.
 
         Never of numbers, options, yes and no, tool calls or what may be mathematics: there paths that differ
         are a hard question (stopping at four would lose 2.7% of the accuracy).
@@ -287,7 +287,7 @@ class Settlement:
         return len(set(voted)) == len(voted)
 
     def told(self) -> Object | None:
-        """Return which members voted and why others did not; None where all did."""
+        """Return which JSON members voted and why others did not; None where all did."""
         if self.voting is None or not self.voting.left_out:
             return None
         note = {"note": self.voting.note} if self.voting.note else {}
@@ -295,7 +295,7 @@ class Settlement:
 
 
 def _same_tool(keys: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the one tool that all of these calls name, and the arguments of each; None for any others."""
+    """Return the single tool that all calls name and each call's arguments, or None."""
     names: set[str] = set()
     arguments: list[str] = []
     for key in keys:

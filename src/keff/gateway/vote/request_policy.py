@@ -1,4 +1,4 @@
-"""What answers a request: the terms and the policy of the plan, or what the request asks for."""
+"""The policy of one request: the plan's, or the one that the request asks for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}
 
 @frozen
 class PlanTerms:
-    """What a plan says of the requests that it was measured on.
+    """Model, prompt and sampling under which a plan was measured.
 
     ``known`` is False for a plan from a log that does not say: then nothing is compared. ``upstream`` is the
     model's name there, ``names`` all names by which it may be asked for. ``fields`` are put into a request
@@ -69,7 +69,7 @@ class PlanTerms:
     length_field: str = "max_tokens"
 
     def apply(self, body: Object) -> list[str]:
-        """Fill in a request's body, and return the names of what it states differently."""
+        """Fill missing fields of a body from the plan; returns the names of fields that differ."""
         different = self._model(body)
         if self.known:
             different += self._system(body) + self._length(body) + self._fields(body)
@@ -121,7 +121,7 @@ def _same(stated: object, value: object) -> bool:
 
 
 class _Sampling(BaseModel):
-    """What a gateway reads of a plan's sampling; the rest is ignored."""
+    """Sampling fields of a plan that a gateway uses."""
 
     model_config = ConfigDict(strict=True)
 
@@ -133,7 +133,7 @@ class _Sampling(BaseModel):
 
 
 class _Engine(BaseModel):
-    """What a gateway reads of a plan's engine."""
+    """Engine fields of a plan that a gateway uses."""
 
     model_config = ConfigDict(strict=True)
 
@@ -153,7 +153,7 @@ class _Measured(BaseModel):
 
 
 def _measured(plan: Plan) -> _Measured:
-    """Read what a plan was measured on.
+    """Return the engine and sampling that a plan was measured with.
 
     Raises PlanError for one that was changed by hand or cannot be served.
     """
@@ -231,7 +231,7 @@ KEPT, KEPT_CAP = 8, 32
 def policy_of_plan(
     spec: str, branches: Collection[str] = (), calibrations: Mapping[str, Calibration] | None = None
 ) -> Policy:
-    """Return the policy of a plan with these branches; raises PlanError for one that cannot be served."""
+    """Return the policy of a plan with these branches; raises PlanError if it cannot be served."""
     try:
         return servable(spec, branches, calibrations)
     except PolicyError as error:
@@ -239,7 +239,7 @@ def policy_of_plan(
 
 
 def servable(spec: str, branches: Collection[str], calibrations: Mapping[str, Calibration] | None) -> Policy:
-    """Return the policy of a spec that a gateway with these branches can follow; raises PolicyError."""
+    """Return the policy of a spec, if a gateway with these branches can follow it; raises PolicyError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PolicyWarning)
         try:
@@ -257,7 +257,7 @@ def servable(spec: str, branches: Collection[str], calibrations: Mapping[str, Ca
 
 
 class Maker:
-    """Makes the policies that requests ask for.
+    """Builds and caches the policies that requests ask for, in one thread.
 
     Checked before they are made, in one thread, few of them kept.
 
@@ -273,7 +273,7 @@ class Maker:
         self._kept: OrderedDict[str, Policy] = OrderedDict()
 
     async def settled(self, plan: Policy, wish: Wish, most: int) -> Policy:
-        """Return the policy for a request.
+        """Return the policy of a request: the plan's, or the one it asks for.
 
         Raises Problem (400) for a wrong one, or for more than ``most`` paths.
         """
@@ -304,7 +304,7 @@ class Maker:
 
 
 def _asked(plan: Policy, wish: Wish, most: int) -> PolicySpec:
-    """Return the spec that a request asks for, its size checked: cheap, whatever its text holds."""
+    """Return the policy spec that a request asks for, its size checked before it is built."""
     if wish.k is not None:
         spec = PolicySpec("fixed", wish.k)
     else:

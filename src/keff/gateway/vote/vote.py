@@ -1,4 +1,4 @@
-"""The vote of one request, live: paths are drawn, and their votes counted, until the policy stops.
+"""The live vote of one request: paths are drawn and counted until the policy stops.
 
 A policy that keeps paths in flight says whether votes count as they arrive; all others count in launch order.
 """
@@ -41,7 +41,7 @@ Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
 
 
 class Drawn(NamedTuple):
-    """One path: its choice, the response it came in, its vote key (None abstains) and its confidence.
+    """One drawn path: choice, upstream response, vote key (None abstains) and confidence.
 
     ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
     drew it, where the policy asks several.
@@ -58,7 +58,7 @@ class Drawn(NamedTuple):
 
 @frozen
 class Outcome:
-    """How a vote ended.
+    """Result of a vote.
 
     ``paths`` are those that were counted, in the order in which they counted; ``unused`` came back but were
     not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were cancelled.
@@ -72,7 +72,7 @@ class Outcome:
     cancelled: int
 
     def count(self, metrics: Metrics) -> None:
-        """Count what became of the paths."""
+        """Add the outcome's paths to the metrics."""
         abstained = sum(path.key is None for path in self.paths)
         for became, paths in (
             ("voted", len(self.paths) - abstained),
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
-    """Return the plurality of paths whose policy did not stop; none where nothing can agree."""
+    """Return the plurality of a vote that ended before its policy stopped; no winner where none can agree."""
     if cause == "no_agreement":
         return Stop(None, 0.0, "vote_share", REASONS[cause])
     seen = tally([path.key for path in paths])
@@ -110,7 +110,7 @@ Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 
 
 class EndedError(Exception):
-    """A vote in flight ends without its policy: for ``cause``."""
+    """Raised to end a vote in flight before its policy stops, for ``cause``."""
 
     def __init__(self, cause: Cause) -> None:
         super().__init__(cause)
@@ -119,7 +119,7 @@ class EndedError(Exception):
 
 @dataclass(slots=True)
 class Vote:
-    """One vote, by a policy and what bounds it (see ``Options``); ``run`` it once.
+    """One live vote under a policy and the limits of ``Options``; ``run`` it once.
 
     ``drawn`` fills up while it runs, by launch position. ``asked`` names the branch of each where the policy
     asks several, and ``shares`` how many paths a call to each may ask for.
@@ -153,7 +153,7 @@ class Vote:
     keep: bool = False
 
     async def run(self) -> Outcome:
-        """Draw until the policy stops, the deadline comes or too much fails.
+        """Draw paths until the policy stops, the deadline passes or too many fail.
 
         Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it
         ends, cancelled too, every call in flight is cancelled first.
@@ -174,7 +174,7 @@ class Vote:
         return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
-        """Draw on to ``paths`` after ``run``; return the keys in launch order, up to the first lost path."""
+        """Draw up to ``paths`` after ``run``; returns the keys in launch order, up to the first lost path."""
         try:
             await self._settled(self._launched)
             while self._launched < paths and not self._lost:
@@ -189,7 +189,7 @@ class Vote:
         return keys
 
     async def _fly(self) -> tuple[Sequence[int], Cause]:
-        """Keep paths in flight, each in a call of its own, and ask the policy after every vote."""
+        """Keep paths in flight, one call each, and consult the policy after every vote."""
         vote = RunningVote(self.policy, self._seen)
 
         async def draw(place: int) -> None:
@@ -207,7 +207,7 @@ class Vote:
         return vote.counted, self._why([self.drawn[place].key for place in vote.counted])
 
     def _seen(self, places: Sequence[int]) -> View:
-        """Return the votes of some paths in flight; raises EndedError where they show that none is needed."""
+        """Return the policy's view of some paths; raises EndedError where no more are needed."""
         self._read_as_one_kind(places)
         paths = [self.drawn[place] for place in places]
         if self.probe and len(paths) == 1 and self.policy.cap > 1 and self._is_alone(paths[0]):
@@ -217,7 +217,7 @@ class Vote:
         return self._view_of(paths)
 
     def _early(self, paths: Sequence[Drawn], *, first: bool) -> Cause | None:
-        """Return why these paths show that none more is needed, else None.
+        """Return the cause to end the vote before its policy does (free text, no agreement), else None.
 
         In the ``first`` round that is where no path holds an answer. Cut paths do not speak against that; but
         where a plan says that answers are there, a round of nothing else does not speak for it. Where one
@@ -231,7 +231,7 @@ class Vote:
         return "no_agreement" if gives_up else None
 
     def _is_alone(self, path: Drawn) -> bool:
-        """Return whether a first path holds no answer of any kind, so that it is passed on alone."""
+        """Return whether the first path is free text, which is passed on without a vote."""
         return self.free_text != "draw" and not holds(path.readings or {})
 
     async def _follow(self) -> tuple[int, Cause]:
@@ -259,11 +259,11 @@ class Vote:
                 return consumed, cause
 
     def _why(self, keys: Sequence[str | None]) -> Cause:
-        """Return why the policy stopped at these votes."""
+        """Return the reason for which the policy stopped."""
         return "no_agreement" if gave_up(self.policy, keys) else "policy"
 
     def _failed_within(self, consumed: int) -> bool:
-        """Return whether a path was lost that the policy cannot do without.
+        """Return whether a lost path among the first ``consumed`` ends the vote.
 
         Raises what a branch failed of where none may be skipped.
         """
@@ -274,7 +274,7 @@ class Vote:
         return not self.asked
 
     async def _probed(self) -> Cause | None:
-        """Draw the first path; return why that is enough, else None."""
+        """Draw the first path alone; returns the cause to stop there, else None."""
         self._launch(1)
         await self._settled(1)
         if 0 in self._lost:
@@ -282,7 +282,7 @@ class Vote:
         return "free_text" if self._is_alone(self.drawn[0]) else None
 
     def _read_as_one_kind(self, places: Sequence[int]) -> None:
-        """Settle what the first paths answer, and give all paths their keys of that kind."""
+        """Determine the kind of answer from the first paths, and set all vote keys by it."""
         paths = [self.drawn[index] for index in places if index in self.drawn]
         if not paths or paths[0].readings is None:
             return
@@ -310,7 +310,7 @@ class Vote:
             self._launched += n
 
     def _alike(self, start: int, target: int) -> int:
-        """Return how many paths from ``start`` on, before ``target``, one branch draws."""
+        """Return how many paths in a row, from ``start`` to below ``target``, one branch draws."""
         if not self.asked:
             return target - start
         other = (place for place in range(start, target) if self.asked[place] != self.asked[start])
@@ -320,14 +320,14 @@ class Vote:
         return self.shares.get(self.asked[start], self.sharing) if self.asked else self.sharing
 
     async def _settled(self, consumed: int) -> None:
-        """Wait for every path before ``consumed`` in launch order, however late, but for no other."""
+        """Wait for every path launched before ``consumed``, and for no later one."""
         wanted = [task for task, start in self._running.items() if start < consumed]
         for task in wanted:
             await task
             del self._running[task]
 
     async def _span(self, start: int, n: int) -> None:
-        """Draw paths ``start`` to ``start + n - 1``; what fails is drawn again, in its place."""
+        """Draw paths ``start`` to ``start + n - 1``, failed ones again in their place."""
         tries = 0
         while n:
             most = min(n, self._sharing(start).most)
@@ -350,7 +350,7 @@ class Vote:
         return self.failed > self.replacements or (not self.drawn and self.failed >= HOPELESS)
 
     async def _draw(self, start: int, n: int) -> int:
-        """Make one call and keep its paths; returns how many came.
+        """Make one call and store its paths; returns their number.
 
         A server that refuses several paths but gives one is asked for fewer from then on, as is one that
         gives fewer than asked again and again.
@@ -384,5 +384,5 @@ class Vote:
 
 
 def rest_after(error: UpstreamError, tries: int) -> float:
-    """Return the seconds to wait before a failed call is made again."""
+    """Return the seconds to wait before retrying a failed call."""
     return pause(tries, error.refusal.wait, first=FIRST_PAUSE, longest=LONGEST_PAUSE, obeyed=LONGEST_ASKED)
