@@ -1,4 +1,4 @@
-"""The interface of a log reader: recorded answers of any tool, one question at a time."""
+"""Interface of log readers: recorded answers of any tool, one question at a time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Question:
 
 @frozen
 class LogInfo:
-    """What a log says about itself.
+    """Metadata of a log: task, answer space, model, configuration, integrity.
 
     ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's name;
     ``config`` is the whole configuration. Where the log is a run of keff, ``options`` are the options of the
@@ -95,25 +95,25 @@ class LogInfo:
 
 
 def unheard(note: Note) -> None:
-    """Drop a note."""
+    """Discard a note: the default for readers nobody listens to."""
     del note
 
 
 class Log(Protocol):
-    """Reads one format. Made by ``keff.plugins.load("log", name, **options)``, with the options it takes."""
+    """Reader of one format, made by ``keff.plugins.load("log", name, **options)``."""
 
     name: str
 
     def refuses(self, path: Path) -> str | None:
-        """Return why this is not the format's file, or None when it is; reads only the head of the file."""
+        """Return why a file is not in this format, or None when it is; reads only its head."""
         ...
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         ...
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question in bounded memory; raises LogError naming file and line.
+        """Yield the questions one by one in bounded memory; raises LogError naming file and line.
 
         What is left out (a torn last line, paths that failed) is counted and told, in notes.
         """
@@ -125,7 +125,7 @@ UTF_16 = "UTF-16 text: save it as UTF-8"
 
 
 def is_utf16(path: Path) -> bool:
-    """Return whether a file begins with the mark of UTF-16 text."""
+    """Return whether a file begins with the byte order mark of UTF-16."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -137,7 +137,7 @@ OPTIONS = {"columns": "--columns", "scorer": "scorer=", "threshold": "threshold=
 
 
 def _readers() -> Iterator[str]:
-    """Yield the readers by name, that of keff's own files first: it needs none of the others."""
+    """Yield the readers by name, keff's own format first."""
     yield OWN
     yield from (known for known in plugins.each("log") if known not in (OWN, *LAST))
     yield from LAST
@@ -149,7 +149,7 @@ LAST = ("jsonl", "run")
 
 
 def find_log(path: Path, name: str | None = None, options: Mapping[str, object] | None = None) -> Log:
-    """Return the reader for a file or folder: the named one, or the first that does not refuse it.
+    """Return the reader of a file or folder: the named one, or the first that accepts it.
 
     ``options`` are those of ``OPTIONS`` that were given; only formats that take all of them are tried. Raises
     LogError that says why the nearest reader refused it.
@@ -195,7 +195,7 @@ PACKED = {
 
 
 def _unpacking(path: Path) -> str | None:
-    """Return the command that unpacks a compressed file, None for any other."""
+    """Return the shell command that decompresses a file; None if it is not compressed."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -204,7 +204,7 @@ def _unpacking(path: Path) -> str | None:
 
 
 def _why(path: Path, tried: Mapping[str, str]) -> str:
-    """Return why no reader takes a file: what the nearest says, and where the others are heard.
+    """Return why no reader accepts a file: the reason of the closest format.
 
     Nearest is a table whose columns only lack their names, then the reader that the ending of the file names,
     then what most of them say.

@@ -1,4 +1,4 @@
-"""Answers that are yes or no; true and false are read as these."""
+"""Yes or no; true and false count as these."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BinarySpace(ByKey):
     contract = 'End with a line "Final answer: <yes or no>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement; else, on whole text, the last sentence or the first word.
+        """Return the last explicit statement's answer; else, on whole text, that of its end or start.
 
         "no" before a noun ("no evidence") and the question's own "yes or no" are not answers.
         """
@@ -70,7 +70,7 @@ def _guess(text: str) -> Extracted | None:
 
 
 def _conclusion(sentence: str) -> str | None:
-    """Return the one answer that a sentence gives, if it does not give both."""
+    """Return the answer of a sentence that gives exactly one."""
     words = [match[1].lower() for pattern in (_CLAIM, _SAID) for match in pattern.finditer(sentence)]
     return words[-1] if len({_MEANING[word] for word in words}) == 1 else None
 

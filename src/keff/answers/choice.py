@@ -1,4 +1,4 @@
-"""Answers that are the label of one of several options, told apart from "A plant" and "vitamin C"."""
+"""The label of one of several options, not to be confused with words in "A plant" and "vitamin C"."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VERDICT = re.compile(r"correct|best|right|most\s|choose|pick|select|(?:go|going
 
 
 class Labels:
-    """Reads the labels of one set, such as A to D or 1 to 4; its patterns are compiled once.
+    """Finds the labels of one set (A to D, 1 to 4) in text, by precompiled patterns.
 
     Bare labels in prose are read only if all labels are letters, because a bare digit is most often a
     number.
@@ -81,12 +81,12 @@ class Labels:
         return self._canonical[next(group for group in match.groups() if group).lower()]
 
     def whole(self, text: str) -> str | None:
-        """Return the label that is all the text says, or that stands before an option: "(b)", "B) Paris"."""
+        """Return the label that makes up a text or precedes an option: "(b)", "B) Paris"."""
         match = self._whole.fullmatch(text) or self._listed.match(text)
         return self._name(match) if match else None
 
     def stated(self, payload: str) -> str | None:
-        """Return the label that a statement names: one at its beginning, then decorated, then bare."""
+        """Return the label that a statement names: at its start, else decorated, else bare."""
         # The label stands at the beginning of a statement; further on its reasons name other ones.
         payload = self._rejected.sub(" ", payload[:500])
         if whole := self.whole(payload.strip()):
@@ -95,7 +95,7 @@ class Labels:
         return self._name(match) if match else None
 
     def verdict(self, text: str) -> tuple[int, str] | None:
-        """Return place and label of the last verdict.
+        """Return position and label of the last verdict.
 
         "the correct option is B", "I choose B", "(B) is right".
         """
@@ -103,7 +103,7 @@ class Labels:
         return (last.start(), self._name(last)) if last else None
 
     def last(self, text: str) -> str | None:
-        """Return the label of the last sentence that names any, if it names only one.
+        """Return the label in the last sentence with any, if it is the only one there.
 
         Decorated before bare.
         """
@@ -126,7 +126,7 @@ _SPACES = re.compile(r"[\W_]+")
 
 @frozen
 class ChoiceSpace(ByKey):
-    """One of the ``labels``, in any case: "(B)", "b.", "B) Paris" are B.
+    """Answer space of one of the ``labels``, in any case: "(B)", "b.", "B) Paris" are B.
 
     ``options`` are the option texts in the order of the labels, where known: an answer that repeats an
     option's text instead of its label is that option. Raises TaskError if their numbers differ.
@@ -183,18 +183,18 @@ class ChoiceSpace(ByKey):
         return Extracted(label, "option text") if label else None
 
     def _option(self, text: str) -> str | None:
-        """Return the label of the option whose text this is."""
+        """Return the label of the option with exactly this text."""
         return self._texts.get(_squeeze(text)) if self._texts else None
 
     def _mentioned(self, text: str) -> str | None:
-        """Return the label of the one option whose text this text holds."""
+        """Return the label of the only option whose text occurs in this text."""
         said = f" {_squeeze(text)} "
         held = [text for text in self._texts if f" {text} " in said]
         held = [text for text in held if not any(text != other and text in other for other in held)]
         return self._texts[held[0]] if len(held) == 1 else None
 
     def key(self, answer: str) -> str | None:
-        """Return the label as ``labels`` writes it; None if the answer is neither a label nor an option."""
+        """Return the label as written in ``labels``; None for other answers."""
         if answer in self.labels:
             return answer
         # An option is seldom longer; a longer answer is not the text of one.

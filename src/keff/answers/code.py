@@ -1,4 +1,4 @@
-"""Answers that are a Python program. Running and scoring it belongs to the task's sandbox, not here."""
+"""Python programs, compared as text; running and scoring them is the task's sandbox's work."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _LEAD = re.compile(r"\W*(?:(?:on|in|at|by|is|was|the|it|date|of|about|around|sin
 
 @frozen
 class DateSpace(ByForm):
-    """Answers are one when they name the same day, month or year; a time of day counts where it is given.
+    """Answer space of dates: equal when they name the same day, month or year, and time if given.
 
     The key is ISO 8601: 2024-03-05, 2024-03, 2024, 2024-03-05T14:30 (in UTC where a zone is given). Months
     and weekdays are read in English. Of numeric dates ``order`` says which is which, "dmy" or "mdy"; without
@@ -109,7 +109,7 @@ class DateSpace(ByForm):
             raise NotRead("no such day") from None
 
     def _ordered(self, first: int, second: int) -> tuple[int, int]:
-        """Return day and month of a numeric date; raises where nobody can know."""
+        """Return day and month of a numeric date; raises NotRead where their order is ambiguous."""
         if self.order:
             return (first, second) if self.order == "dmy" else (second, first)
         # Written day first or month first, 3/3 is one day; and no month is above 12.
@@ -121,7 +121,7 @@ class DateSpace(ByForm):
 
 
 def _with_clock(day: date, clock: re.Match[str] | None) -> str:
-    """Return a date with the time of day that follows it, in UTC where that has a zone."""
+    """Return a date with the time that follows it, in UTC where it has a zone."""
     if clock is None:
         return day.isoformat()
     hour, half, zone = int(clock[1]), clock[4], clock[5]
@@ -141,18 +141,18 @@ def _of_statement(statement: Statement) -> str | None:
 
 
 def _end(match: re.Match[str]) -> int:
-    """Return where a date ends, with the time of day that follows it."""
+    """Return the position where a date, with its time, ends."""
     return (_CLOCK.match(match.string, match.end()) or match).end()
 
 
 def _lead(text: str) -> int:
-    """Return where a text's first weighty word stands."""
+    """Return the position of a text's first meaningful word."""
     lead = _LEAD.match(text)
     return lead.end() if lead else 0
 
 
 def _leading(payload: str) -> str | None:
-    """Return the rest of a statement when it begins with a date."""
+    """Return the rest of a statement that begins with a date."""
     start = _lead(payload)
     for pattern in _FORMS.values():
         if match := pattern.match(payload, start):
@@ -163,14 +163,14 @@ def _leading(payload: str) -> str | None:
 
 
 def _whole(text: str) -> str | None:
-    """Return the date that a text is, a month or a year too; None where it holds anything else."""
+    """Return the date, month or year that makes up a text; None for other text."""
     text = text.strip(" \t\n.\"'()*")
     matches = (pattern.fullmatch(text, at) for at in (0, _lead(text)) for pattern in _FORMS.values())
     return next((match[0] for match in matches if match), None)
 
 
 def _last(text: str) -> str | None:
-    """Return the last date of a text that has at least a month; None where it holds none."""
+    """Return the last date in a text with at least a month, or None."""
     best: tuple[int, int] | None = None
     for form, pattern in _FORMS.items():
         for match in pattern.finditer(text) if form not in ("year", "iso month") else ():

@@ -1,4 +1,4 @@
-"""Answers that are the whole text."""
+"""The whole text."""
 
 from __future__ import annotations
 

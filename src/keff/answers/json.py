@@ -14,7 +14,7 @@ from keff.records import frozen
 
 @frozen
 class JsonSpace(ByForm):
-    """Answers are one when they are the same JSON value: whitespace and the order of names do not count.
+    """Answer space of JSON: equal values are equal answers, whatever their layout and order of names.
 
     Numbers are compared by value (1, 1.0 and 1e0), strings character by character, arrays in order. With
     ``fields`` only these members vote (names, or paths such as ``result.total`` and ``items[0].name``,
@@ -28,7 +28,7 @@ class JsonSpace(ByForm):
     contract = "End with the answer as one JSON value in a ```json block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the whole text, else the last fenced block, else the last object or array; not a cut text."""
+        """Return the whole text, else the last fenced block, else the last object or array."""
         if truncated:
             return None
         try:
@@ -50,7 +50,7 @@ class JsonSpace(ByForm):
         return key is not None and key in map(self.key, texts)
 
     def form(self, answer: str) -> str:
-        """Return the canonical JSON of what votes; raises NotRead."""
+        """Return the canonical JSON of the fields that vote; raises NotRead."""
         value = json_text.value_of(find(strip_thinking(answer))[0])
         if self.ignore:
             value = without(value, frozenset(self.ignore))

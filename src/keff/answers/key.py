@@ -1,4 +1,4 @@
-"""Keys by your own function, str -> str or None (--answer-key FILE.py:function)."""
+"""Keys from your own function, str -> str or None (--answer-key FILE.py:function)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keff.usercode import Stamp
 
 @frozen
 class KeySpace(ByKey):
-    """Answers are one when your function returns the same text for them; None abstains.
+    """Answer space by your function: texts with the same return value are equal; None abstains.
 
     It gets what the space ``inner`` finds in a completion, else the whole visible text, and runs in a
     process of its own with a time limit. An answer for which it raises, takes too long or returns something
@@ -25,22 +25,22 @@ class KeySpace(ByKey):
 
     @property
     def contract(self) -> str:
-        """The final-answer instruction of the inner space; empty without one."""
+        """The inner space's final-answer instruction; empty without an inner space."""
         return "" if self.inner is None else self.inner.contract
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read as the inner space does; without one, the whole visible text, which must not be cut."""
+        """Return the answer found by the inner space; without one, the whole visible text."""
         if self.inner is not None:
             return self.inner.extract(text, truncated=truncated)
         visible = strip_thinking(text).strip()
         return Extracted(visible, "answer key") if visible and not truncated else None
 
     def key(self, answer: str) -> str | None:
-        """Return what the function says; raises RunError when it hangs again and again."""
+        """Return the function's value; raises RunError when it hangs repeatedly."""
         return self.caller.ask(answer)[0] or None
 
     def why(self, text: str) -> str | None:
-        """Return why an answer abstains: what the inner space says, or what the function did."""
+        """Return why an answer abstains, by the inner space or the function."""
         if self.inner is not None and self.inner.extract(text) is None:
             return self.inner.why(text) if isinstance(self.inner, Explains) else None
         extracted = self.extract(text)
@@ -49,5 +49,5 @@ class KeySpace(ByKey):
 
 
 def space(code: str = "", sha256: str = "", inner: str = "") -> KeySpace:
-    """Make the space from the stamp of a function; raises TaskError unless this process trusts it."""
+    """Return the space of a function's stamp; TaskError unless this process trusts it."""
     return KeySpace(workers.caller(Stamp(code, sha256)), cached(inner) if inner else None)

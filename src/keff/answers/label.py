@@ -25,7 +25,7 @@ _REJECTED = re.compile(
 
 @frozen
 class LabelSpace(ByKey):
-    """An answer is the label that it names: by the label itself or one of its synonyms, in any case.
+    """Answer space of labels: an answer is the label it names, or whose synonym it names, in any case.
 
     ``labels`` are names, or a table: label -> synonyms. A name that is rejected ("not billing") does not
     count. An answer that names two labels abstains, and so does one that names none.
@@ -57,7 +57,7 @@ class LabelSpace(ByKey):
         return f'End with a line "Final answer: <one of: {", ".join(self.labels)}>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement that names a label; else the last sentence that names one."""
+        """Return the last explicit statement's label; else that of the last sentence with one."""
         text = visible(text)
         for statement in statements(text):
             named = self._named(plain(statement.payload))

@@ -36,7 +36,7 @@ Combine = Callable[[list[str]], list[str]]
 
 @frozen
 class ListSpace(ByForm):
-    """Lists are one answer when they have the same items in the same order; ``order`` "free": in any order.
+    """Answer space of lists: the same items in the same order; with ``order`` "free", in any order.
 
     The key is the JSON array of the items' keys by ``inner``. An answer with an item that ``inner`` cannot
     read abstains. A list is a JSON array, bullets, lines, or parts between semicolons, commas and "and".
@@ -48,7 +48,7 @@ class ListSpace(ByForm):
     contract = 'End with a line "Final answer: [<item>, <item>]", a JSON array.'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read a JSON array, else what the last statement lists, else the last bullets or the last line."""
+        """Return a JSON array, else the last statement's list, else the last bullets or line."""
         text = strip_thinking(text)
         if truncated or len(text) > MOST_CHARACTERS:
             return None
@@ -109,7 +109,7 @@ def _array(text: str) -> Extracted | None:
 
 
 def _bullets(text: str) -> str:
-    """Return the bulleted lines that the text begins with."""
+    """Return a text's leading bulleted lines."""
     lines: list[str] = []
     for line in text.split("\n"):
         if not _BULLET.match(line):
@@ -123,7 +123,7 @@ def _bullets(text: str) -> str:
 
 
 def split(answer: str) -> list[str]:
-    """Return the items of an answer: a JSON array, lines, or parts between semicolons or commas.
+    """Return an answer's items: of a JSON array, lines, or between semicolons or commas.
 
     Raises NotRead for a bracket that never closes.
 

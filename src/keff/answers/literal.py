@@ -1,4 +1,4 @@
-"""Answers that are a Python literal; nothing is ever executed."""
+"""Python literals; nothing is ever executed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _FENCE = re.compile(r"```[a-zA-Z]{0,10}\n([^`]{1,2000})```")
 
 @frozen
 class LiteralSpace(ByKey):
-    """Literals are one answer when Python calls their values equal: 1, 1.0 and True.
+    """Answer space of Python literals: equal by Python's ==, so 1, 1.0 and True are one.
 
     Sets and dicts in any order.
 
@@ -82,7 +82,7 @@ class LiteralSpace(ByKey):
         return None if truncated else _guess(tail)
 
     def key(self, answer: str) -> str | None:
-        """Return the one way to write the value; None if the answer is not a literal."""
+        """Return the value's canonical text; None where the answer is no literal."""
         try:
             return _written(_value(answer))
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
@@ -133,7 +133,7 @@ def _stated(statement: Statement, truncated: bool) -> str | None:
 
 
 def _literal_at(text: str) -> str | None:
-    """Return the literal that a statement begins with, after formatting marks."""
+    """Return the literal at the start of a statement, after formatting marks."""
     text = text.lstrip(" \t\r\n:=*`$>").rstrip()[:MOST_CHARACTERS]
     if text[:1] in ("(", "[", "{"):
         return text[: closing(text, 0, _BRACKETS)] or None
@@ -142,7 +142,7 @@ def _literal_at(text: str) -> str | None:
 
 
 def _rest(text: str, match: re.Match[str]) -> str:
-    """Return what follows on the line of a match."""
+    """Return the rest of the line after a match."""
     # A cut before the search: on a line of megabytes each match would walk through all of it.
     return text[match.end() : match.end() + 2000].partition("\n")[0]
 

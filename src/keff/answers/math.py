@@ -1,4 +1,4 @@
-"""Answers that are a mathematical expression, most often in LaTeX."""
+"""Mathematical expressions, most often in LaTeX."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac|[pbvB]?matrix
 
 
 def canonical_form(answer: str) -> str | None:
-    """Return the canonical form of an answer; None if nothing is left of it.
+    """Return an answer's canonical form; None where nothing is left of it.
 
     Of an answer that takes too long, the form that needs no worker; so too where the time is limited
     (``workers.limited``) and over, but then it is not remembered.
@@ -114,13 +114,13 @@ def _form(text: str, depth: int) -> str:
 
 
 def bare(form: str) -> str:
-    """Return a canonical form without the unit or the base that it names."""
+    """Return a canonical form without unit or base."""
     match = _BARE.fullmatch(form)
     return form if match is None else match[1] or match[2]
 
 
 def sorted_sums(text: str) -> str:
-    """Return an expression with the terms of its sums in one order: 9a+11 and 11+9a.
+    """Return an expression with the terms of each sum sorted, so 9a+11 equals 11+9a.
 
     Without the parser this is all that is done. Sums behind functions are left alone: who knows what they
     enclose.
@@ -225,7 +225,7 @@ _JOINED = re.compile(r"[\s,]*(?:or|and)?\s*")
 
 @frozen
 class MathSpace:
-    r"""Expressions are one answer when they have the same canonical form.
+    r"""Answer space of mathematics: expressions with the same canonical form are equal.
 
     The form is found in steps: (1) a string normaliser; (2) numbers as exact fractions, so that 0.5, 1/2 and
     \frac12 are one; tuples, intervals, unions and matrices by their parts; lists and sets in any order; x=5
@@ -255,13 +255,13 @@ class MathSpace:
         return canonical_form(answer)
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer has the canonical form of an acceptable answer, units and bases apart."""
+        """Return whether an answer equals an acceptable one, where units or bases may be left out."""
         key = self.key(answer)
         return key is not None and any(_agrees(key, self.key(each) or "") for each in golds(gold))
 
 
 def _agrees(key: str, gold: str) -> bool:
-    """Return whether forms are equal, or would be if one of them did not name its unit or base."""
+    """Return whether two forms are equal, apart from a unit or base that only one of them has."""
     return key == gold or (bare(key) == bare(gold) and (key == bare(key)) != (gold == bare(gold)))
 
 
@@ -282,7 +282,7 @@ def _expression(statement: Statement) -> str | None:
 
 
 def _formulas(sentence: str) -> str | None:
-    """Return the formulas that a sentence begins with, else its last ones.
+    """Return a sentence's leading formulas, else its last ones.
 
     Those between which stands only "or".
     """

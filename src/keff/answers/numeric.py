@@ -1,4 +1,4 @@
-"""Answers that are one number."""
+"""Single numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LIST_ITEM = re.compile(r"[.):]\s|[):]")
 
 @frozen
 class NumericSpace:
-    """Numbers are one answer when they are the same rational number: 0.5, 1/2, .50 and 50/100.
+    """Answer space of numbers: equal rational values are equal answers: 0.5, 1/2, .50 and 50/100.
 
     The key is exact, so it is an equivalence. A percent sign, a currency and a unit are dropped: 50% is
     50. ``correct`` allows an absolute difference of ``tolerance``, and of ``tolerance`` times the gold
@@ -54,7 +54,7 @@ class NumericSpace:
         return vague or (None if truncated else _guess(text))
 
     def key(self, answer: str) -> str | None:
-        """Return the number in its one form: 18, -0.5, 1/3; None if no single number can be read."""
+        """Return the number in canonical form: 18, -0.5, 1/3; None where no single number is found."""
         if _INTEGER.fullmatch(answer):
             return answer
         number = number_of(answer)
@@ -67,7 +67,7 @@ class NumericSpace:
 
 @lru_cache(maxsize=2**16)
 def number_of(answer: str) -> Fraction | None:
-    """Return the number that an answer begins with, after signs and words such as "about"."""
+    """Return the number at the start of an answer, after signs and words such as "about"."""
     if _INTEGER.fullmatch(answer):
         return Fraction(int(answer))
     # The number comes first: what follows it may be of any length.
@@ -88,7 +88,7 @@ def _near(answer: str, gold: str, tolerance: float) -> bool:
 
 
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
-    """Return the number of a statement, and whether the statement begins with one, readable or not."""
+    """Return a statement's number, and whether the statement begins with a number."""
     payload = plain(statement.payload)
     if _BOUND.match(payload):
         return None, True
@@ -108,7 +108,7 @@ def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
 
 
 def _within(raw: str, payload: str) -> re.Match[str] | None:
-    """Return the number that a sentence is about.
+    """Return the number that a sentence states.
 
     The last bold one, the only amount of money, or the last.
     """
@@ -120,7 +120,7 @@ def _within(raw: str, payload: str) -> re.Match[str] | None:
 
 
 def _bold(line: str) -> re.Match[str] | None:
-    """Return the last number that is all of a bold span, units apart."""
+    """Return the last number that makes up a whole bold span, units aside."""
     for bold in reversed(_BOLD.findall(line)):
         content = plain(bold)
         match = notation.leading(content)

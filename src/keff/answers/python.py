@@ -33,7 +33,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def rename(tree: ast.Module) -> ast.Module:
-    """Number the local names of a tree by their first appearance, in place; returns the tree.
+    """Rename a tree's local names by order of appearance, in place; returns the tree.
 
     A name is renamed in the scope of the function, lambda or comprehension that binds it, and where inner
     scopes refer to it. Left alone are globals, attributes, class bodies, names that ``global`` declares,
@@ -78,7 +78,7 @@ class _Renamer(ast.NodeVisitor):
         self.scopes.append(scope)
 
     def _declare_globals(self, body: Sequence[ast.AST]) -> None:
-        """Let names that a function declares global be themselves in it, whatever an outer one calls so."""
+        """Map a function's global names to themselves, whatever outer scopes call them."""
         for node in _inside(body):
             if isinstance(node, ast.Global):
                 self.scopes[-1].update((name, name) for name in node.names)
@@ -98,7 +98,7 @@ class _Renamer(ast.NodeVisitor):
                 self.visit(node)
 
     def generic_visit(self, node: ast.AST) -> None:
-        """Rename what a node names in the innermost scope, then all below it."""
+        """Rename a node in the innermost scope, then all below it."""
         if name := _named(node):
             setattr(node, _NAME_FIELD[type(node)], self._resolved(name))
         super().generic_visit(node)
@@ -120,7 +120,7 @@ class _Renamer(ast.NodeVisitor):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
 
     def _declared(self, node: Function | ast.ClassDef) -> None:
-        """Rename what a statement declares, and what decorates it."""
+        """Rename a declared function or class, and its decorators."""
         node.name = self._resolved(node.name)
         self._visit_all(node.decorator_list)
 
@@ -165,7 +165,7 @@ def _body(node: Function | ast.Lambda) -> Sequence[ast.AST]:
 
 
 def _bound(node: Function | ast.Lambda) -> Iterator[str]:
-    """Yield the names that a function binds, parameters first, without its global and nonlocal ones."""
+    """Yield the names a function binds, parameters first, without global and nonlocal ones."""
     body = _body(node)
     declared = {
         name
@@ -183,7 +183,7 @@ def _named(node: ast.AST) -> str | None:
 
 
 def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
-    """Yield the names that statements bind in their own scope, in the order of the text."""
+    """Yield the names that statements bind in their own scope, in text order."""
     for node in _inside(body):
         if isinstance(node, ast.alias):
             yield node.asname or node.name.partition(".")[0]
@@ -192,7 +192,7 @@ def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _inside(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Yield nodes in the order of the text, without entering inner scopes (a walrus leaves its one)."""
+    """Yield nodes in text order, without inner scopes (but with their walrus targets)."""
     for node in nodes:
         yield node
         if isinstance(node, _FUNCTIONS + _COMPREHENSIONS + (ast.ClassDef,)):
@@ -219,7 +219,7 @@ _CODE = CodeSpace()
 
 @frozen
 class PythonSpace(ByForm):
-    """Programs are one answer when their syntax trees are equal up to docstrings and names of locals.
+    """Answer space of programs: equal syntax trees, up to docstrings and local names.
 
     Local variables and parameters of functions are numbered in the order in which they appear; names of
     functions, classes, attributes and globals count. Equal keys are equal programs, but programs that do the
@@ -231,11 +231,11 @@ class PythonSpace(ByForm):
     contract = "End with the complete program in one ```python block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the program as the space ``code`` does: the last fenced block that defines something."""
+        """Return the program as space ``code`` does: the last fenced block with a definition."""
         return _CODE.extract(text, truncated=truncated)
 
     def form(self, answer: str) -> str:
-        """Return the answer in its one form; raises NotRead."""
+        """Return the program's canonical form; raises NotRead."""
         return _form(answer)
 
 

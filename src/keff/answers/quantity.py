@@ -102,7 +102,7 @@ Quantity: TypeAlias = Any
 
 @frozen
 class QuantitySpace(ByForm):
-    """Answers are one when they are the same amount: 5 km and 5000 m, 90 min and 1.5 h, 212 °F and 100 °C.
+    """Answer space of amounts: 5 km and 5000 m are equal, 90 min and 1.5 h, 212 °F and 100 °C.
 
     The key is the exact amount in SI base units, by the unit table of pint, such as ``5000 meter``. A number
     without a unit is dimensionless, and 50% is 0.5. Sums such as 5 ft 3 in are added. Money is compared
@@ -123,7 +123,7 @@ class QuantitySpace(ByForm):
         return Extracted(amount, "last amount") if amount else None
 
     def form(self, answer: str) -> str:
-        """Return the answer in its one form; raises NotRead."""
+        """Return the amount in base units; raises NotRead."""
         return _read(answer)
 
 
@@ -133,7 +133,7 @@ def _of_statement(statement: Statement) -> str | None:
 
 
 def _amount(text: str, start: int) -> str | None:
-    """Return the amount that stands at ``start``: numbers with their units, one or several in a row."""
+    """Return the amount at ``start``: one or more numbers with units."""
     end = start
     while (number := notation.UNSCALED.match(text, end)) is not None and notation.value(number) is not None:
         unit = _unit_at(text, number.end())
@@ -153,7 +153,7 @@ def _has_unit(text: str, at: int) -> bool:
 
 
 def _unit_at(text: str, at: int) -> tuple[str, int]:
-    """Return the longest known unit that stands at a place, and its end; ("", at) where there is none."""
+    """Return the longest known unit at a position, and its end; ("", at) without one."""
     if code := _CODES.match(text, at + (text[at : at + 1] == " ")):
         return _NAMED.get(code[0].lower().split()[-1], code[0].upper()), code.end()
     match = _UNIT.match(text, at)
@@ -217,7 +217,7 @@ def _written(total: Quantity) -> str:
 
 
 def _name(quantity: Quantity) -> str:
-    """Return the units of a quantity as this space reads them: ``meter*second^-2``."""
+    """Return a quantity's units in this space's notation: ``meter*second^-2``."""
     powers = dict(quantity.unit_items())
     if any(Fraction(power).denominator != 1 for power in powers.values()):
         raise NotRead("a unit with a root")
@@ -240,7 +240,7 @@ def _sum(total: Quantity, part: Quantity) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def _known(words: str) -> str:
-    """Return a spelling of the unit that words name which pint knows; empty when it knows none."""
+    """Return the spelling of a unit that pint knows; empty where it knows none."""
     spelled = " ".join(words.split()).rstrip(".")
     if (unit := _SPELLED.get(spelled.lower()) or _CAPITAL.get(spelled)) is not None:
         return unit
@@ -256,7 +256,7 @@ def _known(words: str) -> str:
 
 
 def _pint(unit: str) -> str:
-    """Return a unit in pint's syntax. Exponents have one digit: pint works powers out while it reads."""
+    """Return a unit in pint's syntax, with exponents of one digit, since pint evaluates powers."""
     for pattern, form in _PINT:
         unit = pattern.sub(form, unit)
     return unit

@@ -10,7 +10,7 @@ from keff.records import frozen
 
 @frozen
 class SetSpace(ListSpace):
-    """Sets are one answer when they have the same items by ``inner``, whatever their order and number.
+    """Answer space of sets: the same items by ``inner``, in any order and number.
 
     The key is the sorted JSON array of the items' keys. Lists are found and split as in the space ``list``.
     """

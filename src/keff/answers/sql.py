@@ -30,7 +30,7 @@ _END = re.compile(r";|\n[ \t]{0,40}\n|```")
 
 @frozen
 class SqlSpace(ByForm):
-    """Statements are one answer when they are the same statement in another dress.
+    """Answer space of SQL: statements with the same canonical form are equal.
 
     Folded are layout, comments, the case of keywords and unquoted names, aliases of tables and of outermost
     columns (but not those that WHERE, GROUP BY or HAVING refer to), the order of conditions under AND and OR,
@@ -68,12 +68,12 @@ class SqlSpace(ByForm):
         return Extracted(answer, "open fence" if MARK in text[:last] else "statement")
 
     def form(self, answer: str) -> str:
-        """Return the answer in its one form; raises NotRead."""
+        """Return the statement's canonical form; raises NotRead."""
         return _form(answer, self.dialect)
 
 
 def _first_of_statement(text: str, begins: list[re.Match[str]]) -> int:
-    """Return where the last statement begins: WITH ... SELECT on lines of its own is one statement."""
+    """Return where the last statement begins; WITH ... SELECT is one statement."""
     start = begins[-1].start(1)
     for begin in reversed(begins[:-1]):
         if _END.search(text, begin.start(1), start):

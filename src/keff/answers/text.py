@@ -63,7 +63,7 @@ _LONGEST_LINE = 12
 
 @frozen
 class TextSpace:
-    """Spans are one answer when their SQuAD-normalised forms are equal.
+    """Answer space of short text: equal by SQuAD-normalised form.
 
     Normalising lowers the case, takes off punctuation and the articles a, an, the, and collapses whitespace
     (Rajpurkar et al. 2016); tokens that are numbers keep their value instead (12.5 is not 125; Dua et al.
@@ -123,7 +123,7 @@ class TextSpace:
 
 
 def _document(text: str) -> str | None:
-    """Return the JSON object or array that the whole text is; None for any other text."""
+    """Return the JSON object or array that makes up the whole text; None for other text."""
     try:
         return json_text.unfenced(text) if json_text.is_document(text) else None
     except json_text.NotRead:
@@ -132,7 +132,7 @@ def _document(text: str) -> str | None:
 
 @lru_cache(maxsize=2**16)
 def normalised(answer: str) -> str:
-    """Return a span in its canonical form.
+    """Return a span's canonical form.
 
     Of one that is all punctuation or articles, the lower-cased span.
     """
@@ -149,7 +149,7 @@ def _normal(answer: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return text without markdown; a star between terms is no emphasis, nor is the only one: A*."""
+    """Return text without Markdown; a star between terms, or a single one (A*), stays."""
     if "*" not in text:
         return plain(text)
     text = _STAR.sub(_KEPT_STAR, text) if text.count("*") == 1 else text
@@ -176,7 +176,7 @@ def _token(token: str) -> str:
 
 
 def _says(token: str, place: int) -> bool:
-    """Return whether a sign of punctuation changes what a token says, by what stands around it."""
+    """Return whether a punctuation mark changes a token's meaning, by its neighbours."""
     sign, before, behind = token[place], token[:place][-1:], token[place + 1 :][:1]
     if sign in _OPERATORS:
         return True
@@ -192,7 +192,7 @@ def _says(token: str, place: int) -> bool:
 
 
 def _sole_number(key: str) -> str | None:
-    """Return the number of a key that is one number and at most units.
+    """Return a key's number where it is one number with at most units.
 
     "5", "5 yards", but not "5 may 1990".
     """
@@ -202,7 +202,7 @@ def _sole_number(key: str) -> str | None:
 
 
 def token_f1(answer: str, gold: str) -> float:
-    """Return the harmonic mean of token precision and recall of two normalised spans."""
+    """Return the token F1 of two normalised spans: harmonic mean of precision and recall."""
     ours, theirs = answer.split(), gold.split()
     shared = (Counter(ours) & Counter(theirs)).total()
     return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0

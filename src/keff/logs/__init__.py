@@ -1,1 +1,1 @@
-"""Readers of recorded answers: one format per file."""
+"""Readers of recorded answers, one file per format."""

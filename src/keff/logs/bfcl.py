@@ -25,13 +25,13 @@ class Bfcl(FirstLine, PathReader):
     fields = ("id", "result")
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself: the model, by the folder of results."""
+        """Return the log's metadata: the model, from the name of the results folder."""
         folders = path.resolve().parts[:-1]
         known = folders.index("result") + 1 if "result" in folders else len(folders)
         return LogInfo(model=folders[known] if known < len(folders) else None)
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep every answer."""
+        """Collect every answer."""
         failed = _failed(path)
         for where, row in json_lines(path, tell):
             if row.get("id") is None or "result" not in row:
@@ -52,7 +52,7 @@ class Bfcl(FirstLine, PathReader):
 
 
 def _failed(path: Path) -> set[object] | None:
-    """Return the ids that the score file lists, None where there is none for these results."""
+    """Return the ids of failed answers from the score file; None without one for these results."""
     *above, name = path.resolve().parts
     if "result" not in above or not name.endswith(SUFFIX):
         return None

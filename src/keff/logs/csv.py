@@ -24,7 +24,7 @@ CUT = "if the file was cut off there, its last value is incomplete"
 
 
 def _header(path: Path) -> tuple[list[str], str, int] | str:
-    """Return the names of the columns, the delimiter and the blank lines above, or why it is no table."""
+    """Return column names, delimiter and number of blank lines above, or why the file is no table."""
     if not path.is_file():
         return "not a file"
     if is_utf16(path):
@@ -58,18 +58,18 @@ class CsvLog(TableLog):
     name = "csv"
 
     def layout(self, path: Path) -> Layout | str:
-        """Return where the words stand, or why the file is no table of answers."""
+        """Return the columns by meaning, or why the file is no table of answers."""
         header = _header(path)
         return header if isinstance(header, str) else lay_out(header[0], self.columns)
 
     def doubts(self, path: Path) -> list[Note]:
-        """Return a note where the last value may be cut."""
+        """Return a note where the last value may have been cut off."""
         if _last_byte(path) in (b"\n", b"\r", b'"'):
             return []  # it ended
         return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
-        """Read the rows, each with its place."""
+        """Yield (place, row) of every row."""
         del layout, texts
         header = _header(path)
         if isinstance(header, str):
@@ -102,7 +102,7 @@ class CsvLog(TableLog):
 
 
 def _check_row(where: str, fields: list[str], names: list[str]) -> None:
-    """Raise LogError for a row with what no text holds, and for the header come again."""
+    """Raise LogError for a row with control characters, or that repeats the header."""
     text = "".join(fields)
     if "\0" in text:
         raise LogError(f"{where}: a cell holds a null character: not a text file")

@@ -24,11 +24,11 @@ class EvalScope(FirstLine, Graded, PathReader):
     fields = ("index", "sample_score")
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         return LogInfo(known_task(path.stem), model=path.parent.name or None)
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep every sample."""
+        """Collect every sample."""
         rows = list(json_lines(path, tell))
         grouped = [at(row, "sample_score/group_id") is not None for _, row in rows]
         if any(grouped) and not all(grouped):

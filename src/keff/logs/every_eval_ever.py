@@ -27,12 +27,12 @@ class EveryEvalEver(FirstLine, PathReader):
     fields = ("evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation")
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         row = head_row(path)
         return LogInfo(known_task(str(row["evaluation_name"])), model=optional_text(row["model_id"]))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the lines without an error."""
+        """Collect the lines without an error."""
         first, seen, again = head_row(path)["evaluation_name"], set[str](), 0
         for where, row in json_lines(path, tell):
             if row.get("evaluation_name") != first:
@@ -83,7 +83,7 @@ def _gold(value: object) -> object:
 
 
 def _extracted(value: object) -> object:
-    """Return what the last attribution extracted that is terminal."""
+    """Return the value extracted by the last terminal attribution."""
     terminal = [entry for entry in entries(value) if entry.get("is_terminal")]
     return terminal[-1].get("extracted_value") if terminal else None
 

@@ -38,14 +38,14 @@ class Helm(PathReader):
         return None if is_state else 'no object with "adapter_spec"'
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         spec = inner(whole_json(path), "adapter_spec")
         scenario = path.resolve().parent.name.split(":")[0].split(",")[0]
         task = known_task(ALIASES.get(scenario, scenario))
         return LogInfo(task, model=optional_text(at(spec, "model_deployment", "model")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the completions of the requests that can be used."""
+        """Collect the completions of usable requests."""
         del tell
         seen: set[tuple[object, ...]] = set()
         states = entries(at(whole_json(path), "request_states"))
@@ -57,7 +57,7 @@ class Helm(PathReader):
 
 
 def _add(kept: UsableRows, where: str, state: Entry, seen: set[tuple[object, ...]], *, several: bool) -> None:
-    """Keep the completions of one request."""
+    """Collect the completions of one request."""
     if state.get("reference_index") is not None or state.get("request_mode") is not None:
         raise LogError(f"{where}: it scores options one by one: a vote needs a generation")
     instance, result = inner(state, "instance"), inner(state, "result")
@@ -102,7 +102,7 @@ def _unusable(state: Entry) -> str | None:
 
 
 def _gold(state: Entry) -> object:
-    """Return the texts of the correct references; their letters, where the completion is to be a letter."""
+    """Return the texts of the correct references, or their letters for multiple choice."""
     references = entries(at(state, "instance/references"))
     right = [
         text

@@ -40,7 +40,7 @@ class InspectAi(Graded, PathReader):
         return refusal(path)
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         about = header(path)
         spec = inner(about, "eval")
         task = known_task(str(spec.get("task", "")))
@@ -53,7 +53,7 @@ class InspectAi(Graded, PathReader):
         )
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the samples that have a score."""
+        """Collect the samples that have a score."""
         scores, held = Scores(self.scorer, self.threshold), 0
         for where, sample in samples(path):
             held += 1

@@ -38,14 +38,14 @@ class InspectSamples(Graded, PathReader):
         return None
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         names = [name for name in ("task_name", "task", "model") if name in columns_of(path)]
         row = first_of(rows_of(path, names)) if names else {}
         task = optional_text(row.get("task_name") or row.get("task"))
         return LogInfo(known_task(task) if task else None, model=optional_text(row.get("model")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the samples that have a score."""
+        """Collect the samples that have a score."""
         names = columns_of(path)
         scores = Scores(self.scorer, self.threshold)
         scores.names.update({match[1]: None for name in names if (match := SCORE.fullmatch(name))})

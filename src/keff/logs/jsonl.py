@@ -28,7 +28,7 @@ class JsonTable(TableLog):
     name = "jsonl"
 
     def layout(self, path: Path) -> Layout | str:
-        """Return where the words stand, or why the file is no table of answers."""
+        """Return the columns by meaning, or why the file is no table of answers."""
         row = first_object(path)
         if isinstance(row, str):
             return NO_ROWS if row == NO_OBJECT else row
@@ -36,7 +36,7 @@ class JsonTable(TableLog):
         return NO_ROWS if isinstance(layout, str) and all(map(is_structured, row.values())) else layout
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
-        """Read the rows, each with its place."""
+        """Yield (place, row) of every row."""
         del texts
         for where, row in objects(path, tell):
             lacking = sorted(layout.needed - row.keys())

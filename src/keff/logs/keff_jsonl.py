@@ -44,11 +44,11 @@ class KeffJsonl(PartsLog):
         return None if {"all_answers", "all_scores"} & set(row) else 'the first line has no "all_answers"'
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         return said_by(head_row(path))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         return once_each(
             (where, by_model(question_of(where, row, texts=texts), row))
             for where, row in json_lines(path, tell)
@@ -72,7 +72,7 @@ class KeffJsonl(PartsLog):
 
 
 def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
-    """Yield the rows some hundred at a time, and note where each begins; raises LogError for a bad line."""
+    """Yield batches of some hundred rows, recording where each begins; raises LogError for a bad line."""
     start = blank = 0
     with path.open("rb") as file:
         for block in blocks_of(file):

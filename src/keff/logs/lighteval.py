@@ -39,7 +39,7 @@ class LightEval:
         return f"it has no columns {' and '.join(NEW)}"
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         named = NAME.fullmatch(path.name)
         parts = [part for part in re.split(r"[|:]", named[1]) if not part.isdigit()] if named else []
         task = next((task for part in parts if (task := known_task(part))), None)
@@ -48,7 +48,7 @@ class LightEval:
         return LogInfo(task, model=f"{folder.parent.name}/{folder.name}" if folder.parent.name else None)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         del tell
         names = columns_of(path)
         wanted = [name for name in (*NEW, *OLD, "example") if name in names]
@@ -74,7 +74,7 @@ def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool
 
 
 def _chosen(doc: Mapping[str, object]) -> object:
-    """Return the choices that are right."""
+    """Return the choices marked as right."""
     known, index = items(doc.get("choices")), doc.get("gold_index")
     places = items(index) or [index]
     return [known[place] for place in places if isinstance(place, int) and 0 <= place < len(known)]

@@ -29,7 +29,7 @@ MOST_RESULTS = 64 * 2**20
 
 
 def results_of(path: Path) -> Row:
-    """Return the results file of the same run (``results_<time>.json`` beside the samples); else empty."""
+    """Return the results file of the same run (``results_<time>.json``) as an object; empty if absent."""
     stamp = STAMP.search(path.name)
     file = path.with_name(f"results_{stamp[0]}.json") if stamp else None
     if file is None or not file.is_file() or file.stat().st_size > MOST_RESULTS:
@@ -43,12 +43,12 @@ def results_of(path: Path) -> Row:
 
 
 def model_name(said: Row) -> str | None:
-    """Return the name of the model."""
+    """Return the model's name from the results file."""
     return text(at(said, "model_name", "config/model_args/model", "config/model_args/pretrained"))
 
 
 def configuration(said: Row, named: str, task: str, row: Row) -> dict[str, object]:
-    """Return the configuration of ``task``, which the harness ``named``.
+    """Return the configuration of ``task``, whose name in the harness is ``named``.
 
     The arguments of the first request are what was asked for in the end; else those of the task's settings.
     """
@@ -67,14 +67,14 @@ def configuration(said: Row, named: str, task: str, row: Row) -> dict[str, objec
 
 
 def choices_of(said: Row, task: str) -> Sequence[str] | None:
-    """Return the choices that are the same for every question, as ``doc_to_choice`` lists them."""
+    """Return the choices common to all questions, as ``doc_to_choice`` lists them."""
     choices = items(inner(said, "configs", task).get("doc_to_choice"))
     texts = [choice for choice in choices if isinstance(choice, str)]
     return texts if texts and len(texts) == len(choices) else None
 
 
 def target_of(target: object, choices: Sequence[str] | None) -> object:
-    """Return the gold answer; an index into the choices becomes the choice.
+    """Return the gold answer; an index is replaced by its choice.
 
     The harness writes the index as text. A target that is itself one of the choices is taken as it is.
     """
@@ -104,7 +104,7 @@ class LmEval(FirstLine):
     fields = ("doc_id", "resps")
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         row = head_row(path)
         task, named, said = _task(path, row), _named(path), results_of(path)
         system = text(said.get("system_instruction"))
@@ -116,7 +116,7 @@ class LmEval(FirstLine):
         )
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         name = self.info(path).task
         task = None if name is None else plugins.load("task", name)
         choices = choices_of(results_of(path), _named(path))
@@ -173,7 +173,7 @@ def _responses(where: str, row: Row) -> tuple[str, ...]:
 
 
 def _named(path: Path) -> str:
-    """Return the harness's name of the task."""
+    """Return the task's name in the harness, from the file name."""
     named = NAME.fullmatch(path.name)
     return named[1] if named else ""
 
@@ -186,7 +186,7 @@ def _task(path: Path, row: Row) -> str | None:
 
 
 def _one_text(question: Question) -> bool:
-    """Return whether several repeats are one long text."""
+    """Return whether the repeats were joined into one long text."""
     texts = set(question.answers)
     return len(question.answers) > 1 and len(texts) == 1 and len((texts.pop() or "").split()) >= LONG
 

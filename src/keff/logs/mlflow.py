@@ -45,7 +45,7 @@ class Mlflow(Graded, PathReader):
         return None
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the traces that ended well."""
+        """Collect the traces that succeeded."""
         for where, row in objects(path, tell):
             self._add(kept, where, row)
 
@@ -98,7 +98,7 @@ def _assessments(info: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _exchange(row: Row) -> tuple[object, object]:
-    """Return what went into and came out of a trace: its root span's, else what the trace itself keeps."""
+    """Return inputs and outputs of a trace: of its root span, else those kept by the trace."""
     for span in entries(at(row, "data/spans")):
         held = inner(span, "attributes")
         if not (span.get("parent_span_id") or span.get("parent_id")) and "mlflow.spanOutputs" in held:
@@ -108,7 +108,7 @@ def _exchange(row: Row) -> tuple[object, object]:
 
 
 def _parsed(value: object) -> object:
-    """Return what a text holds as JSON, else the text."""
+    """Return a text parsed as JSON, else the text."""
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
@@ -116,14 +116,14 @@ def _parsed(value: object) -> object:
 
 
 def _question(asked: object) -> str | None:
-    """Return the text of an input: that of its only argument, or of the last message."""
+    """Return the question in an input: its only argument, or its last message."""
     values = list(fields(asked).values()) or [asked]
     messages = entries(fields(asked).get("messages"))
     return spoken(messages[-1] if messages else values[0] if len(values) == 1 else asked)
 
 
 def _answer(said: object) -> str | None:
-    """Return the text of an output: of the first choice of a chat completion, else of what was returned."""
+    """Return the answer in an output: the first choice of a chat completion, else the value returned."""
     choices = entries(fields(said).get("choices"))
     return spoken(choices[0].get("message")) if choices else text(said) or spoken(said)
 

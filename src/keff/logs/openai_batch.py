@@ -39,12 +39,12 @@ class OpenaiBatch(PathReader):
         return None
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         models = (at(row, "response/body/model") for _, row in json_lines(path))
         return LogInfo(model=next((str(model) for model in models if model), None))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the choices of the requests that did not fail."""
+        """Collect the choices of requests that did not fail."""
         named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, tell)]
         repeats = [NUMBERED.fullmatch(name) for _, _, name in named]
         grouped = all(repeats)
@@ -75,7 +75,7 @@ def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
 
 
 def _said(body: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
-    """Yield the text of each choice, and whether it was cut at the token limit."""
+    """Yield each choice's text, and whether it was cut at the token limit."""
     for choice in entries(body.get("choices")):
         yield spoken(at(choice, "message", "text")) or "", choice.get("finish_reason") == "length"
     answers = [part for part in entries(body.get("output")) if part.get("type") == "message"]

@@ -43,12 +43,12 @@ class OpenTelemetry(Graded, PathReader):
         return "neither resourceSpans nor a span with context and attributes"
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         models = {_model(held) for _, _, held in _spans(path, unheard) if _is_call(held)}
         return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep what the calls of a model said."""
+        """Collect the outputs of model calls."""
         for where, span, held in _spans(path, tell):
             if _is_call(held):
                 self._add(kept, where, span, held)
@@ -88,7 +88,7 @@ class OpenTelemetry(Graded, PathReader):
 
 
 def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
-    """Yield place, span and attributes of every span."""
+    """Yield (place, span, attributes) of every span."""
     try:
         rows = list(objects(path, tell))
     except LogError:
@@ -106,13 +106,13 @@ def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
 
 
 def _name(span: Row) -> object:
-    """Return what names a span: the ids of its trace and of itself."""
+    """Return a span's name: its trace id and its span id."""
     names = at(span, "context/trace_id", "traceId"), at(span, "context/span_id", "spanId")
     return span if names == (None, None) else names
 
 
 def _attributes(value: object) -> Attributes:
-    """Return attributes by name: an object in the SDKs' form, a list of keys and typed values in OTLP's."""
+    """Return a span's attributes by name, from the SDKs' form (object) or OTLP's (list)."""
     listed = {
         str(each.get("key")): next(iter(inner(each, "value").values()), None) for each in entries(value)
     }

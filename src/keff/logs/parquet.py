@@ -30,7 +30,7 @@ MAGIC = b"PAR1"
 
 
 def address(path: Path) -> str | None:
-    """Return the address that a path was made of, such as s3://bucket/votes; None for one on this machine."""
+    """Return the URL of an object store, such as s3://bucket/votes, as text; None for a local path."""
     # A path holds one slash of the two; a single letter before the colon is a drive.
     found = re.match("([a-z][a-z0-9+.-]+):/+(.+)", str(path))
     if found is None or path.exists():
@@ -39,12 +39,12 @@ def address(path: Path) -> str | None:
 
 
 def matching(path: Path) -> list[Path]:
-    """Return a file, or those that match where it is a pattern."""
+    """Return a file, or all files that match a pattern."""
     return [path] if path.exists() else list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a file begins as Parquet does; a pattern of files and an address are taken for it."""
+    """Return whether a file begins with Parquet's magic bytes; patterns and URLs are assumed to."""
     if not path.exists():
         return address(path) is not None or bool(matching(path))
     if not path.is_file():
@@ -60,7 +60,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield (place, row) with the named columns; raises LogError for a damaged file or a bomb."""
+    """Yield (place, row) with the named columns; raises LogError for damage or a decompression bomb."""
     with _reading(path) as arrow:
         arrow.row_groups(path)  # for what it refuses
         yield from arrow.stream(path, list(names))
@@ -83,7 +83,7 @@ def parts_of(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator
 
 @contextmanager
 def _reading(path: Path) -> Generator[ModuleType]:
-    """Give what reads Parquet; raises LogError for a damaged file."""
+    """Return the module that reads Parquet, in a context that turns its errors into LogError."""
     arrow = _arrow()
     try:
         yield arrow
@@ -112,13 +112,13 @@ class ParquetLog(TableLog):
         return None if self._has_lists(path) else super().refuses(path)
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         if self._has_lists(path):
             return said_by(first_of(_rows(path, TEXTS)))
         return super().info(path)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         if not self._has_lists(path):
             return super().questions(path, texts=texts, tell=tell)
         return once_each(
@@ -138,21 +138,21 @@ class ParquetLog(TableLog):
         return parts_of(path, most)
 
     def row_groups(self, path: Path) -> int:
-        """Return how many shares of a file can be read apart by columns; 0: it must be read whole."""
+        """Return how many parts of a file can be read in parallel by columns; 0: it must be read whole."""
         return len(_arrow().row_groups(path)) if self._has_lists(path) else 0
 
     def layout(self, path: Path) -> Layout | str:
-        """Return where the words stand, or why the file is no table of answers."""
+        """Return the columns by meaning, or why the file is no table of answers."""
         return lay_out(columns_of(path), self.columns)
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
-        """Read the rows, each with its place."""
+        """Yield (place, row) of every row."""
         del tell
         columns = layout.single.get("text", "text"), *layout.numbered.get("text", ())
         return _rows(path, () if texts else (*TEXTS, *columns))
 
     def _has_lists(self, path: Path) -> bool:
-        """Return whether it holds one row per question with the lists of the JSONL."""
+        """Return whether the file has one row per question with lists, as the JSONL."""
         return self.columns is None and {"id", "all_answers"} <= set(columns_of(path))
 
 

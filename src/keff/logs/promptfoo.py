@@ -34,12 +34,12 @@ class Promptfoo(PathReader):
         return None
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         models = {_provider(result) for result in _results(path)}
         return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the outputs of the calls that did not fail."""
+        """Collect the outputs of calls that did not fail."""
         del tell
         results = _results(path)
         prompts = len({str(result.get("promptIdx")) for result in results})

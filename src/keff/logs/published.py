@@ -63,7 +63,7 @@ Provenances = dict[str, tuple[str, Mapping[str, object]]]
 
 
 def task_of(row: Row) -> str:
-    """Return the task of a row under keff's name for it."""
+    """Return keff's name for a row's task."""
     name = str(row["task"]).lower()
     return SHORT.get(name, name)
 
@@ -82,19 +82,19 @@ class Published(FirstLine):
     fields = FIELDS
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         row = head_row(path)
         scorer = SCORERS.get(_scorer(row) or "")
         model = row.get("model_slug") or _provenance(row).get("model_id") or path.stem.split("_capgated")[0]
         return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=str(model))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         return _questions(path, {}, refused, texts=texts, tell=tell)
 
 
 def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, object]], list[str]]:
-    """Read a whole file and list all that is wrong with it instead of stopping at the first.
+    """Read a whole file and return its questions together with all errors in it.
 
     Returns the questions that could be read, the provenance of each part's first row, and the problems. A
     torn last line is no problem of the others: it is kept out and told.
@@ -108,7 +108,7 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mappi
 def _questions(
     path: Path, first: Provenances, wrong: Callable[[LogError], None], *, texts: bool, tell: Tell
 ) -> Iterator[Question]:
-    """Yield the questions that can be read; the others are ``wrong``."""
+    """Yield the readable questions; errors of others are passed to ``wrong``."""
     seen: set[tuple[str, str]] = set()
     for where, row in json_lines(path, tell, wrong):
         try:
@@ -124,7 +124,7 @@ def _questions(
 
 
 def _check_provenance(where: str, row: Row, part: str, first: Provenances) -> None:
-    """Remember the provenance of the first row of a part; raises LogError when a later one differs."""
+    """Record a part's first provenance; raises LogError when a later row's differs."""
     after = _provenance(row)
     begun, before = first.setdefault(part, (where, after))
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -134,7 +134,7 @@ def _check_provenance(where: str, row: Row, part: str, first: Provenances) -> No
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
-    """Turn one published row into a Question with correctness; raises LogError."""
+    """Return the Question of one published row, with correctness; raises LogError."""
     missing = [name for name in FIELDS if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {', '.join(missing)}")
@@ -233,7 +233,7 @@ def _known(where: str, row: Row) -> str:
 
 
 def _scorer(row: Row) -> str | None:
-    """Return the scorer that the provenance names, else the one of the task."""
+    """Return the scorer named by the provenance, else the task's."""
     return optional_text(_provenance(row).get("scorer")) or BY_TASK.get(task_of(row), str(row["task"]))
 
 

@@ -67,7 +67,7 @@ def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> 
 
 
 def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
-    """Return counts and times of each path; None where nobody counted them, as in an imported log.
+    """Return tokens and seconds of each path; None where they were not counted, as in an imported log.
 
     Of a prompt all is billed with the first path of a request.
     """
@@ -78,7 +78,7 @@ def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
-    """Return mean log-probabilities, or the confidences that an imported log had."""
+    """Return mean log-probabilities, or an imported log's confidences."""
     summaries = [path.completion.logprobs for path in paths]
     if all(summaries):
         return tuple(summary.mean for summary in summaries if summary)
@@ -86,7 +86,7 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
 
 
 def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
-    """Return the log-probabilities of paths that are not their usual confidence, and seconds of ratings."""
+    """Return other confidences (log-probabilities beside an imported one), and rating seconds."""
     summaries = [path.completion.logprobs for path in paths]
     named: dict[str, list[float | None]] = {
         name: [summary and getattr(summary, kind) for summary in summaries]
@@ -98,7 +98,7 @@ def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) ->
 
 
 def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
-    """Return what an import recorded of the paths, None where it did not, or for other paths."""
+    """Return a column that an import recorded for the paths; None where absent or of another length."""
     values = items(item.meta.get(PREFIX + name))
     if len(values) != size:
         return None
@@ -106,19 +106,19 @@ def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
 
 
 def _launched(run: Run, item: str) -> list[Scored]:
-    """Return the completed paths of an item in launch order."""
+    """Return an item's completed paths in launch order."""
     order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
     return sorted(run.kept(item), key=lambda one: (one.path.index, order.get(one.path.slot, 0)))
 
 
 class _Single:
-    """Reads single questions of a run again, each thread through a connection of its own."""
+    """Rereads single questions of a run; each thread has its own connection."""
 
     def __init__(self, path: Path, *, texts: bool) -> None:
         self._path, self._texts, self._mine = path, texts, local()
 
     def question(self, item: str) -> Question:
-        """Return the question of an id."""
+        """Return the question of an item id."""
         run = getattr(self._mine, "run", None)
         if not isinstance(run, Run):
             run = self._mine.run = Run.open(self._path)
@@ -127,7 +127,7 @@ class _Single:
 
 
 class _Judge:
-    """Scores paths that a writer has kept but not scored yet, or could not: a full disk, a kill in between.
+    """Scores stored paths that lack a score, after a full disk or a killed writer.
 
     The task is made from the manifest, which names no code. Where it cannot be made without, or cannot judge,
     such paths are left out and counted.
@@ -145,7 +145,7 @@ class _Judge:
         return plugins.load("task", str(name), **options)
 
     def judged(self, item: Item, paths: Sequence[Scored]) -> list[Scored]:
-        """Return the paths with their scores, without those that have none."""
+        """Return the paths with scores; those that cannot be scored are left out."""
         result = [path if path.judged else replace(path, judged=self._read(item, path)) for path in paths]
         kept = [path for path in result if path.judged]
         self.left_out += len(result) - len(kept)
@@ -163,7 +163,7 @@ class _Judge:
 
 
 def _missing(manifest: Manifest, done: int) -> str:
-    """Return what a run that was broken off lacks by its manifest."""
+    """Return what an interrupted run still lacks, with a remedy; "" for a complete one."""
     if done >= manifest.n:
         return ""
     again = "import" if manifest.config.imported else "sample"
@@ -180,7 +180,7 @@ COLUMNS = ("item", "path", "slot", "answer", "key", "rule", "correct", *MEASURES
 
 
 def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Iterator[Bulk]:
-    """Yield the columns of a run's completed paths, in launch order, of ``most`` paths at a time.
+    """Yield columns of completed paths in launch order, about ``most`` paths at a time.
 
     Raises NotPlainError where they must be read singly: while a path is not scored or was completed twice,
     where only some are labelled, where questions of unequal length differ in what is known of them, and for
@@ -215,7 +215,7 @@ def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Itera
 
 
 def _launched_columns(run: Run, items: Sequence[str]) -> tuple[list[int], Int, dict[str, Sequence[Any]]]:
-    """Return which items have completed paths, how many each has, and columns of these in launch order."""
+    """Return the items with completed paths, their numbers, and path columns in launch order."""
     found: list[Sequence[Any]] = list(chain.from_iterable(run.paths(COLUMNS, BLOCK, items)))
     place = {item: place for place, item in enumerate(items)}
     rank = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
@@ -232,7 +232,7 @@ def _launched_columns(run: Run, items: Sequence[str]) -> tuple[list[int], Int, d
 
 
 def _lists(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, Sequence[Any]]:
-    """Return what is known of all paths, as lists of the JSONL."""
+    """Return path columns under the JSONL's names."""
     if None in paths["rule"]:
         raise NotPlainError
     lists = {f"all_{name}s": paths[name] for name in ("answer", "key", "rule")}
@@ -250,7 +250,7 @@ def _lists(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, Sequence
 
 
 def _asked(item: Item) -> str:
-    """Return all that the question's messages say: of a conversation the last one alone is no question."""
+    """Return all messages of a question as text, since a conversation's last one alone is no question."""
     return "\n".join(str(message.get("content", "")) for message in item.messages)
 
 
@@ -266,7 +266,7 @@ class RunLog(PartsLog):
         return None if (path / RUN_FILE).is_file() else f"the folder has no {RUN_FILE}"
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         with Run.open(path) as run:
             manifest, integrity, done = run.manifest, run.integrity(), run.done()
         config = manifest.config
@@ -296,7 +296,7 @@ class RunLog(PartsLog):
             yield from run_parts(run, single.question, most)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         with Run.open(path) as run:
             judge = _Judge(run.manifest)
             for item in run.items():

@@ -42,13 +42,13 @@ class TauBench(PathReader):
         return None
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         if not head_of(path).startswith(b"{"):
             return LogInfo()
         return LogInfo(model=optional_text(at(whole_json(path), "info/agent_info/llm")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the simulations that have a reward."""
+        """Collect the simulations that have a reward."""
         for where, run in _runs(path, tell):
             reward = number_or_none(at(run, "reward_info/reward", "reward"))
             if run.get("task_id") is None:

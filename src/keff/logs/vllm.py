@@ -31,7 +31,7 @@ class VllmOutputs(PathReader):
         return None
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the outputs that finished."""
+        """Collect the finished outputs."""
         for where, row in objects(path, tell):
             _add(kept, where, row)
 

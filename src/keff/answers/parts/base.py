@@ -1,4 +1,4 @@
-"""What every answer space offers, the value that extraction gives, and the part of a text that may hold it.
+"""Interface of answer spaces, and the part of a text in which answers are looked for.
 
 Thinking segments are cut, and look-alike characters (digits of other scripts, full-width letters, Unicode
 minus, thin spaces, direction marks) are folded to the ASCII ones that the extractors know.
@@ -27,7 +27,7 @@ MOST_ROUNDS = 8
 
 @frozen
 class Extracted:
-    """A final answer as the text wrote it, and the name of the rule that found it.
+    """A final answer as written, and the name of the extraction rule.
 
     Rules that name an explicit statement: ``boxed``, ``####``, ``tag``, ``marker``, ``verdict``. All other
     names are heuristics, which are never used on truncated text.
@@ -38,7 +38,7 @@ class Extracted:
 
 
 class Space(Protocol):
-    """One way to read, compare and score answers.
+    """Answer space: how to extract, compare and score answers.
 
     ``contract`` is the uniform final-answer instruction of the space, appended to a prompt. ``closed`` says
     whether the possible answers are known beforehand. ``key`` is idempotent, and equal keys are equal
@@ -54,7 +54,7 @@ class Space(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether the possible answers are known beforehand."""
+        """Whether the set of possible answers is known beforehand."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Space(Protocol):
         ...
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the final answer; None abstains."""
+        """Return the final answer in a text; None abstains."""
         ...
 
     def key(self, answer: str) -> str | None:
@@ -71,21 +71,21 @@ class Space(Protocol):
         ...
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer agrees with the gold answer or any of several."""
+        """Return whether the answer agrees with any acceptable gold answer."""
         ...
 
 
 @runtime_checkable
 class Explains(Protocol):
-    """A space that can say why it abstains."""
+    """Protocol of spaces that can say why an answer abstains."""
 
     def why(self, text: str) -> str | None:
-        """Return in a few words why a text, or an answer, has no key."""
+        """Return in a few words why a text or answer has no key."""
         ...
 
 
 class ByKey:
-    """Base of spaces in which an answer is right when it has the key of an acceptable answer."""
+    """Base class of spaces in which an answer is right when its key equals an acceptable answer's."""
 
     __slots__ = ()
     closed = False
@@ -95,13 +95,13 @@ class ByKey:
         raise NotImplementedError
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the answer has the key of an acceptable answer."""
+        """Return whether the answer's key is that of an acceptable answer."""
         key = self.key(answer)
         return key is not None and any(key == self.key(each) for each in golds(gold))
 
 
 class SmallSpace(Protocol):
-    """The least that a space of another package has."""
+    """Minimal protocol of an answer space from another package."""
 
     def extract(self, text: str) -> Extracted | str | None:
         """Return the final answer as a string (or as ``Extracted``, with the rule); None abstains."""
@@ -114,7 +114,7 @@ class SmallSpace(Protocol):
 
 @frozen
 class Completed(ByKey):
-    """A small space with what it lacks: truncated text is not read, and equal keys are equal answers."""
+    """A minimal space completed with defaults: truncated text abstains, equal keys are equal answers."""
 
     small: SmallSpace
     name: str
@@ -122,17 +122,17 @@ class Completed(ByKey):
     contract: str = ""
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read as the small space does; text that was cut abstains."""
+        """Return the inner space's answer; truncated text abstains."""
         answer = None if truncated else self.small.extract(text)
         return Extracted(answer, self.name) if isinstance(answer, str) else answer
 
     def key(self, answer: str) -> str | None:
-        """Return the small space's key."""
+        """Return the inner space's key."""
         return self.small.key(answer)
 
 
 def complete(made: object, name: str) -> Space:
-    """Return a whole ``Space``, from one that may have ``extract`` and ``key`` only.
+    """Return a full ``Space`` from one that may have ``extract`` and ``key`` only.
 
     Raises PluginError when it has not even these.
     """
@@ -145,20 +145,20 @@ def complete(made: object, name: str) -> Space:
 
 
 class NotRead(ValueError):
-    """Why a text has no canonical form, in a few words."""
+    """Raised where a text has no canonical form, with the reason in a few words."""
 
 
 class ByForm(ByKey):
-    """Base of spaces whose key is the ``form`` of an answer, which says why there is none."""
+    """Base class of spaces whose key is the canonical ``form``, which raises the reason if there is none."""
 
     __slots__ = ()
 
     def form(self, answer: str) -> str:
-        """Return an answer in its one form; raises NotRead."""
+        """Return an answer's canonical form; raises NotRead."""
         raise NotImplementedError
 
     def key(self, answer: str) -> str | None:
-        """Return the answer in its one form; None abstains."""
+        """Return the answer's canonical form; None abstains."""
         try:
             return self.form(answer)
         except NotRead:
@@ -182,7 +182,7 @@ BRACKETS = re.compile(r"[()\[\]{}]")
 
 
 def depths(text: str, at: int = 0, tokens: re.Pattern[str] = BRACKETS) -> Iterator[tuple[int, int]]:
-    """Yield for each bracket how many are open behind it, and where it ends; no other token counts."""
+    """Yield (depth after it, end) of each bracket in a text."""
     depth = 0
     for token in tokens.finditer(text, at):
         depth += (token[0] in "([{") - (token[0] in ")]}")
@@ -190,17 +190,17 @@ def depths(text: str, at: int = 0, tokens: re.Pattern[str] = BRACKETS) -> Iterat
 
 
 def nesting(text: str, tokens: re.Pattern[str] = BRACKETS) -> int:
-    """Return how many brackets are open at once at most."""
+    """Return the maximum depth of brackets."""
     return max((depth for depth, _ in depths(text, 0, tokens)), default=0)
 
 
 def closing(text: str, at: int = 0, tokens: re.Pattern[str] = BRACKETS) -> int:
-    """Return where the first bracket from ``at`` on is closed; 0 where it is not."""
+    """Return the position where the first bracket from ``at`` on closes; 0 if it does not."""
     return next((end for depth, end in depths(text, at, tokens) if depth == 0), 0)
 
 
 def height(tree: T, below: Callable[[T], Iterable[T]], most: int) -> int:
-    """Return the height of a tree, or ``most`` + 1 of a higher one.
+    """Return a tree's height, at most ``most`` + 1.
 
     Without recursion: Python's own limit depends on who calls.
     """
@@ -212,7 +212,7 @@ def height(tree: T, below: Callable[[T], Iterable[T]], most: int) -> int:
 
 
 def settled(form: Callable[[str], str], text: str) -> str:
-    """Return the form of a text, taken until it no longer changes, so that the form of a form is itself.
+    """Return the fixed point of a rewriting: the form is applied until the text no longer changes.
 
     Of forms that turn in a circle, the first in the order of strings is returned.
     """
@@ -224,14 +224,14 @@ def settled(form: Callable[[str], str], text: str) -> str:
 
 
 def golds(gold: object) -> list[str]:
-    """Return the acceptable answers as strings, from one answer or a list of them."""
+    """Return acceptable answers as strings, from one or a list."""
     if isinstance(gold, list | tuple | set | frozenset):
         return [str(each) for each in cast("Collection[object]", gold)]
     return [str(gold)]
 
 
 def words(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return an option that is a list: ``a,b`` as a spec writes it, or a sequence."""
+    """Return a list option: ``a,b`` from a spec, or a sequence."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(part.strip() for part in map(str, parts) if part.strip())
 
@@ -243,7 +243,7 @@ _MARK_LINE = re.compile(r"^[ \t]*```[ \t\r]*(?:\{?\.?([\w+-]+)[^\n`{\[]*)?$\n?",
 
 @frozen
 class Fence:
-    """One block: the language that its mark names (lower case), its content, where it begins and ends."""
+    """A fenced code block: language (lower case), content, start and end."""
 
     language: str
     content: str
@@ -252,7 +252,7 @@ class Fence:
 
 
 def fences(text: str, *, unclosed: bool = False) -> Iterator[Fence]:
-    """Yield the closed blocks in their order, and at last one that is never closed, where it counts."""
+    """Yield closed fenced blocks in order, then an unclosed last one where it counts."""
     opened: re.Match[str] | None = None
     for mark in _MARK_LINE.finditer(text):
         if opened is not None:
@@ -300,7 +300,7 @@ _RAISED_RUN = re.compile(f"[{''.join(_RAISED)}]{{2,}}")
 
 
 def strip_thinking(text: str) -> str:
-    """Return the text without its thinking.
+    """Return the text without thinking segments.
 
     Cut are ``<think>...</think>`` and its cousins, a thinking segment that never closes, everything before
     a stray closing tag (the opening one stood in the prompt), and all harmony channels but the final one.
@@ -348,7 +348,7 @@ def _fold_character(character: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return the text with look-alike characters as ASCII, and without NULs and invisible marks."""
+    """Return the text with look-alike characters folded to ASCII, without NULs and invisible marks."""
     if text.isascii():
         return text.replace("\0", "") if "\0" in text else text
     text = _GROUP_SPACE.sub("", text)
@@ -363,5 +363,5 @@ def fold(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return what extractors read: the text without thinking, folded."""
+    """Return the text that extractors see: without thinking, folded to ASCII."""
     return fold(strip_thinking(text))

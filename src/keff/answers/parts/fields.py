@@ -1,4 +1,4 @@
-"""Which members of a JSON answer vote; and text -> vote: the answer, its key, and why it abstains.
+"""Voting fields of JSON answers, and reading of a completion into a vote with its reason.
 
 A reasoning that is written anew each time, a title that was made up and ``confidence: 0.83`` make every
 answer a vote of its own. Members whose type leaves no wording (numbers, integers, booleans, enumerations,
@@ -47,12 +47,12 @@ _VALUE = re.compile(r"\W{0,3}(?:\d[\d.,:/%-]*|[A-Za-z])\W{0,3}|.*[\\^=].*", re.D
 
 
 class _Unusable(ValueError):
-    """Why a schema says nothing about fields."""
+    """Raised where a schema does not determine fields."""
 
 
 @frozen
 class VotingFields:
-    """The members of a JSON answer that vote.
+    """The fields of JSON answers that vote, and those left out with reasons.
 
     ``fields`` are paths as the space ``json`` takes them (``result.total``, ``items[*].id``), ``left_out``
     the others, each with the reason. ``space`` is the answer space: ``json:fields=...``, ``json`` where the
@@ -67,7 +67,7 @@ class VotingFields:
 
 
 def voting_fields(answers: Sequence[str], schema: object = None) -> VotingFields:
-    """Return the members that vote in the answers of one question, given the JSON schema they follow, if any.
+    """Return the voting fields of one question's answers, by their JSON schema if given.
 
     ``answers`` are the texts (or tool arguments) drawn so far; texts without JSON say nothing. Before there
     are four, no field is left out for not repeating. ``schema`` is a JSON schema, or the ``response_format``,
@@ -80,7 +80,7 @@ def voting_fields(answers: Sequence[str], schema: object = None) -> VotingFields
 
 
 def proposed_fields(questions: Sequence[Sequence[str]]) -> VotingFields:
-    """Return the members that vote in a record of JSON answers: questions in order, each with its answers.
+    """Return the voting fields for a record of JSON answers, a sequence per question.
 
     A field votes when its values repeat among the first four answers of at least half of the questions.
     """
@@ -88,7 +88,7 @@ def proposed_fields(questions: Sequence[Sequence[str]]) -> VotingFields:
 
 
 def schema_of(request: object) -> object:
-    """Return the schema within a ``response_format``, ``text.format``, tool or function; None without one."""
+    """Return the JSON schema in a ``response_format``, ``text.format``, tool or function, or None."""
     given = narrow.fields(request)
     for name in ("json_schema", "function"):
         given = narrow.fields(given[name]) if name in given else given
@@ -118,7 +118,7 @@ def _decided(questions: Sequence[Sequence[str]], schema: object) -> VotingFields
 
 
 def _value(text: str) -> object:
-    """Return the JSON value that a text gives as its answer; MISSING when it gives none."""
+    """Return a text's JSON value; MISSING where it has none."""
     try:
         return json_text.value_of(find(strip_thinking(text))[0])
     except json_text.NotRead:
@@ -126,7 +126,7 @@ def _value(text: str) -> object:
 
 
 def _kinds(schema: object, values: Sequence[object]) -> tuple[dict[str, str], str]:
-    """Return each field with its kind, or the reason why it cannot vote; by the answers without a schema."""
+    """Return each field's kind, or why it cannot vote, from answers without a schema."""
     note = ""
     if schema is not None:
         try:
@@ -140,7 +140,7 @@ def _kinds(schema: object, values: Sequence[object]) -> tuple[dict[str, str], st
 
 
 def _merged(leaves: Iterator[tuple[str, str]]) -> dict[str, str]:
-    """Return one kind for each path; of several, a reason goes before a string, and that before the rest."""
+    """Return one kind per path; a reason overrides a string, a string the others."""
     kinds: dict[str, str] = {}
     for path, kind in leaves:
         before = kinds.get(path, kind)
@@ -174,7 +174,7 @@ class _Schema:
     nodes: int = 0
 
     def leaves(self, node: object, path: str, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Yield each field below a node with its kind; ``above`` are the references that led here."""
+        """Yield (field, kind) below a schema node; ``above`` are the references followed so far."""
         self.nodes += 1
         if self.nodes > MOST_NODES or path.count(".") > DEEPEST:
             raise _Unusable("it is too large")
@@ -231,7 +231,7 @@ class _Schema:
 
 
 def _of_value(value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield each field of a value with its kind."""
+    """Yield (field, kind) of a value."""
     if depth > DEEPEST:
         raise _Unusable("the answers are nested too deep")
     if narrow.is_object(value) and value:
@@ -259,26 +259,26 @@ def _reason(path: str, kind: str, values: Sequence[Sequence[object]], every: Seq
 
 
 def _is_value(path: str, every: Sequence[object]) -> bool:
-    """Return whether the strings of a field leave no wording."""
+    """Return whether a field's strings are values, not free wording."""
     found = [part for part in _parts(every, path) if isinstance(part, str)]
     return bool(found) and all(len(part) <= SHORT and _VALUE.fullmatch(part) for part in found)
 
 
 def _parts(values: Sequence[object], path: str) -> list[object]:
-    """Return what stands at a path, of the values that have it."""
+    """Return the parts at a path, of the values that have it."""
     parts = [look_up(value, path) if path else value for value in values]
     return [part for part in parts if part is not MISSING]
 
 
 def _longest(value: object) -> int:
-    """Return the length of the longest string in a value; 0 where there is none."""
+    """Return the length of a value's longest string; 0 without strings."""
     if isinstance(value, str):
         return 0 if isinstance(value, Number) else len(value)
     return max(map(_longest, narrow.items(value)), default=0)
 
 
 def _only_answer(kinds: Mapping[str, str], left_out: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the one field that could be the answer, where what does not repeat can be no wording."""
+    """Return the single field that can be the answer, if other strings are wording."""
     new = [path for path, reason in left_out.items() if reason == _NEW]
     new = [path for path in new if path.lower() in ANSWER_MEMBERS] or new
     return (new[0],) if len(new) == 1 and kinds[new[0]] == _TYPED else ()
@@ -301,7 +301,7 @@ REMEMBERED, LONGEST_REMEMBERED = 2**16, 100_000
 
 @frozen
 class Read:
-    """What one text says.
+    """The reading of one text: answer, key, rule, or why it abstains.
 
     ``answer`` as written (None: none was found), ``key`` its canonical vote key (None: abstains), ``rule``
     how the answer was found, or why the text abstains.
@@ -313,7 +313,7 @@ class Read:
 
 
 def read(space: Space, text: str, *, truncated: bool = False) -> Read:
-    """Read a completion: find the answer, take its key, and say by which rule or why not."""
+    """Return the reading of a completion: its answer, key and rule, or why it abstains."""
     extracted = space.extract(text, truncated=truncated)
     if extracted is None:
         return Read(None, None, "truncated" if truncated else why(space, text))
@@ -329,7 +329,7 @@ def why(space: Space, text: str) -> str:
 
 
 def last_answer(regex: re.Pattern[str], text: str, truncated: bool = False) -> str | None:
-    """Return the last match of an expression of the user's (group 1, if it has one); thinking is never read.
+    """Return a user regex's last match (group 1 if it has one) outside thinking.
 
     On truncated text a match that reaches the end is not used: it may be cut.
     """
@@ -341,6 +341,6 @@ def last_answer(regex: re.Pattern[str], text: str, truncated: bool = False) -> s
 
 
 def once(function: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the function with a memory of its own: each distinct text is read once."""
+    """Return the function memoised on distinct texts."""
     remembered = lru_cache(maxsize=REMEMBERED)(function)
     return lambda text: remembered(text) if len(text) <= LONGEST_REMEMBERED else function(text)

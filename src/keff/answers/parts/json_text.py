@@ -1,4 +1,4 @@
-"""JSON in free text, parsed strictly and written in one way.
+"""Strict JSON in free text, and its canonical form.
 
 Strictly: a duplicate name, NaN, a number that Python could not hold, nesting beyond 100 and whatever else is
 not JSON have no canonical form, with a reason; a reader that guessed would make unequal answers equal.
@@ -46,7 +46,7 @@ _TOO_DEEP = f"nested more than {DEEPEST} deep"
 
 
 class Number(str):
-    """A JSON number by its exact value, written in one way: 1, 1.0 and 1e0 are ``1``."""
+    """A JSON number by exact value: 1, 1.0 and 1e0 are all ``1``."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class Number(str):
 # Finding an answer and taking its key each need its value: it is parsed once.
 @lru_cache(maxsize=8)
 def value_of(text: str) -> object:
-    """Return a JSON text as dict, list, str, Number, bool or None (not to be changed); raises NotRead."""
+    """Return a JSON text's value (treat as read-only); raises NotRead."""
     text = text.strip()
     value, end = decoded(text, 0)
     if end < len(text):
@@ -63,7 +63,7 @@ def value_of(text: str) -> object:
 
 
 def decoded(text: str, start: int) -> tuple[object, int]:
-    """Return the JSON value that begins at ``start``, and its end; raises NotRead."""
+    """Return the JSON value at ``start``, and its end; raises NotRead."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -81,7 +81,7 @@ def decoded(text: str, start: int) -> tuple[object, int]:
 
 
 def canonical(value: object) -> str:
-    """Return a value of ``value_of`` with sorted names, no whitespace and every number in one form."""
+    """Return canonical JSON: names sorted, no whitespace, canonical numbers."""
     if isinstance(value, str):
         return value if isinstance(value, Number) else _string(value)
     if is_object(value):
@@ -92,7 +92,7 @@ def canonical(value: object) -> str:
 
 
 def canonical_json(text: str) -> str | None:
-    """Return the one form of a text that is JSON as a whole, fenced or bare; None for any other text."""
+    """Return the canonical form of a text that is JSON, fenced or bare; None for other text."""
     try:
         return canonical(value_of(_without_fence(text)))
     except NotRead:
@@ -108,7 +108,7 @@ def is_document(text: str) -> bool:
 
 
 def unfenced(text: str) -> str:
-    """Return the JSON object or array that a text is, without its fence; raises NotRead for other text."""
+    """Return the JSON object or array that makes up a text, without its fence; raises NotRead."""
     text = _without_fence(text)
     if text[:1] not in ("{", "["):
         raise NotRead("not a JSON object or array")
@@ -117,7 +117,7 @@ def unfenced(text: str) -> str:
 
 
 def begins_whole(text: str) -> bool:
-    """Return whether a text begins with a whole JSON object or array, fenced or bare, whatever follows."""
+    """Return whether a text begins with a complete JSON object or array, fenced or bare."""
     start = text.find("\n") if text.lstrip().startswith(MARK) else 0
     try:
         decoded(text, len(text) - len(text[start:].lstrip()))
@@ -177,7 +177,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6}|\*)\]")
 
 @lru_cache(maxsize=256)
 def steps(path: str) -> tuple[str | int, ...]:
-    """Return the steps of a path: names, places, ``*``; raises TaskError when it is malformed."""
+    """Return a path's steps (names, indices, ``*``); raises TaskError when malformed."""
     text = path.removeprefix("$").removeprefix(".")
     parsed, at = list[str | int](), 0
     for step in _STEP.finditer(text):
@@ -191,7 +191,7 @@ def steps(path: str) -> tuple[str | int, ...]:
 
 
 def look_up(value: object, path: str) -> object:
-    """Return the part at a path, or MISSING; a member whose name is the whole path comes first."""
+    """Return the part at a path, or MISSING; a member named like the whole path comes first."""
     if is_object(value) and path in value:
         return value[path]
     return _walk(value, steps(path))
@@ -210,7 +210,7 @@ def _walk(value: object, left: tuple[str | int, ...]) -> object:
 
 
 def without(value: object, names: frozenset[str]) -> object:
-    """Return a value without the members of these names, at any depth."""
+    """Return a value without members of these names, at any depth."""
     if is_object(value):
         return {name: without(inner, names) for name, inner in value.items() if name not in names}
     return [without(each, names) for each in value] if is_array(value) else value
@@ -230,7 +230,7 @@ _LANGUAGES = ("", "json", "jsonc", "json5")
 
 @frozen
 class JsonSpan:
-    """JSON that stands in a text; ``broken`` when it looks like JSON and is not."""
+    """A span of JSON in a text; ``broken`` where it looks like JSON but is invalid."""
 
     start: int
     end: int
@@ -238,7 +238,7 @@ class JsonSpan:
 
 
 def find(text: str) -> tuple[str, str]:
-    """Return the JSON that a text gives as its answer, and the rule; raises NotRead with the reason.
+    """Return the JSON that is a text's answer, and the rule; raises NotRead with the reason.
 
     The whole text, else the last fenced block that is JSON, else the last object or array that stands in the
     text (marks such as ``[1]`` only where nothing else does). JSON that is incomplete or not valid is never
@@ -266,7 +266,7 @@ def find(text: str) -> tuple[str, str]:
 
 
 def only_object(text: str) -> tuple[str, int] | None:
-    """Return the one JSON object that a text holds, bare or in one fence, and where it ends; else None.
+    """Return the text's single JSON object, bare or in one fence, and its end; else None.
 
     The object is in canonical form. Of a text with fences only what stands in one of JSON counts.
     """
@@ -293,14 +293,14 @@ def _is_json(text: str) -> bool:
 
 
 def _last(text: str, start: int) -> JsonSpan:
-    """Return the last object or array from ``start`` on; an empty span when there is none."""
+    """Return the last object or array from ``start`` on; an empty span without one."""
     spans = list(_spans(text, start))
     chosen = [span for span in spans if span.broken or not _CITATION.fullmatch(text, span.start, span.end)]
     return (chosen or spans or [JsonSpan(0, 0)])[-1]
 
 
 def _spans(text: str, start: int) -> Iterator[JsonSpan]:
-    """Yield the outermost objects and arrays, and what looks like one.
+    """Yield the outermost objects and arrays, and spans that look like one.
 
     Raises NotRead where brackets are so many that looking for their partners would take quadratic time.
     """

@@ -18,13 +18,13 @@ LONGEST_KEY = 100_000
 
 
 def loaded(path: str, function: str, source: str) -> Callable[[str], object]:
-    """Run the source as a module of its own, which may import what stands beside it; return the function."""
+    """Return the function from its source, run as a module with its folder importable."""
     sys.path.insert(0, str(Path(path).resolve().parent))
     return UserCode(path, function, source.encode()).load()
 
 
 def reply(function: Callable[[str], object], answer: str) -> dict[str, str | None]:
-    """Return the key of an answer, or why there is none."""
+    """Return an answer's key, or the error, as JSON."""
     try:
         key = function(answer)
     except Exception as error:

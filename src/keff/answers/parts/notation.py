@@ -1,4 +1,4 @@
-"""Numbers, units and LaTeX as people and models write them, each in one form.
+"""Numbers, units and LaTeX as written by people and models, in canonical form.
 
 Read are 1,234.50, 1 234 (any space), 1'234, 1_234, 1.234.567, 1,00,000, .5, 3/4, 3 1/2, 1.5e3, 1.5 * 10^3,
 $-5, 18%, 2.5 million, 2 hundred thousand, 5k, $5 M, 0x1F, and the LaTeX forms of these. A percent sign is a
@@ -97,7 +97,7 @@ _DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
 
 
 def grouped(run: str) -> str | None:
-    """Return a run of digits, points and commas in Python's form, or None if it is ambiguous."""
+    """Return a run of digits, points and commas in Python's notation; None where ambiguous."""
     if run[:1] == "0" and run[1:2].isalpha():
         return str(int(run, 0))
     if _PLAIN.fullmatch(run):
@@ -112,7 +112,7 @@ def grouped(run: str) -> str | None:
 
 
 def value(match: re.Match[str]) -> Fraction | None:
-    """Return the value of a match of NUMBER, or None if it is ambiguous, too long or divides by zero."""
+    """Return the value of a NUMBER match; None where ambiguous, too long or a division by zero."""
     plain = grouped(match["run"])
     if plain is None or len(match[0]) > MOST_DIGITS:
         return None
@@ -135,7 +135,7 @@ def value(match: re.Match[str]) -> Fraction | None:
 
 
 def leading(text: str) -> re.Match[str] | None:
-    """Return the number that a statement begins with: "about $18 per day", "x = 18", "9 * 2 = 18".
+    """Return the number at the start of a statement: "about $18 per day", "x = 18", "9 * 2 = 18".
 
     Of a chain of equalities in the first sentence, the last is read. None if the statement does not begin
     with a number, or if an expression or a range follows that is not worked out.
@@ -153,18 +153,18 @@ def leading(text: str) -> re.Match[str] | None:
 
 
 def begins(text: str) -> bool:
-    """Return whether a statement begins with digits, readable or not."""
+    """Return whether a statement begins with digits."""
     return _DIGITS.match(text, lead_in(text)) is not None
 
 
 def lead_in(text: str, at: int = 0) -> int:
-    """Return where a statement's first weighty word stands: after "about", "exactly", "x =" and signs."""
+    """Return the position of a statement's first content: after "about", "exactly", "x =" and signs."""
     lead = _LEAD.match(text, at)
     return lead.end() if lead else at
 
 
 def last(text: str) -> re.Match[str] | None:
-    """Return the last readable number of the text's tail; None where the last digits are a run that is not.
+    """Return the last readable number in a text's tail; None where its last digits are ambiguous.
 
     Such a run is ``1 000 00``, ``12 34`` or ``5-7``: nobody knows which of its parts would be meant.
     """
@@ -179,7 +179,7 @@ def last(text: str) -> re.Match[str] | None:
 
 
 def written(number: Fraction) -> str:
-    """Return the one way to write a number: 18, -0.5, 1/3."""
+    """Return a number's canonical text: 18, -0.5, 1/3."""
     if number.denominator == 1:
         return str(number.numerator)
     try:
@@ -254,7 +254,7 @@ MEASURED = re.compile(rf"(.+?) ((?:(?:{_UNIT})(?:\^[23])?(?: per (?:{_UNIT}))?(?
 
 
 def without_unit(text: str) -> tuple[str, str]:
-    """Return an answer without the unit at its end, and the unit where it says another amount."""
+    """Return an answer without its trailing unit, and the unit where it changes the amount."""
     text = _CLOCK.sub(r"\1m", text)
     if (sign := _SIGNS.get(text.lstrip("- ")[:1])) is not None:
         rest = text.replace(text.lstrip("- ")[0], "", 1)
@@ -282,7 +282,7 @@ def without_unit(text: str) -> tuple[str, str]:
 
 
 def meaning(words: str) -> tuple[int, str]:
-    """Return by how much words multiply a number (million), and the unit that is kept; empty for none."""
+    """Return the factor that words mean (million), and the unit to keep; empty for none."""
     exponent = _EXPONENT.search(words)
     tokens = _EXPONENT.sub("", words).lower().replace(".", "")
     above, *below = _PER.split(tokens, maxsplit=1)
@@ -319,7 +319,7 @@ _TEXT = re.compile(
 
 
 def rules(*spellings: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    """Return patterns with what is written for them, in order: later ones see what earlier ones wrote."""
+    """Return (pattern, replacement) pairs, applied in order."""
     return [(re.compile(pattern), form) for pattern, form in spellings]
 
 
@@ -363,7 +363,7 @@ _KEEP = "\0"
 
 
 def normalise(answer: str) -> str:
-    r"""Return a mathematical answer in one form: no spaces, units, sizes or styles.
+    r"""Return a mathematical answer without spaces, common units, sizes and styles.
 
     \frac and \sqrt braced.
     """
@@ -385,7 +385,7 @@ def normalise(answer: str) -> str:
 
 
 def is_words(text: str) -> bool:
-    """Return whether this is prose, not mathematics: letters and spaces, at least two letters in a row."""
+    """Return whether a text is prose, not mathematics: letters and spaces, two letters in a row."""
     return re.fullmatch(r"[^\W\d_]{2,}(?:[ '-]{1,2}[^\W\d_]+){0,20}", text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Answer spaces by name: ``json:fields=a,b`` -> the object that reads answers.
+"""Answer spaces by name: parse ``json:fields=a,b`` into the space.
 
 A spec is a name, or ``name:option=value,option=value``; a value may hold commas (``fields=a,b``), and
 ``inner=`` takes the rest of the line, because it is a spec itself. Where that is not enough, the options are
@@ -41,7 +41,7 @@ LARGEST_TABLE = 1_000_000
 
 
 class OfDocuments:
-    """A space that also reads replies which are JSON objects, or (where it has one value) arrays of them.
+    """Wraps a space to accept replies that are JSON documents whose member is the answer.
 
     Its value is the member that is called the answer, where the space has a key for it; else the document
     votes as a whole, so that two objects never agree because some number or letter in them does. What begins
@@ -55,13 +55,13 @@ class OfDocuments:
             self.why = plain.why  # since Python 3.12 isinstance does not ask __getattr__
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the space has besides."""
+        """Return any other attribute of the inner space."""
         if name == "plain":
             raise AttributeError(name)
         return getattr(self.plain, name)
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the member that is the answer, else the document; any other text as the space does.
+        """Return the answer's member of a document, else the document; other text as the inner space.
 
         In words, fenced or bare, one object is read where it names the answer and no words behind it do.
         """
@@ -96,17 +96,17 @@ class OfDocuments:
         return self.plain.key(answer)
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether the value agrees with the gold answer; a document is no value."""
+        """Return whether a value agrees with the gold answer; a whole document never does."""
         return self.plain.correct(answer, gold)
 
 
 def names() -> list[str]:
-    """Return the names of all answer spaces, those of other packages too."""
+    """Return the names of all answer spaces, of other packages too."""
     return list(plugins.names("space"))
 
 
 def space(spec: str, **options: object) -> Space:
-    """Return an answer space by its spec; ``options`` are set besides those of the spec.
+    """Return the answer space of a spec; ``options`` are added to the spec's.
 
     Raises TaskError for an unknown name or option, PluginError for a missing extra.
     """
@@ -124,7 +124,7 @@ def space(spec: str, **options: object) -> Space:
 
 
 def of_unknown_options(spec: str, question: str = "") -> Space:
-    """Return the space that reads texts of questions whose options nobody states apart.
+    """Return the choice space for questions whose options are only in their text.
 
     ``choice`` has A to E, or the letters of the options that the question lists where these are more.
     """
@@ -132,24 +132,24 @@ def of_unknown_options(spec: str, question: str = "") -> Space:
 
 
 def options_listed(question: str) -> tuple[str, ...]:
-    """Return the letters of the options that a question lists, from A on, each on a line of its own."""
+    """Return the letters of the options listed in a question, from A on, one per line."""
     return tuple(takewhile(set(_LISTED.findall(question[-LONGEST_QUESTION:])).__contains__, ascii_uppercase))
 
 
 @lru_cache(maxsize=256)
 def choice_of(labels: tuple[str, ...]) -> Space:
-    """Return the space of these labels; of A to E where these are fewer letters."""
+    """Return the choice space of these labels; of A to E where they are fewer letters."""
     return space("choice", labels=LETTERS if set(labels) <= set(LETTERS) else labels)
 
 
 @lru_cache(maxsize=256)
 def cached(spec: str) -> Space:
-    """Return an answer space by its spec, the same object each time."""
+    """Return the answer space of a spec, cached."""
     return space(spec)
 
 
 def parse(spec: str) -> tuple[str, dict[str, object]]:
-    """Return the name and the options of a spec; raises TaskError when it is malformed."""
+    """Return name and options of a spec; raises TaskError when malformed."""
     name, colon, rest = spec.partition(":")
     name = name.strip()
     if not colon:
@@ -175,13 +175,13 @@ def parse(spec: str) -> tuple[str, dict[str, object]]:
 
 
 def _split_inner(rest: str) -> tuple[str, str, str]:
-    """Split at the option ``inner=``, whose value is all that follows."""
+    """Split a spec at ``inner=``, whose value takes the rest."""
     match = re.search(r"(?:^|,)\s*inner\s*=", rest)
     return (rest, "", "") if match is None else (rest[: match.start()], match[0], rest[match.end() :])
 
 
 def from_command_line(spec: str) -> str:
-    """Check a spec that the user gave, and put the table it names into it, so that it stands alone.
+    """Return a checked spec, with the table that it names included.
 
     ``label:table=FILE`` names a JSON object (label -> list of synonyms). Only here is a file opened: a spec
     of a plan, run or log never names one. Raises UsageError.

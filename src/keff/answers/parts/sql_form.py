@@ -1,4 +1,4 @@
-"""SQL in one form, by sqlglot: what may be written in several ways without another meaning is written in one.
+"""Canonical SQL, by sqlglot: statements that differ only in layout, aliases or order are made equal.
 
 Folded are layout, comments, the case of keywords and of names that are not quoted, aliases of tables and
 of the outermost columns, qualifiers where there is one table, the order of what AND, OR, = and IN join,
@@ -75,7 +75,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 def canonical(text: str, dialect: str) -> str:
-    """Return SQL in its one form; raises NotRead."""
+    """Return SQL's canonical form; raises NotRead."""
     # Numbers of aliases follow the order of the text, which sorting changes: until nothing changes.
     try:
         return settled(
@@ -121,7 +121,7 @@ def _sql(tree: Tree, dialect: str) -> str:
 
 @dataclass(slots=True)
 class _Folding:
-    """Renames aliases in one statement; ``uses`` counts its tables by name, ``count`` what got a number."""
+    """Renames the aliases of one statement canonically."""
 
     uses: Counter[str]
     count: int = 0
@@ -131,7 +131,7 @@ class _Folding:
         return f"{stem}_{self.count}"
 
     def query(self, node: Tree, scopes: list[dict[str, str]], ctes: dict[str, str]) -> None:
-        """Fold a node and all below it; ``scopes`` map aliases to names, from the outermost query inward."""
+        """Rename a node and all below it; ``scopes`` map aliases to names, outermost first."""
         if isinstance(node, exp.Identifier):
             _fold_name(node)
             return
@@ -196,7 +196,7 @@ class _Folding:
 
 
 def _sources(select: exp.Select) -> Iterator[Tree]:
-    """Yield what a SELECT draws from: the table or subquery after FROM, and those of its joins."""
+    """Yield the tables and subqueries of a SELECT, from FROM and its joins."""
     from_ = select.args.get("from_")
     if from_ is not None:
         yield from_.this
@@ -204,7 +204,7 @@ def _sources(select: exp.Select) -> Iterator[Tree]:
 
 
 def _table_name(source: Tree) -> str:
-    """Return the last part of a table's name: two schemas may hold a table of one name."""
+    """Return the last part of a table's name, without its schema."""
     return source.name.lower() if isinstance(source, exp.Table) else ""
 
 
@@ -228,7 +228,7 @@ def _fold_name(identifier: exp.Identifier) -> None:
 
 
 def _fold_output(tree: Tree) -> None:
-    """Drop the aliases of the outermost columns, and write what they stand for where ORDER BY names them.
+    """Drop the outermost columns' aliases, and replace them in ORDER BY by their expressions.
 
     Only there an alias goes before a column of the table: what else names it keeps it.
     """
@@ -261,7 +261,7 @@ def _is_bare(node: Tree) -> bool:
 
 
 def _plain(node: Tree) -> Tree:
-    """Take words that say the default off one node."""
+    """Remove default keywords (ASC, INNER, OUTER) from one node."""
     kind = node.args.get("kind") if isinstance(node, exp.Join) else None
     if kind == "INNER" or (kind == "OUTER" and node.args.get("side")):
         node.set("kind", None)
@@ -271,7 +271,7 @@ def _plain(node: Tree) -> Tree:
 
 
 def _group(tree: Tree) -> None:
-    """Put parentheses where they are needed, and nowhere else.
+    """Set parentheses exactly where they are needed.
 
     The generator of sqlglot writes those of the tree only, and AND and OR are functions to it: all are taken
     off first and set again by what binds tighter.
@@ -293,7 +293,7 @@ def _group(tree: Tree) -> None:
 
 
 def _depends(node: Tree, child: Tree) -> bool:
-    """Return whether dialects differ in what binds tighter: ``a < b = c``, ``a || b * c``, ``a | b & c``."""
+    """Return whether dialects disagree on precedence: ``a < b = c``, ``a || b * c``, ``a | b & c``."""
     if not isinstance(child, _OPERATORS) or isinstance(child, exp.Neg):
         return False
     outer, inner = _level(node), _level(child)
@@ -321,7 +321,7 @@ def _level(node: Tree) -> int:
 
 
 def _sort(tree: Tree, dialect: str) -> None:
-    """Sort what may stand in any order, from the innermost part outward."""
+    """Sort commutative operands, innermost first."""
     for node in reversed(list(tree.walk(bfs=True))):
         if isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
             _sort_chain(node, dialect)

@@ -1,4 +1,4 @@
-r"""Explicit statements of a final answer, the last one first, and text without Markdown and simple LaTeX.
+r"""Explicit statements of a final answer in a text, last one first; Markdown and simple LaTeX removed.
 
 Known are ``#### x``, ``\boxed{x}``, ``<answer>x</answer>``, ``[ANSWER]x[/ANSWER]``, "Final answer: x",
 "**Answer:** x", "the answer is x", "the answer to the question is x". Candidates are found with str.rfind
@@ -54,7 +54,7 @@ _MARKDOWN = re.compile(r"(?=[*_`])(?:[*_]{2,3}|`+|(?<!\w)[*_](?=\S)|(?<=\S)[*_](
 
 
 def unlatex(text: str) -> str:
-    r"""Return text with \frac{1}{2} as 1/2, 3\frac{1}{2} as 3 1/2, \text{x} as x, and no delimiters."""
+    r"""Return text with simple LaTeX in plain form: 1/2, 3 1/2, and no delimiters."""
     if "\\" not in text and "{,}" not in text:
         return text
     text = _NAME.sub(lambda match: _NAMES[match[0].strip()], text)
@@ -108,7 +108,7 @@ _FORMAT = "*_`#> \t\r"
 
 
 class Statement(NamedTuple):
-    """A place in the text that says what the answer is.
+    """A place in a text that states the answer.
 
     ``at`` is where it stands, ``payload`` what it says (one line, or a box's content), ``rule`` which form it
     has, ``strong`` whether the form leaves no doubt that a final answer follows, ``open`` whether the payload
@@ -123,7 +123,7 @@ class Statement(NamedTuple):
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """Yield the explicit statements of a text, the last one first."""
+    """Yield a text's explicit statements, last first."""
     lower = text.lower()
     # Lower case may be longer (İ becomes two characters); then places would not fit the text.
     if len(lower) != len(text):
@@ -146,7 +146,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def stated(text: str, read: Callable[[Statement], str | None], *, truncated: bool) -> Extracted | None:
-    """Return what ``read`` finds in the last statement that holds an answer; None where none does.
+    """Return what ``read`` finds in the last statement that has an answer; None without one.
 
     Of truncated text a statement that runs up to its end may have lost a part, and is not read.
     """
@@ -157,7 +157,7 @@ def stated(text: str, read: Callable[[Statement], str | None], *, truncated: boo
 
 
 def _line(text: str, at: int) -> tuple[str, bool]:
-    """Return the rest of the line, or the next line that says something; and whether the text ends there."""
+    """Return the rest of the line, or the next nonblank line, and whether the text ends there."""
     for _ in range(4):
         end = text.find("\n", at, at + WINDOW)
         stop = min(at + WINDOW, len(text)) if end < 0 else end

@@ -1,6 +1,6 @@
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportOperatorIssue=false
-"""The worker process of the space ``math``: of a JSON string a line, its form and its processor seconds.
+"""Worker process of the space ``math``: a JSON string per line in, its form and CPU seconds out.
 
 What is too large to be worked out (``9^{9^9}``) ends the process at its limit of processor time or memory.
 """
@@ -33,7 +33,7 @@ IMAGINARY = sympy.Symbol("i")
 
 
 def limit_memory() -> None:
-    """Limit the memory of this process, where the system can."""
+    """Limit this process's memory, where the system can."""
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         # Writing the memory of a killed process takes seconds.
@@ -41,7 +41,7 @@ def limit_memory() -> None:
 
 
 def limit_time() -> None:
-    """Let the system end this process after some more seconds of processor time.
+    """Set a CPU limit some seconds from now, at which the system ends this process.
 
     Processor time, because a limit by the clock would give other keys on a busy machine.
     """
@@ -51,7 +51,7 @@ def limit_time() -> None:
 
 
 def rewritten(expression: Any) -> Any:
-    """Return an expression in canonical form.
+    """Return an expression simplified to canonical form.
 
     Rational numbers, expanded, cancelled, roots out of denominators.
     """
@@ -73,7 +73,7 @@ def rewritten(expression: Any) -> Any:
 
 
 def signed(expression: Any) -> Any:
-    """Return the expression or its negative, whichever of the two has the leading positive sign."""
+    """Return the expression or its negative, whichever has a positive leading sign."""
     return -expression if expression.could_extract_minus_sign() else expression
 
 

@@ -1,4 +1,4 @@
-"""Reading in worker processes with a time limit: math-verify and sympy, and the user's own function to a key.
+"""Worker processes with time limits, for math-verify, sympy and the user's key function.
 
 Workers are asked one line of JSON at a time; who overruns is killed.
 
@@ -38,7 +38,7 @@ START_SECONDS = 60.0
 
 
 class Worker:
-    """One worker process of a module, asked one value at a time; ``begin`` is what it is told first."""
+    """One worker process, asked one value at a time; ``begin`` is its first input line."""
 
     def __init__(self, module: str, begin: object = None) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
@@ -58,7 +58,7 @@ class Worker:
             self._write(begin)
 
     def ask(self, value: object, seconds: float) -> object:
-        """Return what the worker makes of a value; None when the time is over (then the worker is dead)."""
+        """Return the worker's reply to a value; None on timeout, which kills the worker."""
         if self.alive and not self.started:
             self.started = self.alive = self._read(START_SECONDS) is not None
         if self.alive:
@@ -98,7 +98,7 @@ class Worker:
 
 
 class WorkerPool:
-    """Workers made as threads need them, kept for the next one."""
+    """Pool of workers, started as threads need them and reused."""
 
     def __init__(self, module: str, begin: object = None) -> None:
         self._module, self._begin = module, begin
@@ -107,7 +107,7 @@ class WorkerPool:
         self._lock = threading.Lock()
 
     def ask(self, value: object, seconds: float) -> object:
-        """Return what an idle or new worker makes of a value in time; None when it does not."""
+        """Return an idle or new worker's reply; None on timeout."""
         with self._lock:
             if self._owner != os.getpid():
                 self._idle, self._owner = [], os.getpid()
@@ -127,7 +127,7 @@ class WorkerPool:
         return Worker(self._module, self._begin)
 
     def close(self) -> None:
-        """End all idle workers of this process."""
+        """End this process's idle workers."""
         with self._lock:
             workers, self._idle = self._idle, []
         for worker in workers if self._owner == os.getpid() else ():
@@ -154,7 +154,7 @@ def available() -> bool:
 
 @dataclass(slots=True)
 class Limit:
-    """Until when (``time.monotonic``) forms may be sought; ``missed`` once one was not, for want of time."""
+    """Deadline (``time.monotonic``) for canonical forms; ``missed`` once one was given up for it."""
 
     end: float
     missed: bool = False
@@ -167,7 +167,7 @@ _left: ContextVar[list[float]] = ContextVar("left")
 
 @contextmanager
 def limited(seconds: float) -> Generator[Limit]:
-    """Let all that is read within take ``seconds`` by the clock; at 0 only forms that are known are found.
+    """Limit all reading in this context to ``seconds``; with 0 only cached forms are used.
 
     For a service, where one answer must not hold up others. Elsewhere the limit is processor time, so that
     a busy machine finds the same forms.
@@ -181,16 +181,16 @@ def limited(seconds: float) -> Generator[Limit]:
 
 
 class NoTimeError(Exception):
-    """There is no time to look for a form, which says nothing about the string: not remembered."""
+    """Raised when the deadline has passed; the result is not cached."""
 
 
 class TooLongError(Exception):
-    """An answer takes too long, whoever asks."""
+    """Raised when an answer takes too long at any time; the result is cached."""
 
 
 @contextmanager
 def one_answer(seconds: float = ANSWER_SECONDS) -> Generator[None]:
-    """Give workers so much processor time for the parts of one answer; at 0 none is asked."""
+    """Limit the workers' CPU time for one answer's parts; with 0 none is asked."""
     token = _left.set([seconds])
     try:
         yield
@@ -199,7 +199,7 @@ def one_answer(seconds: float = ANSWER_SECONDS) -> Generator[None]:
 
 
 def warm() -> None:
-    """Have a worker ready, where the extra is installed: one for each thread that asks at the same time."""
+    """Start one worker per concurrent thread, where the extra is installed."""
     if available():
         POOL.ask("1", PART_SECONDS)
 
@@ -222,7 +222,7 @@ def canonical(text: str) -> str | None:
 
 @lru_cache(maxsize=2**16)
 def sought(text: str) -> tuple[str | None, float]:
-    """Return what a worker finds and the seconds it took, infinitely many where it overran: remembered."""
+    """Return a worker's result and its CPU seconds (infinite on timeout), cached."""
     limit = _limit.get()
     seconds = PART_SECONDS if limit is None else min(limit.end - time.monotonic(), PART_SECONDS)
     if limit is not None and seconds <= 0:
@@ -243,19 +243,19 @@ _TRUSTED: dict[str, UserCode] = {}
 
 
 def trust(code: UserCode) -> Stamp:
-    """Trust a function for the rest of this process; returns its stamp."""
+    """Mark a function as trusted in this process; returns its stamp."""
     _TRUSTED[code.stamp.sha256] = code
     return code.stamp
 
 
 def key_spec(stamp: Stamp, inner: str | None) -> str:
-    """Return the spec of a reading by the user's function, after the space ``inner`` found the answer."""
+    """Return the spec of reading by the user's function, after the space ``inner``."""
     options = {"code": stamp.name, "sha256": stamp.sha256} | ({"inner": inner} if inner else {})
     return f"{_KEY}{json.dumps(options, sort_keys=True)}"
 
 
 def caller(stamp: Stamp) -> FunctionCaller:
-    """Return what calls the function of a stamp; raises TaskError where this process does not trust it."""
+    """Return the caller of a stamped function; TaskError where it is not trusted here."""
     if not stamp.sha256:
         raise TaskError("answer space key: name your function with --answer-key FILE.py:function")
     code = _TRUSTED.get(stamp.sha256)
@@ -268,7 +268,7 @@ def caller(stamp: Stamp) -> FunctionCaller:
 
 
 def settle(given: str | None, recorded: str | None) -> str | None:
-    """Return the reading that a command asks for of a record or plan; None where it is the recorded one.
+    """Return the answer space that a command asks for; None to keep the recorded one.
 
     A record that was made with ``--answer-key`` is read by the same function, found by its recorded inner
     space unless another is named; raises TaskError where the flag names another file. Another space that is
@@ -282,7 +282,7 @@ def settle(given: str | None, recorded: str | None) -> str | None:
 
 
 class FunctionCaller:
-    """Calls the function in a worker process, with a time limit; each answer once."""
+    """Calls the user's function in a worker process with a time limit, once per distinct answer."""
 
     def __init__(self, code: UserCode) -> None:
         source = code.source.decode("utf-8", "replace")

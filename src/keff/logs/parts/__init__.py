@@ -1,4 +1,4 @@
-"""What readers of records share: lines, columns, tables, values, zip members.
+"""Shared parts of log readers: lines, columns, tables, values, zip members.
 
 In: a file. Out: questions, or whole columns of them.
 Read ``rows`` and ``columns``, then ``bulk`` (records read by columns, without an object per path).

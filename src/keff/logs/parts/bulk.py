@@ -1,4 +1,4 @@
-"""A whole record by columns: what readers give where every row is plain, without an object per path."""
+"""Columnar form of a whole record, for plain rows: no object per path."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WHOLE_KINDS = frozenset({int, bool})
 
 @frozen
 class Bulk:
-    """The columns of a record of n questions; all that is per path stands in one row, question by question.
+    """Columns of a record of n questions; per-path values are concatenated, question by question.
 
     ``sizes`` [n] are the numbers of paths. ``gold`` [n] indexes ``golds``, -1 for none. ``clusters`` are
     names ("" for none). ``has_texts`` says that raw completions are there, though they are not held.
@@ -83,12 +83,12 @@ SMALL_K = 127
 
 @runtime_checkable
 class PartsLog(Protocol):
-    """A reader that can give all columns part by part, in bounded memory."""
+    """A reader that can yield its columns in parts, in bounded memory."""
 
     def parts(
         self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
     ) -> Iterator[Bulk]:
-        """Yield the columns of ``most`` paths or little more at a time, in the order of the file.
+        """Yield columns of about ``most`` paths each, in file order.
 
         Names of answers and gold answers are numbered alike in all parts; with ``texts`` the questions that
         are read again have them. Raises NotPlainError, or what is
@@ -98,7 +98,7 @@ class PartsLog(Protocol):
 
 
 class Names(Sequence[str]):
-    """Texts packed into one block of bytes: a fifth of what as many objects take."""
+    """A sequence of texts packed into one block of bytes, a fifth of the size of str objects."""
 
     def __init__(self) -> None:
         self.text = bytearray()
@@ -128,7 +128,7 @@ class Names(Sequence[str]):
 
 
 class RowColumns:
-    """Gathers the columns of rows with lists, some thousand rows at a time."""
+    """Builds columns from rows with lists, some thousand rows at a time."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -146,7 +146,7 @@ class RowColumns:
         self.has_texts = False
 
     def add(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Append rows; raises NotPlainError where one needs the reading row by row."""
+        """Append rows; raises NotPlainError where one has to be read by the row reader."""
         known = frozenset[str]().union(*rows)
         given = {name for name in known if any(row.get(name) is not None for row in rows)}
         lists = self.lists_of(given)
@@ -164,7 +164,7 @@ class RowColumns:
             self.add_lists(name, column)
 
     def lists_of(self, given: Collection[str]) -> frozenset[str]:
-        """Return the lists among the columns that rows have; raises NotPlainError where others had others."""
+        """Return the names of list columns in rows; raises NotPlainError where earlier rows had others."""
         lists = frozenset(LISTS).intersection(given)
         if self.lists is None:
             self.lists = lists
@@ -174,18 +174,18 @@ class RowColumns:
         return lists
 
     def enough(self, most: int) -> bool:
-        """Return whether there are so many paths, of questions that are turned into votes part by part."""
+        """Return whether a part is full, of questions short enough for reading in parts."""
         return self.paths >= most and int(self.sizes[-1][0]) <= SMALL_K
 
     def add_sizes(self, sizes: Int, *others: Int) -> None:
-        """Append the lengths of a list in rows; raises NotPlainError where the other lists have others."""
+        """Append the lengths of a list column; raises NotPlainError where another list's differ."""
         if not all(np.array_equal(sizes, other) for other in others):
             raise NotPlainError
         self.sizes.append(sizes)
         self.paths += int(sizes.sum())
 
     def add_names(self, columns: Mapping[str, Sequence[object]], size: int) -> None:
-        """Append what each of ``size`` rows has once: ``NAMES``, as far as any of them has it."""
+        """Append the values of once-per-question columns (``NAMES``) for ``size`` rows."""
         none = [None] * size
         self.ids += names(columns.get("id", none))
         self.golds.add(columns.get("gold_answer", none))
@@ -201,7 +201,7 @@ class RowColumns:
             ]
 
     def add_lists(self, column: str, lists: Sequence[Sequence[object]]) -> None:
-        """Append the values of a list that every row has, one after the other."""
+        """Append the concatenated values of a list column that every row has."""
         if column in self.texts:
             self.texts[column].add(*lists)
             return
@@ -212,7 +212,7 @@ class RowColumns:
             self.codes[column].append(whole_of(column, values))
 
     def part(self, question: Callable[[int], Question], *, last: bool = False) -> Bulk:
-        """Return the columns of what was added since the last part.
+        """Return the columns added since the last part.
 
         Raises NotPlainError where there is nothing and, with the ``last`` part, where ids repeat in any.
         """
@@ -249,7 +249,7 @@ class RowColumns:
         return bulk
 
     def _clear(self) -> None:
-        """Forget the values of a part that was given away, but not how texts are numbered."""
+        """Drop the values of the last part, but keep the numbering of texts."""
         self.ids, self.sizes, self.paths = [], [], 0
         self.clusters = None if self.clusters is None else []
         self.asked = array("q")
@@ -266,7 +266,7 @@ BLOCK = 1024
 def parts_of_questions(
     questions: Callable[[Tell], Iterator[Question]], layout: Layout, most: int, tell: Tell
 ) -> Iterator[Bulk]:
-    """Yield the columns of questions that are read one by one from a table; see ``PartsLog``."""
+    """Yield columns from questions that a table gives one by one; see ``PartsLog``."""
     columns, again, rows = RowColumns(), Reread(questions), map(_row, questions(tell))
     columns.has_texts = "text" in {*layout.single, *layout.numbered}
     while block := list(islice(rows, BLOCK)):
@@ -277,7 +277,7 @@ def parts_of_questions(
 
 
 def _row(question: Question) -> dict[str, object]:
-    """Return a question as a row with lists; raises NotPlainError for one that is more than such a row."""
+    """Return a question as a row with lists; raises NotPlainError where it has more fields."""
     more = question.nan or question.structured or question.scores or question.branches
     if more or question.form != "answers" or any(name.startswith(NAMED) for name in question.meta):
         raise NotPlainError
@@ -289,13 +289,13 @@ def _row(question: Question) -> dict[str, object]:
 
 
 class Reread(local):
-    """Reads single questions again from the start, or from the last one on; each thread for itself."""
+    """Rereads single questions of a log by index; each thread has its own position."""
 
     def __init__(self, questions: Callable[[Tell], Iterator[Question]]) -> None:
         self._questions, self._rest, self._next = questions, questions(unheard), 0
 
     def question(self, row: int) -> Question:
-        """Return a question by its place."""
+        """Return the question at an index."""
         if row < self._next:
             self._next, self._rest = 0, self._questions(unheard)
         found = next(islice(self._rest, row - self._next, None))
@@ -304,7 +304,7 @@ class Reread(local):
 
 
 def repeat(hashes: Int) -> bool:
-    """Return whether ids repeat, by their hashes: it is looked at closely where they do."""
+    """Return whether ids may repeat, by their hashes."""
     hashes.sort()
     return bool(np.any(hashes[1:] == hashes[:-1]))
 
@@ -320,12 +320,12 @@ def only_part(parts: Iterator[Bulk]) -> Bulk | None:
 
 
 def text_hash(text: object) -> int:
-    """Return a number that equal texts of questions share in this process; 0 for none."""
+    """Return a hash of a question's text, stable within this process; 0 for none."""
     return hash(text) if type(text) is str and text else 0
 
 
 def names(values: Sequence[object]) -> list[str]:
-    """Return ids or names as text; raises NotPlainError for what cannot be one."""
+    """Return ids or names as text; raises NotPlainError for values of another kind."""
     if set(map(type, values)) == {str} and all(values):
         return cast("list[str]", values)
     try:
@@ -335,7 +335,7 @@ def names(values: Sequence[object]) -> list[str]:
 
 
 def numbers_of(name: str, values: Sequence[object]) -> Float:
-    """Return numbers, NaN where missing; raises NotPlainError for what a reader refuses or has to convert."""
+    """Return numbers, NaN where missing; raises NotPlainError for values that need conversion."""
     if not set(map(type, values)) <= _NUMBER_KINDS:
         raise NotPlainError
     column = np.array(values, np.float64)  # None becomes NaN
@@ -346,7 +346,7 @@ def numbers_of(name: str, values: Sequence[object]) -> Float:
 
 
 def whole_of(name: str, values: Sequence[object]) -> Codes:
-    """Return 0 and 1, or slots; raises NotPlainError for anything else."""
+    """Return a column of 0 and 1, or of slots, as integers; raises NotPlainError for other values."""
     if not set(map(type, values)) <= _WHOLE_KINDS:
         raise NotPlainError
     column = np.array(values, np.int64)

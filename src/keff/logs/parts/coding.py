@@ -1,4 +1,4 @@
-"""Texts and gold answers as small numbers, as a record is read by columns."""
+"""Integer coding of answer texts and gold answers, for records read by columns."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TEXT_KINDS = frozenset({str, int, bool, type(None)})
 
 
 class NotPlainError(Exception):
-    """A row that only the reading row by row understands, or refuses with its line."""
+    """Raised for a row that only the row reader can parse, or refuse with its line."""
 
 
 @frozen
 class Coded:
-    """Texts by number: ``codes`` index ``names``, -1 for none."""
+    """Texts as integers: ``codes`` index ``names``, -1 for none."""
 
     codes: Codes
     names: Sequence[str]
@@ -38,7 +38,7 @@ MOST_DISTINCT = 2**23
 
 
 class TooVariedError(LogError):
-    """A record has more different answers than are held in memory."""
+    """Raised for a record with more distinct answers than fit in memory."""
 
     def __init__(self, most: int) -> None:
         super().__init__(
@@ -48,11 +48,11 @@ class TooVariedError(LogError):
 
 
 class OtherKindError(Exception):
-    """A value is neither a text nor missing: as keys 1, True and 1.0 would be one."""
+    """Raised for a value that is neither text nor missing: as keys 1, True and 1.0 would be equal."""
 
 
 class Numbering(dict[object, int]):
-    """Numbers texts as they come: 0, 1, 2, ...; None and "" are -1.
+    """Numbers texts 0, 1, 2, ... by first use; None and "" are -1.
 
     Raises OtherKindError for anything else, and TooVariedError from ``MOST_DISTINCT`` different ones on.
     """
@@ -76,7 +76,7 @@ class Numbering(dict[object, int]):
 
 
 class Texts:
-    """A column of texts, coded as it is read; missing ones are -1."""
+    """An integer-coded column of texts, built as it is read; missing ones are -1."""
 
     def __init__(self) -> None:
         self.numbers = Numbering()
@@ -104,7 +104,7 @@ class Texts:
 
 
 class Golds:
-    """The gold answers, coded; a list or a number is told apart from the text that looks alike."""
+    """Integer-coded gold answers; a list or number differs from the text that looks alike."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}

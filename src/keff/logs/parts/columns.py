@@ -1,4 +1,4 @@
-"""Which column of a table means what: named with ``--columns``, or known by an obvious name."""
+"""Meanings of a table's columns: given with ``--columns``, or recognised by their names."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _NUMBERED = re.compile(r"(.+?)_?(\d+)")
 
 
 def parse_columns(text: str | None) -> dict[str, str]:
-    """Turn ``id=question_id,answer=prediction`` into a mapping from words to columns; raises LogError."""
+    """Return the columns by meaning from ``id=question_id,answer=prediction``; raises LogError."""
     given: dict[str, str] = {}
     for pair in (text or "").split(",") if text else []:
         word, equals, column = (part.strip() for part in pair.partition("="))
@@ -93,7 +93,7 @@ def parse_columns(text: str | None) -> dict[str, str]:
 
 
 class Columned:
-    """Option of a reader of tables: ``columns`` maps words to columns, as in ``id=qid,answer=prediction``."""
+    """Option ``columns`` of table readers: meanings and their columns, as id=qid,answer=prediction."""
 
     def __init__(self, columns: str | Mapping[str, str] | None = None) -> None:
         self.columns = parse_columns(columns) if isinstance(columns, str) else columns
@@ -101,7 +101,7 @@ class Columned:
 
 @frozen
 class Layout:
-    """Where each word stands in a table.
+    """The columns of a table by meaning.
 
     ``single`` maps words to columns; ``numbered`` words to columns of path 1, 2, ... in order (a table with
     one row per question); ``notes`` say which names were taken for which word.
@@ -113,12 +113,12 @@ class Layout:
 
     @property
     def used(self) -> frozenset[str]:
-        """The columns that have a meaning."""
+        """The columns with a known meaning."""
         return frozenset(self.single.values()).union(*map(frozenset, self.numbered.values()))
 
     @property
     def needed(self) -> frozenset[str]:
-        """The columns that every row must have: without them it would be read as a path without an answer."""
+        """The columns every row must have, or its path would be read as one without an answer."""
         words = ("id", "answer", "correct", "model")
         single = (column for word, column in self.single.items() if word in words)
         return frozenset(single).union(*map(frozenset, self.numbered.values()))
@@ -127,7 +127,7 @@ class Layout:
 def lay_out(
     names: Sequence[str], given: Mapping[str, str] | None = None, say: str = "--columns "
 ) -> Layout | str:
-    """Find the column of every word, or say why the table cannot be read.
+    """Return the columns of a table by meaning, or why it cannot be read.
 
     What is given wins. Else a column called like the word, else one with an obvious name; among several
     obvious names for the id, the answer, its correctness or the gold answer nothing is guessed. ``say`` is
@@ -172,7 +172,7 @@ def lay_out(
 
 
 def _may_be_gold(single: Mapping[str, str]) -> bool:
-    """Return whether "answer" may be the gold answer: beside completions, and no other is there."""
+    """Return whether a column "answer" may hold gold answers: beside completions, without another."""
     own = single.get("answer", "") in ("answer", "answers")
     return own and single.get("text", "text") != "text" and "gold_answer" not in single
 
@@ -184,7 +184,7 @@ def _obvious(
     single: dict[str, str],
     numbered: dict[str, tuple[str, ...]],
 ) -> list[str] | tuple[str, list[str]]:
-    """Add the columns with obvious names; returns which were taken, or a word with its rival columns."""
+    """Add columns recognised by name; returns those taken, or a meaning with several candidates."""
     by_form: dict[str, list[str]] = {}
     for name in names:
         form = _form(name)
@@ -211,7 +211,7 @@ def _obvious(
 
 
 def _unclear(word: str, here: Sequence[str], given: Mapping[str, str]) -> bool:
-    """Return whether the column of a decisive word cannot be settled."""
+    """Return whether a required meaning has several candidate columns."""
     if word not in DECISIVE or len(here) < 2:
         return False
     # A column called "answer" beside another that holds predictions is the gold answer as often as not, and
@@ -230,7 +230,7 @@ def _ask(unclear: tuple[str, list[str]], say: str) -> str:
 
 
 def _lacking(has: set[str]) -> list[str]:
-    """Return the words that a table cannot do without."""
+    """Return the required meanings without a column."""
     answered = has & VERDICTS or "score" in has
     return [*([] if "id" in has else ["id"]), *([] if answered else ["answer"])]
 
@@ -238,7 +238,7 @@ def _lacking(has: set[str]) -> list[str]:
 def _example(
     lacking: Sequence[str], names: Sequence[str], runs: Mapping[str, tuple[str, ...]], used: set[str]
 ) -> str:
-    """Return the columns that the lacking words most likely mean, as --columns takes them.
+    """Return a --columns value that maps missing meanings to the most similar columns.
 
     A question's text tells questions apart as well as an id; columns of one path each go by their stem.
     """
@@ -248,7 +248,7 @@ def _example(
 
 
 def _nearest(word: str, free: list[str]) -> str:
-    """Take the first column whose name is like one that means a word; where none is, the first."""
+    """Remove and return the column with the most similar name to a meaning; else the first."""
     known = (
         *OBVIOUS[word],
         *([*OBVIOUS["question"], "q", "uuid", "idx"] if word == "id" else [LISTS[word], "guess"]),
@@ -271,7 +271,7 @@ def _form(name: str) -> str:
 
 
 def _numbered(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Gather columns such as answer_1, answer_2, ... by their stem, in the order of their numbers."""
+    """Return columns such as answer_1, answer_2, ... by their stem, in numerical order."""
     runs: dict[str, dict[int, str]] = {}
     for name in names:
         match = _NUMBERED.fullmatch(_form(name))

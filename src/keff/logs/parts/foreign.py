@@ -1,4 +1,4 @@
-"""Rows of other tools' logs under the words of a table, and whether their answers are whole completions."""
+"""Rows of other tools' logs in canonical form, and whether their answers are whole completions."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Canonical = Mapping[str, object]
 
 
 class LeftOut(Counter[str]):
-    """What a reader could not use, counted by the reason."""
+    """Counts of entries a reader had to leave out, by reason."""
 
     def refuse(self, what: str) -> LogError:
-        """Return the error of a log of which nothing can be used."""
+        """Return the error for a log without any usable entry."""
         reasons = ", ".join(f"{count} times it {reason}" for reason, count in self.items())
         return LogError(f"no {what} can be used: {reasons or 'there are none'}")
 
     def say(self, what: str, tell: Tell) -> None:
-        """Tell how many were left out, and why."""
+        """Report how many entries were left out, and why."""
         for reason, count in self.items():
             tell(Note("left_out", f"{count} {what} are left out: each {reason}"))
 
 
 class Graded:
-    """Options of a reader of scores: ``scorer`` is the one that counts, from ``threshold`` on it is right."""
+    """Options of readers of scores: the ``scorer`` to use, and the ``threshold`` from which it is right."""
 
     def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:
         self.scorer, self.threshold = scorer, threshold
@@ -48,7 +48,7 @@ class Graded:
 
 @dataclass(slots=True)
 class UsableRows:
-    """Rows of one path each, in the order of the file: those that can be used, numbered within a question.
+    """Collects usable rows of one path each, in file order, numbered within a question.
 
     ``left_out`` counts the others by reason, and those that the file holds twice.
     """
@@ -59,7 +59,7 @@ class UsableRows:
     _paths: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
     def add(self, where: str, row: Canonical, own: object) -> None:
-        """Keep a row, where it has no number as the next path of its question and model.
+        """Add a row; without a number, as the next path of its question and model.
 
         ``own`` is what only this path has: its name in the file, or all that the file says of it.
         """
@@ -73,7 +73,7 @@ class UsableRows:
         self._paths[mark] += 1
 
     def questions(self, tell: Tell, *, texts: bool) -> Iterator[Question]:
-        """Yield the questions, then tell what was left out; raises LogError where nothing can be used.
+        """Yield the questions, then report what was left out; raises LogError if nothing was usable.
 
         Where some paths have a verdict, those without one are left out too.
         """
@@ -89,7 +89,7 @@ class UsableRows:
 
 
 def _words(rows: Sequence[Canonical]) -> set[str]:
-    """Return the words of canonical rows that count.
+    """Return the fields of canonical rows that are to be used.
 
     Answers that are the model's whole completion are read from the texts instead, and where there are no
     answers at all, texts or correctness alone are kept. Where some path has a score that is neither right nor
@@ -108,21 +108,21 @@ def _words(rows: Sequence[Canonical]) -> set[str]:
 
 
 class PathReader:
-    """Base of readers that keep the usable paths of a whole file; most formats say nothing of themselves."""
+    """Base class of readers that collect all usable paths of a file."""
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself: nothing."""
+        """Return empty metadata: most of these formats state none."""
         del path
         return LogInfo()
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         kept = UsableRows()
         self.collect(kept, path, tell)
         yield from kept.questions(tell, texts=texts)
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Keep the paths that can be used, and count the others."""
+        """Collect the usable paths, and count the others."""
         raise NotImplementedError
 
 
@@ -140,7 +140,7 @@ SAMPLING = {
 def configured(
     engine: Mapping[str, object], task: str, tool: str, asked: Mapping[str, object], stop: object
 ) -> dict[str, object]:
-    """Return a configuration as the manifest of a run would hold it; what nobody states is absent."""
+    """Return a configuration in the form of a run's manifest, without unstated fields."""
     sampling = {ours: asked[theirs] for theirs, ours in SAMPLING.items() if asked.get(theirs) is not None}
     return {
         "engine": {name: value for name, value in engine.items() if value},
@@ -152,12 +152,12 @@ def configured(
 
 
 def mark(value: object) -> str:
-    """Return the short name of a question that its log does not name: the same for the same prompt."""
+    """Return an id for a question whose log has none: a hash of its prompt."""
     return stable_hash(value)[:16]
 
 
 def verdict(where: str, value: object, threshold: float | None = None) -> Canonical:
-    """Return the words of a verdict in any dress (true, "yes", "pass", 0.7): ``correct``, and its ``score``.
+    """Return ``correct`` and ``score`` from a verdict in any form (true, "yes", "pass", 0.7).
 
     A number other than 0 and 1 is a score alone where no ``threshold`` says from which one on it is right.
     Empty where there is no verdict; raises LogError that begins with ``where`` for what is neither.
@@ -176,7 +176,7 @@ def verdict(where: str, value: object, threshold: float | None = None) -> Canoni
 
 
 def says_yes_or_no(value: object) -> bool:
-    """Return whether a verdict is one by its words, whatever other paths got."""
+    """Return whether a value is a verdict by itself: a boolean, or a word for one."""
     return isinstance(value, bool) or as_truth(value) is not value
 
 
@@ -185,7 +185,7 @@ def _scored(row: Canonical) -> bool:
 
 
 def spoken(value: object) -> str | None:
-    """Return the text of a message: its string, or the texts of its parts; JSON for anything else."""
+    """Return a message's text: its string, or its joined text parts; JSON for other content."""
     message = inner(value)
     if message:
         value = message.get("content", message.get("parts", message.get("text", value)))
@@ -197,7 +197,7 @@ def spoken(value: object) -> str | None:
 
 
 def _whole(rows: Iterable[Canonical]) -> bool:
-    """Return whether the answers are the texts, and longer than an answer is."""
+    """Return whether the answers are whole completions: equal to the texts, and too long for answers."""
     pairs = [
         (optional_text(row.get("answer")), optional_text(row.get("text")))
         for row in rows

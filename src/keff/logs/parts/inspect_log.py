@@ -1,4 +1,4 @@
-"""The two containers of inspect_ai's logs, .eval (zip) and .json, and which score of a sample counts."""
+"""inspect_ai's two log containers, .eval (zip) and .json, and the choice of a sample's score."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sample = Mapping[str, object]
 
 
 def refusal(path: Path) -> str | None:
-    """Return why a file is no log of inspect_ai, from its head."""
+    """Return why a file is no inspect_ai log, by its head; None when it is."""
     if _is_zip(path):
         names = {info.filename for info in members(path)}
         return None if names & set(HEADERS) else "a zip file without header.json"
@@ -32,7 +32,7 @@ def refusal(path: Path) -> str | None:
 
 
 def header(path: Path) -> Mapping[str, object]:
-    """Return what the log says about itself: ``eval``, ``status``, ``error`` and more."""
+    """Return the header of the log: ``eval``, ``status``, ``error`` and more."""
     if not _is_zip(path):
         return _whole(path)
     known = {info.filename: info for info in members(path)}
@@ -43,7 +43,7 @@ def header(path: Path) -> Mapping[str, object]:
 
 
 def samples(path: Path) -> Iterator[tuple[str, Sample]]:
-    """Yield (place, sample) of every sample, in the order of the file."""
+    """Yield (place, sample) of every sample, in file order."""
     if _is_zip(path):
         for info in members(path):
             if info.filename.startswith("samples/") and info.filename.endswith(".json"):
@@ -70,7 +70,7 @@ def _whole(path: Path) -> Mapping[str, object]:
 
 
 def completion(sample: Sample) -> str:
-    """Return the text that the model wrote last."""
+    """Return the model's last text."""
     if said := at(sample, "output/completion"):
         return str(said)
     choices = items(at(sample, "output/choices"))
@@ -78,7 +78,7 @@ def completion(sample: Sample) -> str:
 
 
 def prompt(value: object) -> str | None:
-    """Return a sample's input: a text, or the last message of a chat."""
+    """Return a sample's input: a text, or a chat's last message."""
     if several := items(value):
         last = several[-1]
         value = fields(last).get("content") if fields(last) else last
@@ -86,7 +86,7 @@ def prompt(value: object) -> str | None:
 
 
 def content(value: object) -> str:
-    """Return the text of a message, of whose parts others are left out."""
+    """Return the text parts of a message."""
     if is_array(value):
         return "".join(str(part.get("text") or "") for part in entries(value))
     return "" if value is None else str(value)
@@ -97,7 +97,7 @@ BODY = ("presence_penalty", "frequency_penalty", "top_k", "reasoning_effort", "l
 
 
 def configuration(about: Mapping[str, object], task: str | None) -> dict[str, object]:
-    """Return the configuration that the header states.
+    """Return the configuration stated in the header.
 
     inspect names a model as ``provider/name``; the name is what a server is asked for.
     """
@@ -112,13 +112,13 @@ def configuration(about: Mapping[str, object], task: str | None) -> dict[str, ob
 
 
 def _generation(about: Mapping[str, object]) -> dict[str, object]:
-    """Return the generation settings: those of the task, over which those of the call stand."""
+    """Return the generation settings: the task's, overridden by the call's."""
     settings = inner(about, "plan", "config"), inner(about, "eval", "model_generate_config")
     return {name: value for part in settings for name, value in part.items() if value is not None}
 
 
 def options(about: Mapping[str, object]) -> dict[str, object]:
-    """Return the options of the task: the system message, of the generation settings or of a solver."""
+    """Return the task's options: the system message, from generation settings or a solver."""
     systems = [
         at(step, "params/template")
         for step in entries(at(about, "plan/steps"))
@@ -133,7 +133,7 @@ def options(about: Mapping[str, object]) -> dict[str, object]:
 
 
 def expected(spec: Mapping[str, object]) -> int:
-    """Return how many samples the log should hold, 0 where the header does not say."""
+    """Return how many samples the log should hold; 0 if unstated."""
     samples, epochs = (number_or_none(at(spec, place)) for place in ("dataset/samples", "config/epochs"))
     return int(samples or 0) * int(epochs or 1)
 
@@ -145,7 +145,7 @@ GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 @dataclass(slots=True)
 class Scores:
-    """The chosen score of every sample.
+    """The chosen score of every sample, and counts of the rest.
 
     ``wanted`` is ``NAME`` or ``NAME.KEY`` as given (None: the log's first scorer). C is right; I, N (no
     answer) and P (partial) are not, unless a ``threshold`` says that a half is enough; true, false, 0 and 1
@@ -159,31 +159,31 @@ class Scores:
 
     @property
     def name(self) -> str:
-        """The scorer that counts, "" while none is known."""
+        """The scorer in use; "" while unknown."""
         if self.wanted is None:
             return next(iter(self.names), "")
         return self.wanted if self.wanted in self.names else self.wanted.rpartition(".")[0]
 
     @property
     def key(self) -> str | None:
-        """The part of a score with several parts that was asked for."""
+        """The requested part of a score with several parts."""
         if self.wanted is None or self.wanted == self.name:
             return None
         return self.wanted.removeprefix(f"{self.name}.")
 
     def check(self) -> None:
-        """Raise LogError where no sample has the scorer that was asked for."""
+        """Raise LogError where no sample has the requested scorer."""
         if self.wanted is not None and self.name not in self.names:
             raise LogError(f"scorer={self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
 
     def score(self, sample: Sample) -> Mapping[str, object]:
-        """Return the whole score of the scorer that counts."""
+        """Return a sample's whole score by the scorer in use."""
         given = inner(sample, "scores")
         self.names.update(dict.fromkeys(given))
         return inner(given, self.name)
 
     def value(self, where: str, score: Mapping[str, object]) -> object:
-        """Return the value of a score that counts, None where there is none."""
+        """Return the value of the score in use, or None."""
         value: object = score.get("value")
         if is_array(value):
             value = {str(place): part for place, part in enumerate(value)}
@@ -200,7 +200,7 @@ class Scores:
         return parts[self.key]
 
     def keep(self, kept: UsableRows, where: str, row: Canonical, error: object, value: object) -> None:
-        """Keep a sample with the verdict that its value is; count one that failed or was not scored."""
+        """Add a sample with its verdict; count it instead if it failed or has no score."""
         if error or is_missing(value):
             kept.left_out["ended in an error" if error else "has no score"] += 1
             return
@@ -212,7 +212,7 @@ class Scores:
         kept.add(where, {**row, **found}, [where, row])
 
     def say(self, format: str, tell: Tell) -> None:
-        """Tell which grades count as wrong, and which scorers do not count."""
+        """Report grades counted as wrong, and scorers not used."""
         if self.partial:
             text = f"{self.partial} partial grades (P) count as wrong"
             tell(Note("partial_grades", f"{text}: --format {format}:threshold=0.5 takes them"))

@@ -1,4 +1,4 @@
-"""JSON Lines and members of a zip file that may come from anywhere, read within bounds.
+"""Untrusted JSON Lines and zip members, read within bounds on size and depth.
 
 A torn last line is left out and told, any other bad line is an error.
 """
@@ -30,7 +30,7 @@ _BETWEEN = f",{_MARK},".encode()
 
 
 def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> list[Row]:
-    """Return the objects that lines hold, as ``parse`` does one by one; ``first`` for those of a file's head.
+    """Return the objects of some lines, as ``parse`` but faster; ``first``: those of a file's head.
 
     Lines are read together, as one array with a mark between any two: where one is no object, or what several
     hold goes together, the marks do not stand between objects, and each line is read by itself.
@@ -50,7 +50,7 @@ def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> li
 
 
 def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
-    """Return the object that a line holds, as ``parse`` does; raises LogError as it does.
+    """Return a line's object, as ``parse`` but faster.
 
     What jiter refuses, Python's own reader has the last word on: half a surrogate pair, a mark at the head of
     the file, deep nesting, and what is no JSON at all.
@@ -84,7 +84,7 @@ Row = dict[str, object]
 
 
 def first_row(path: Path) -> Row | str:
-    """Return the first line as an object, or why it is none."""
+    """Return the object on a file's first line, or a sentence on why there is none."""
     if not path.is_file():
         return "not a file"
     with path.open("rb") as file:
@@ -111,7 +111,7 @@ def first_row(path: Path) -> Row | str:
 
 
 def head_row(path: Path) -> Row:
-    """Return the first line as an object; raises LogError where it is none."""
+    """Return the object on a file's first line; raises LogError where there is none."""
     row = first_row(path)
     if isinstance(row, str):
         raise LogError(f"{path}: {row}")
@@ -119,7 +119,7 @@ def head_row(path: Path) -> Row:
 
 
 class FirstLine:
-    """Base of readers of a format that the fields of the first line tell: ``fields``."""
+    """Base class of readers whose format is recognised by the first line's ``fields``."""
 
     fields: Sequence[str]
 
@@ -133,7 +133,7 @@ class FirstLine:
 
 
 def refused(error: LogError) -> None:
-    """Raise the error: at a line that cannot be read, reading ends."""
+    """Raise the error: the default, by which reading ends at a bad line."""
     raise error
 
 
@@ -167,7 +167,7 @@ def json_lines(
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file; raises LogError for one that is too long to be read."""
+    """Yield a file's lines; raises LogError for one that is too long."""
     while line := file.readline(MOST_LINE):
         if len(line) == MOST_LINE:
             raise LogError(f"{file.name}: {TOO_LONG}")
@@ -182,7 +182,7 @@ HEAD = 2**22
 
 
 def whole_json(path: Path) -> object:
-    """Return the one JSON value that a file holds; raises LogError above 1 GiB, and for what is not JSON."""
+    """Return a file's single JSON value; raises LogError above 1 GiB, and for invalid JSON."""
     if path.stat().st_size > MOST_JSON:
         raise LogError(f"{path}: above 1 GiB: not read")
     try:
@@ -192,7 +192,7 @@ def whole_json(path: Path) -> object:
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file, b"" for what is no file."""
+    """Return a file's first bytes; b"" where it is no file."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -200,7 +200,7 @@ def head_of(path: Path) -> bytes:
 
 
 def first_object(path: Path) -> Row | str:
-    """Return the first object of JSON lines or of a JSON array of objects, or why there is none."""
+    """Return the first object of JSON Lines or of a JSON array, or why there is none."""
     head = head_of(path)
     if not head.startswith(b"["):
         return first_row(path)
@@ -230,7 +230,7 @@ BLOCK_BYTES = 2**16
 
 
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines of a file, some hundred at a time; raises LogError as ``lines_of`` does."""
+    """Yield blocks of some hundred whole lines; raises LogError as ``lines_of`` does."""
     while block := file.read(min(BLOCK_BYTES, MOST_LINE)):
         if not block.endswith(b"\n"):
             block += file.readline(MOST_LINE)
@@ -252,7 +252,7 @@ def parse(where: str, line: bytes, *, first: bool = False) -> Row:
 
 
 def loads(text: str) -> object:
-    """Read JSON; raises ValueError for a duplicate key, and for more values than memory is meant for.
+    """Return parsed JSON; raises ValueError for duplicate keys and for excessive size.
 
     A character that is half a surrogate pair becomes U+FFFD, as decoders of text do it.
     """
@@ -298,7 +298,7 @@ DAMAGES = (
 
 
 def members(path: Path) -> list[zipfile.ZipInfo]:
-    """List the members; raises LogError for a damaged archive and for zip bombs."""
+    """Return a zip file's members; raises LogError for damaged archives and zip bombs."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -319,7 +319,7 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
-    """Return one member's bytes, never more than it claims; raises LogError when it is not what it claims."""
+    """Return a member's bytes, at most the size it claims; raises LogError where that is wrong."""
     where = f"{path}: the member {info.filename!r}"
     if info.flag_bits & 1:
         raise LogError(f"{where} is encrypted")
@@ -333,7 +333,7 @@ def unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _packed(path: Path, info: zipfile.ZipInfo) -> bytes | None:
-    """Return the packed bytes, or None where the directory points to no member."""
+    """Return a member's compressed bytes; None where the directory points to none."""
     size = path.stat().st_size
     # Offsets come from the file itself and may lie anywhere, before its first byte too.
     if not 0 <= info.header_offset <= size - _LOCAL.size or info.compress_size > size:

@@ -1,7 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingImports=false, reportUnknownParameterType=false
 # pyright: reportUnknownLambdaType=false, reportAttributeAccessIssue=false
-"""Rows of a Parquet file, in and out, in batches; loaded only when one is read or written."""
+"""Parquet reading and writing in batches; imported only when used."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LONG = frozenset({"all_texts", "all_truncated", "question"})
 
 @frozen
 class _ParquetFile:
-    """One of the files of a record, as last changed, by its name on a disk or in an object store."""
+    """One Parquet file of a record, local or in an object store, with its time of change."""
 
     name: str
     size: int
@@ -43,14 +43,14 @@ class _ParquetFile:
     disk: pyarrow.fs.FileSystem = field(compare=False)
 
     def open(self) -> pyarrow.parquet.ParquetFile:
-        """Open it; the checksums of its pages are compared where it has them."""
+        """Open the file, with page checksums verified where present."""
         return pyarrow.parquet.ParquetFile(
             self.disk.open_input_file(self.name), page_checksum_verification=True
         )
 
 
 def _files(path: Path) -> list[_ParquetFile]:
-    """Return the files of a record in the order of their names; raises LogError where none can be read."""
+    """Return the files of a record in order of name; raises LogError where none can be read."""
     url, disk, names = address(path), pyarrow.fs.LocalFileSystem(), [str(each) for each in matching(path)]
     try:
         if url is not None:
@@ -70,7 +70,7 @@ def _files(path: Path) -> list[_ParquetFile]:
 
 
 def parts(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
-    """Yield the columns of a record part by part; raises NotPlainError where it must be read row by row.
+    """Yield a record's columns in parts; raises NotPlainError where it must be read by rows.
 
     Of ``share`` (i, m) the row groups of the i-th of m parts in a row, from 0. Arrow tells strings apart, so
     each distinct one of a batch becomes an object once.
@@ -104,7 +104,7 @@ def _batches(
     names: list[str],
     groups: list[int] | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield batches of a file; raises LogError that names the file where it is damaged."""
+    """Yield a file's batches; raises LogError that names a damaged file."""
     try:
         yield from file.iter_batches(size, groups, names)
     except OSError as error:
@@ -113,10 +113,10 @@ def _batches(
 
 
 class ArrowColumns(RowColumns):
-    """Gathers the columns of batches of Arrow arrays."""
+    """Builds columns from batches of Arrow arrays."""
 
     def add_batch(self, batch: Mapping[str, pyarrow.Array]) -> None:
-        """Append a batch; raises NotPlainError where a column is of another type than an export writes."""
+        """Append a batch; raises NotPlainError for columns of unexpected type."""
         given = {name: column for name, column in batch.items() if column.null_count < len(column)}
         _refuse_packed(given.pop("meta", None))
         lists = self.lists_of(given)
@@ -139,14 +139,14 @@ def _add_coded(texts: Texts, coded: pyarrow.DictionaryArray) -> None:
 
 
 def _sizes(column: pyarrow.Array) -> NDArray[np.int64]:
-    """Return the lengths of lists; raises NotPlainError for a column of anything else."""
+    """Return the lengths of lists; raises NotPlainError for a column of another type."""
     if not pyarrow.types.is_list(column.type) or column.null_count:
         raise NotPlainError
     return pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _refuse_packed(meta: pyarrow.Array | None) -> None:
-    """Raise NotPlainError where what an export packed may stand for a column."""
+    """Raise NotPlainError where packed metadata holds a field that should be a column."""
     if meta is None:
         return
     if not pyarrow.types.is_string(meta.type):
@@ -158,14 +158,14 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
 
 @lru_cache(maxsize=1)
 def _group(each: _ParquetFile, group: int) -> pyarrow.Table:
-    """Return a row group of a file, without texts; kept for the next question."""
+    """Return one row group of a file without texts, cached for the next question."""
     with each.open() as file:
         names = [name for name in file.schema_arrow.names if name != "all_texts"]
         return file.read_row_group(group, columns=names)
 
 
 def _question(each: _ParquetFile, group: int, row: int) -> Question:
-    """Return one question, read again with its row group."""
+    """Return one question, read from its row group."""
     (only,) = _group(each, group).slice(row, 1).to_pylist()
     return by_model(question_of(f"{each.name}: row group {group + 1}", unpacked(only)), only)
 
@@ -196,7 +196,7 @@ SMALL = 64 * 2**20
 
 
 def row_groups(path: Path) -> list[tuple[_ParquetFile, int, int]]:
-    """Return the row groups of a record with rows in them: file, number within it, and how many rows.
+    """Return a record's non-empty row groups: file, number within it, and rows.
 
     Raises LogError for a file whose row groups claim to unpack to far more than its size.
     """
@@ -212,13 +212,13 @@ def row_groups(path: Path) -> list[tuple[_ParquetFile, int, int]]:
 
 
 def columns(path: Path) -> list[str]:
-    """Return the names of the columns, of several files those of the first."""
+    """Return the column names; of several files, the first's."""
     with _files(path)[0].open() as file:
         return list(file.schema_arrow.names)
 
 
 def stream(path: Path, names: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield (place, row) with the named columns, so that memory does not grow with the file."""
+    """Yield (place, row) with the named columns, in bounded memory."""
     for each in _files(path):
         with each.open() as file:
             rows = chain.from_iterable(batch.to_pylist() for batch in _batches(each, file, BATCH, names))
@@ -226,7 +226,7 @@ def stream(path: Path, names: list[str]) -> Iterator[tuple[str, dict[str, object
 
 
 def write(path: Path, rows: Iterable[dict[str, object]], *, votes: bool = False) -> None:
-    """Write rows of the JSONL form, or of votes. A gold answer that is no text is null."""
+    """Write rows of the JSONL form, or votes; non-text gold answers become null."""
     columns = _VOTES if votes else _COLUMNS
     schema = pyarrow.schema(list(columns.items()))
     pending = iter(rows)

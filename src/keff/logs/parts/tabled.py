@@ -1,4 +1,4 @@
-"""Questions from a table: one row per question with numbered columns or lists, or one row per path."""
+"""Questions from tables: rows per question with numbered columns or lists, or rows per path."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Rows = Callable[[], Iterable[tuple[str, Row]]]
 
 
 def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
-    """Turn one row with lists into a Question; raises LogError that names ``where`` and the field."""
+    """Return a Question from one row with lists; raises LogError that names ``where`` and the field."""
     graded = row.get("all_scores")
     if row.get("all_answers") is None and is_array(graded):  # scores alone: nothing to vote on
         bare = {**row, "all_answers": [None] * len(graded)}
@@ -94,12 +94,12 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
 
 
 def by_model(question: Question, row: Row) -> Question:
-    """Put a question into the part of its row's model: one question asked of two models is two records."""
+    """Return the question assigned to the record part of its row's model."""
     return replace(question, part=optional_text(row.get("model")) or "")
 
 
 def unpacked(row: dict[str, object]) -> dict[str, object]:
-    """Unpack what an export had to pack: other fields, and a gold answer that is no text.
+    """Return a row with the fields that an export packed into ``meta`` restored.
 
     A column of the same name that others filled stays what it is.
     """
@@ -113,7 +113,7 @@ def unpacked(row: dict[str, object]) -> dict[str, object]:
 
 
 def question_or_scores(where: str, row: dict[str, object], *, texts: bool) -> Question:
-    """Return a question whose answers may be missing: then texts are read, or scores are all there is."""
+    """Return a Question; where answers are missing, from texts or from scores alone."""
     if row.get("all_answers") is not None or row.get("all_scores") is not None:
         return question_of(where, row, texts=texts)
     if row.get("all_texts") is not None:
@@ -127,7 +127,7 @@ def question_or_scores(where: str, row: dict[str, object], *, texts: bool) -> Qu
 
 
 def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
-    """Yield questions whose ids must be unique within their part; raises LogError naming the line."""
+    """Yield questions, checking that ids are unique within a part; LogError names the line."""
     seen: set[tuple[str, str]] = set()
     for where, question in questions:
         if (question.part, question.id) in seen:
@@ -137,13 +137,13 @@ def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
 
 
 def said_by(row: Row) -> LogInfo:
-    """Return what a row says about the whole log."""
+    """Return the log's metadata stated in a row: task, answer space, model."""
     space: object = optional_text(row.get("answer_space"))
     return LogInfo(optional_text(row.get("task")), space, optional_text(row.get("model")))
 
 
 def first_of(rows: Iterable[tuple[str, Row]]) -> dict[str, object]:
-    """Return the first row, an empty one where there is none."""
+    """Return the first row; an empty one where there is none."""
     return next((dict(row) for _, row in rows), dict[str, object]())
 
 
@@ -165,7 +165,7 @@ def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
 
 
 def name_at(where: str, what: str, value: object) -> str:
-    """Return a value as a question's name.
+    """Return a cell as a question's id or name.
 
     Raises:
         LogError: it cannot be one; the sentence names where it stands.
@@ -186,35 +186,35 @@ def _optional_name(where: str, what: str, value: object) -> str:
 
 
 class TableLog(Columned):
-    """Reader of a table, read from the start as often as its rows are needed.
+    """Base class of table readers, which read from the start whenever rows are needed.
 
     Which column means what is in ``keff.logs.parts.columns``: named by ``columns``, or known by an
     obvious name.
     """
 
     def layout(self, path: Path) -> Layout | str:
-        """Return where the words stand, or why the file is no table of answers."""
+        """Return the columns by meaning, or why the file is no table of answers."""
         raise NotImplementedError
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
-        """Read the rows, each with its place; without ``texts`` these may be left out."""
+        """Yield (place, row) of every row; without ``texts`` the texts may be left out."""
         raise NotImplementedError
 
     def laid_out(self, path: Path) -> Layout:
-        """Return where the words stand; raises LogError where the file is no table of answers."""
+        """Return the columns by meaning; raises LogError where the file is no table of answers."""
         layout = self.layout(path)
         if isinstance(layout, str):
             raise LogError(f"{path}: {layout}")
         return layout
 
     def info(self, path: Path) -> LogInfo:
-        """Return what the log says about itself."""
+        """Return the log's metadata."""
         layout = self.laid_out(path)
         row = first_of(self.rows(path, layout, unheard, texts=False))
         return said_by(row | {"model": row.get(layout.single.get("model", "model"))})
 
     def doubts(self, path: Path) -> list[Note]:
-        """Return what is doubtful about a file of which no row was left out."""
+        """Return notes on a file that was read completely."""
         del path
         return []
 
@@ -224,7 +224,7 @@ class TableLog(Columned):
         return layout if isinstance(layout, str) else None
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
-        """Read question by question; see ``Log.questions``."""
+        """Yield the questions one by one; see ``Log.questions``."""
         layout = self.laid_out(path)
         for note in layout.notes:
             tell(note)
@@ -246,7 +246,7 @@ class TableLog(Columned):
 
 
 def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Question]:
-    """Turn a table into Questions.
+    """Yield Questions from a table's rows.
 
     One row per question where a word has numbered columns or lists, else one row per path.
     """
@@ -264,7 +264,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
 
 
 def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
-    """Return a row of one question under the names of the JSONL."""
+    """Return a one-question row under the JSONL's field names."""
     lists = {LIST_OF[word]: [row.get(name) for name in names] for word, names in layout.numbered.items()}
     # A path that was neither answered nor scored was not drawn.
     while len(lists.get("all_correct", ())) > 1 and all(is_missing(values[-1]) for values in lists.values()):
@@ -280,7 +280,7 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
 
 
 def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
-    """Turn rows of one path each into Questions.
+    """Yield Questions from rows of one path each.
 
     Where the rows of one id do not stand together, as in repeated runs, the table is gathered in memory.
     """
@@ -316,7 +316,7 @@ def _together(rows: Rows, column: str) -> bool:
 
 
 def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -> Question:
-    """Turn the rows of one id into its question; raises LogError where two rows are the same path."""
+    """Return the question made of the rows of one id; raises LogError where two are the same path."""
     where, first = members[0]
     single = layout.single
     apart = [word for word in ("model", "slot", "path") if word in single]
@@ -362,7 +362,7 @@ def _order(value: object) -> tuple[int, float, str]:
 
 
 def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None:
-    """Raise LogError when a value that belongs to the question differs between its paths."""
+    """Raise LogError where a question-level value differs between its paths."""
     if column is None:
         return
     (_, first), *rest = members
@@ -377,7 +377,7 @@ def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None
 
 
 def _named_slots(row: dict[str, object]) -> dict[str, object]:
-    """Make branches of slots that are names instead of numbers."""
+    """Return a row whose named slots are branches."""
     slots = items(row.get("slots"))
     if not slots:
         return row

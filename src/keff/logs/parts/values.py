@@ -1,4 +1,4 @@
-"""Single values of a record: what an answer, a number, a truth, a slot or a task may look like."""
+"""Conversion of single values: answers, numbers, truths, slots and tasks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from keff.narrow import fields, is_array
 
 
 def inner(row: object, *names: str) -> dict[str, object]:
-    """Return the object found by following names, or an empty one where something else is there."""
+    """Return the nested object at some names; empty where there is none."""
     for name in names:
         row = fields(row).get(name)
     return fields(row)
 
 
 def at(row: object, *places: str) -> object:
-    """Return what stands at the first of some places that is not empty, such as ``usage/output_tokens``."""
+    """Return the first nonempty value at some paths, such as ``usage/output_tokens``."""
     for place in places:
         *above, name = place.split("/")
         if (value := inner(row, *above).get(name)) not in (None, "", []):
@@ -30,13 +30,13 @@ def at(row: object, *places: str) -> object:
 
 
 def thousandth(value: object) -> float | None:
-    """Return milliseconds as seconds; None for what is no number."""
+    """Return milliseconds as seconds; None where not a number."""
     number = number_or_none(value)
     return None if number is None else number / 1000
 
 
 def real(value: object) -> float:
-    """Return a number, which may be written as text; raises ValueError for anything else."""
+    """Return a number, also from text; raises ValueError for other values."""
     if isinstance(value, str | int | float):
         return float(value)
     # Numbers of NumPy and decimals, as frames hold them.
@@ -66,12 +66,12 @@ T = TypeVar("T")
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value stands for nothing: None, "" or NaN, which pandas writes for a missing one."""
+    """Return whether a value is missing: None, "" or NaN (as pandas writes it)."""
     return value is None or value == "" or is_nan(value)
 
 
 def is_nan(value: object) -> bool:
-    """Return whether a value is the number NaN."""
+    """Return whether a value is NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
@@ -101,7 +101,7 @@ def _decoded(value: bytes) -> str:
 
 
 def integral(value: object) -> object:
-    """Return a float without a fraction as an integer, and every other value as it is."""
+    """Return a float without fraction as int; other values unchanged."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_COUNT:
         return int(value)
     return value
@@ -122,7 +122,7 @@ def gold_of(value: object) -> object:
 
 
 def name_of(value: object) -> str:
-    """Return an id or another name as text; raises ValueError for what cannot be one."""
+    """Return an id or name as text; raises ValueError for other values."""
     infinite = isinstance(value, float) and math.isinf(value)
     if is_missing(value) or is_structured(value) or isinstance(value, bool) or infinite:
         raise ValueError
@@ -149,17 +149,17 @@ def converted(
 
 
 def whole(text: object) -> str:
-    """Return a completion as text; None is an empty one."""
+    """Return a completion as text, None as ""."""
     return optional_text(text) or ""
 
 
 def as_truth(value: object) -> object:
-    """Return 0 or 1 for a text that says one of them, and every other value as it is."""
+    """Return 0 or 1 for a text such as "true" or "no"; other values unchanged."""
     return TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
 def truth(value: object) -> int:
-    """Return 0 or 1, which may be written as text."""
+    """Return 0 or 1, also from text."""
     value = as_truth(value)
     if value not in (0, 1):
         raise ValueError
@@ -167,7 +167,7 @@ def truth(value: object) -> int:
 
 
 def number(value: object) -> float:
-    """Return a finite number, or NaN for one that is not known."""
+    """Return a finite number; NaN where missing."""
     result = rating(value)
     if math.isinf(result):
         raise ValueError
@@ -175,17 +175,17 @@ def number(value: object) -> float:
 
 
 def grade(value: object) -> float:
-    """Return a graded score, which may be written as a truth in words; NaN for one that is not known."""
+    """Return a graded score, also from a truth in words; NaN where missing."""
     return number(as_truth(value))
 
 
 def rating(value: object) -> float:
-    """Return a confidence: any number, NaN for one that is not known."""
+    """Return a confidence, any number; NaN where missing."""
     return float("nan") if value is None or value == "" else real(value)
 
 
 def count(value: object) -> float:
-    """Return a number of tokens, or NaN for one that is not known."""
+    """Return a number of tokens; NaN where missing."""
     result = number(value)
     if not (math.isnan(result) or 0 <= result <= MOST_COUNT):
         raise ValueError
@@ -193,7 +193,7 @@ def count(value: object) -> float:
 
 
 def seconds(value: object) -> float:
-    """Return a duration, or NaN for one that is not known."""
+    """Return a duration; NaN where missing."""
     return count(value)
 
 
@@ -206,7 +206,7 @@ def slot(value: object) -> int:
 
 
 def short(value: object) -> str:
-    """Return a value as a message can show it."""
+    """Return a value shortened for a message."""
     text = repr(value) if not isinstance(value, int) or abs(value) <= MOST_COUNT else "a huge number"
     return text if len(text) <= 40 else f"{text[:40]}..."
 
@@ -265,7 +265,7 @@ ALIASES = {
 
 
 def known_task(name: str) -> str | None:
-    """Return the task that a name such as ``gsm8k_cot`` or ``inspect_evals/gsm8k`` begins with."""
+    """Return the keff task of a name such as ``gsm8k_cot`` or ``inspect_evals/gsm8k``, or None."""
     plain = name.rpartition("/")[2].lower().replace("-", "_")
     for word, task in sorted(
         [*ALIASES.items(), *((name, name) for name in plugins.names("task"))], reverse=True
