@@ -1,4 +1,4 @@
-"""The interface of an engine: where paths are drawn."""
+"""Interface of engines, which draw paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keff.records import Completion, Message, Sampling, frozen
 
 @frozen
 class Capabilities:
-    """What an engine can do.
+    """Capabilities of an engine.
 
     ``max_n`` is the most paths one request may ask for (the sampler never asks for more); ``parallel``
     is how many requests are worth having in flight when the user does not say, each of ``max_n`` paths;
@@ -23,7 +23,7 @@ class Capabilities:
 
 
 class Engine(Protocol):
-    """Draws completions. Made by ``keff.plugins.load("engine", name, **options)``.
+    """Protocol of engines, made by ``keff.plugins.load("engine", name, **options)``.
 
     An engine is used inside one event loop, may be asked for several completions at once, and is closed
     once at the end. ``capabilities`` is read after ``start``.
@@ -43,7 +43,7 @@ class Engine(Protocol):
         ...
 
     def identity(self) -> dict[str, object]:
-        """Return what names the model and how it is run (JSON-able, no secrets): part of the fingerprint."""
+        """Return what identifies the model and its settings (JSON, no secrets), for the fingerprint."""
         ...
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:

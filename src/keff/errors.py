@@ -80,7 +80,7 @@ class SandboxError(RunError):
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence for a misspelt name.
+    """Return the sentence for an unknown name, with the nearest known ones.
 
     The nearest name that is known, where one is near, then all.
     """

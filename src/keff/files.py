@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, forced to disk, and renamed; and TOML."""
+"""Atomic file writing (temporary file, sync, rename), and reading of TOML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNT = itertools.count()
 
 @contextmanager
 def whole(file: Path) -> Generator[Path]:
-    """Give a draft to write, which then takes the place of a file.
+    """Return a context with a draft path, which replaces the file at its end.
 
     An error or a kill leaves the file as it was. The draft stands in the same folder with the same ending:
     a rename is one step within a file system. A link is followed, and the rights of an older file stay. What
@@ -42,13 +42,13 @@ def whole(file: Path) -> Generator[Path]:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a file as ``whole`` does, as UTF-8; half a surrogate pair becomes ``?``."""
+    """Write a UTF-8 file atomically; lone surrogates become ``?``."""
     with whole(file) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 
 def toml_of(file: Path) -> dict[str, object]:
-    """Return what a TOML file says; raises UsageError that names the file where it cannot be read."""
+    """Return a TOML file's content; raises UsageError that names the file."""
     import tomllib  # most commands read none
 
     try:
@@ -60,7 +60,7 @@ def toml_of(file: Path) -> dict[str, object]:
 
 
 def force(file: Path) -> None:
-    """Wait until what was written to a file is on the disk."""
+    """Sync a file to disk."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""JSON that came in is ``object``; what it holds is asked here, the same way in every room."""
+"""Type narrowing of decoded JSON, which is ``object`` until it is checked here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def number(value: object) -> int | float | None:
 
 
 def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object; a name that stands twice has two values, and which one is meant cannot be known."""
+    """Return an object from pairs; raises ValueError for a repeated name."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -61,7 +61,7 @@ HALF = re.compile("[\ud800-\udfff]")
 
 
 def mended(value: object) -> object:
-    """Return a JSON value with U+FFFD for every half of a surrogate pair, as decoders of text do it."""
+    """Return a JSON value with lone surrogates replaced by U+FFFD."""
     if isinstance(value, str):
         return HALF.sub("\ufffd", value)
     if is_array(value):

@@ -26,7 +26,7 @@ SCHEMA = 2
 
 
 class Profile(BaseModel):
-    """Label-free picture of the pilot's votes that the drift alarm compares traffic with.
+    """Label-free profile of a pilot's votes, with which the drift alarm compares traffic.
 
     ``paths`` is how many paths of each item were looked at. ``votes`` holds for each item the votes of its
     answers, largest first, without the paths that abstained.
@@ -45,7 +45,7 @@ class Profile(BaseModel):
 
 
 class BranchPlan(BaseModel):
-    """One branch of a plan: how a path of it is drawn, and what it costs.
+    """One branch of a plan: its model, prompt, sampling and prices.
 
     ``name`` is the one in the policy string. ``model`` is asked of ``upstream``, with the API key in the
     environment variable ``key_env`` (all None: given when the plan is served). ``system`` and ``template``
@@ -73,7 +73,7 @@ class BranchPlan(BaseModel):
 
 
 class Plan(BaseModel):
-    """What ``keff analyze -o`` and ``keff mix -o`` write and ``keff serve`` deploys.
+    """A deployable plan, written by ``keff analyze -o`` and ``keff mix -o`` and served by ``keff serve``.
 
     ``policy`` is a policy string; ``task`` names the task with its options (the extractor), ``space`` its
     answer space; ``config`` is what the measurement belongs to (None when it came from a log that does not

@@ -1,4 +1,4 @@
-"""Find and load plugins by kind and name: files in the plural folders, and entry points of other packages.
+"""Plugins by kind and name: our own files in the plural folders, and entry points of other packages.
 
 A plugin of kind ``task`` is a module that has a callable ``task(**options)``, a class or a function; likewise
 ``engine``, ``policy``, ``log`` and ``space``. Other packages add theirs with an entry point in the group
@@ -64,7 +64,7 @@ EXTRA = {
 
 
 def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
-    """Turn an ImportError into the one line that says what to install."""
+    """Return the PluginError of an ImportError, with the extra to install."""
     package = (error.name or "").split(".")[0]
     extra = EXTRA.get(package)
     if extra is None:
@@ -73,7 +73,7 @@ def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
 
 
 def import_extra(module: str, wanted_by: str) -> Any:
-    """Import a module that an extra of keff brings, or that needs one; raises PluginError without it."""
+    """Return a module that needs an extra of keff; raises PluginError without it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -81,23 +81,23 @@ def import_extra(module: str, wanted_by: str) -> Any:
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the name of every plugin of a kind, ours first; imports none of them."""
+    """Return the names of a kind's plugins, our own first, without importing them."""
     return list(dict.fromkeys(each(kind)))
 
 
 def each(kind: Kind) -> Iterator[str]:
-    """Yield what ``names`` returns; other packages are not searched before ours are used up."""
+    """Yield the names of a kind's plugins; other packages are searched last."""
     yield from _files(kind)
     yield from _entry_points(kind)
 
 
 def has(kind: Kind, name: str) -> bool:
-    """Return whether a plugin has this name; other packages are searched only where it is none of ours."""
+    """Return whether a plugin of this name exists."""
     return name in _files(kind) or name in _entry_points(kind)
 
 
 def summaries(kind: Kind) -> dict[str, str]:
-    """Return every plugin of a kind with its one-line summary, the first line of its docstring.
+    """Return a kind's plugins with their one-line summaries (first docstring lines).
 
     Ours are read without being imported. Those of other packages are imported: the summary of one that is
     broken says why.
@@ -108,7 +108,7 @@ def summaries(kind: Kind) -> dict[str, str]:
 
 
 def declares(kind: Kind, name: str, attribute: str) -> bool:
-    """Return whether a class of the plugin's file sets ``attribute`` to True, without importing the file.
+    """Return whether a plugin's class sets ``attribute`` to True, by its source alone.
 
     So the driver of a cluster knows of an engine what its own machine need not have the packages for.
     """
@@ -117,7 +117,7 @@ def declares(kind: Kind, name: str, attribute: str) -> bool:
 
 
 def load(kind: Kind, name: str, **options: Any) -> Any:
-    """Make the plugin ``name`` of a kind, with its options as keywords.
+    """Return the plugin ``name`` of a kind, made with its options.
 
     Raises PluginError for an unknown name, a missing extra, a plugin that cannot be imported, or an option
     that the plugin does not have.
@@ -136,25 +136,25 @@ def load(kind: Kind, name: str, **options: Any) -> Any:
 
 
 def factory(kind: Kind, name: str) -> Callable[..., Any]:
-    """Return what makes the plugin ``name`` of a kind; raises PluginError as ``load`` does."""
+    """Return the callable that makes the plugin ``name`` of a kind; raises PluginError."""
     return _loaded(kind, _point(kind, name))
 
 
 def _files(kind: Kind) -> Mapping[str, Path]:
-    """Return our own files of a kind by name, in the order of names."""
+    """Return our own plugin files of a kind, by name."""
     folder = Path(__file__).parent / PACKAGE[kind]
     return _listed(folder, folder.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
 def _listed(folder: Path, changed: int) -> Mapping[str, Path]:  # noqa: ARG001
-    """List a folder, once for as long as nothing in it is added or removed."""
+    """Return a folder's files, cached until the folder changes."""
     return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 
 
 @frozen
 class _Point:
-    """Where a plugin is: a module, and the callable in it."""
+    """Location of a plugin: its module and callable."""
 
     name: str
     module: str
@@ -165,7 +165,7 @@ class _Point:
 
 
 def _point(kind: Kind, name: str) -> _Point:
-    """Return where a plugin is: one of ours is found before one of another package with the same name."""
+    """Return a plugin's location; our own come before other packages'."""
     if name in _files(kind):
         return _Point(name, f"keff.{PACKAGE[kind]}.{name}", kind)
     point = _entry_points(kind).get(name)
@@ -181,7 +181,7 @@ def _entry_points(kind: Kind) -> dict[str, _Point]:
 
 @lru_cache(maxsize=8)
 def _installed(kind: Kind, path: tuple[str, ...]) -> EntryPoints:  # noqa: ARG001
-    """Return what packages on the path declare; reading them takes as long as a small analysis: once."""
+    """Return other packages' entry points, cached since reading them is slow."""
     from importlib.metadata import entry_points
 
     return entry_points(group=f"keff.{PLURAL[kind]}")
@@ -201,7 +201,7 @@ def _loaded(kind: Kind, point: _Point) -> Callable[..., Any]:
 
 
 def _source(kind: Kind, name: str) -> ast.Module:
-    """Return the parsed file of a plugin; an empty one where it has no readable source."""
+    """Return a plugin's parsed source; empty where unreadable."""
     try:
         spec = find_spec(_point(kind, name).module)
         return ast.parse(Path(str(spec and spec.origin)).read_text("utf-8"))
@@ -210,7 +210,7 @@ def _source(kind: Kind, name: str) -> ast.Module:
 
 
 def _targets(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement gives a value to."""
+    """Return the names a statement assigns."""
     if isinstance(statement, ast.AnnAssign):
         return [ast.unparse(statement.target)]
     return list(map(ast.unparse, statement.targets)) if isinstance(statement, ast.Assign) else []

@@ -1,4 +1,4 @@
-"""Frozen values that flow through keff: Item, Sampling, Completion, Path, Note, Estimate."""
+"""Frozen values shared by all rooms: Item, Sampling, Completion, Path, Note, Estimate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Class = TypeVar("Class")
 
 
 def plain(value: object) -> Json:
-    """Return a value as JSON holds it.
+    """Return a value in JSON's types.
 
     Dataclasses become objects in the order of their fields, keys become strings, NaN and infinities (which
     JSON does not have) become null. Raises TypeError for anything else that JSON cannot hold.
@@ -47,18 +47,18 @@ def plain(value: object) -> Json:
 
 
 class Result:
-    """A frozen dataclass whose fields, in their order, are an object of the JSON contract."""
+    """A frozen dataclass whose fields, in order, are a JSON object of the contract."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the object that ``--json`` prints: undefined and infinite numbers are None."""
+        """Return the object printed by ``--json``; undefined and infinite numbers are None."""
         return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
 
 
 class Finding(Result):
-    """A result that people look at: subclasses say it in one line, and as the rows of a table.
+    """A result shown to people: subclasses give one line and a table.
 
     The one line is what a console shows instead of hundreds of numbers.
     """
@@ -66,18 +66,18 @@ class Finding(Result):
     __slots__ = ()
 
     def line(self) -> str:
-        """Return the result in one line."""
+        """Return the result as one sentence."""
         raise NotImplementedError
 
     def rows(self) -> Sequence[Sequence[str]]:
-        """Return a small table, its header first."""
+        """Return a small table, header first."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.line()}>"
 
     def statements(self) -> Iterable[str]:
-        """Return what the command line prints, warnings apart: the one line, then the table."""
+        """Return what the command line prints: the line, then the table."""
         return self.line(), f"\n{text_table(self.rows())}"
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Finding(Result):
         return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in notes)])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows; text that came from a record is escaped."""
+        """Return the HTML that a notebook shows, with record texts escaped."""
         from html import escape
 
         head, *body = self.rows()
@@ -113,7 +113,7 @@ def frozen(cls: type[Class]) -> type[Class]:
 
 @lru_cache(maxsize=512)
 def _compared(kind: type, *, hashed: bool) -> Callable[[object], object]:
-    """Return what gives the fields of an instance that compare, or those that its hash is of."""
+    """Return a getter of the fields that are compared, or hashed."""
     own = [part for part in fields(kind) if (part.compare if part.hash is None or not hashed else part.hash)]
     return attrgetter(*[part.name for part in own] or ["__class__"])
 
@@ -140,7 +140,7 @@ TERMINAL = 80
 
 
 def terminal_width() -> int:
-    """Return how wide results are: as COLUMNS says now, else as the terminal; a file or a pipe has 80."""
+    """Return the output width: COLUMNS, else the terminal's, else 80."""
     wide = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return get_terminal_size((TERMINAL, 25)).columns if wide else TERMINAL
 
@@ -150,7 +150,7 @@ FOLDED = 16
 
 
 def text_table(rows: Sequence[Sequence[str]], title: str = "", width: int | None = None) -> str:
-    """Return rows, the header first, as text: the first column to the left, the others to the right.
+    """Return rows as an aligned text table, header first.
 
     Nothing known is cut. Where ``width`` (default: the terminal's) is too small a first cell that is wider
     than its column stands on lines of its own, folded after ``/`` or ``,`` or a space if it can; and where
@@ -197,12 +197,12 @@ def _folded(cell: str, width: int) -> list[str]:
 
 
 def percent(value: float | Interval | None, digits: int = 1) -> str:
-    """Format a share in percent, or one with its limits; a dash where it is unknown."""
+    """Return a share in percent, with limits if it has them; a dash where unknown."""
     return value.percent(digits) if isinstance(value, Interval) else number(value, f".{digits}%")
 
 
 def number(value: float | Interval | None, style: str = ".2f") -> str:
-    """Format a number, or one with its limits: a dash where it is unknown or undefined, ∞ where infinite."""
+    """Return a number as text, with limits if it has them; a dash where unknown, ∞ where infinite."""
     if isinstance(value, Interval):
         return value.text(style)
     if value is None or math.isnan(value):
@@ -249,7 +249,7 @@ class Item:
 
 @frozen
 class Sampling:
-    """How paths are drawn.
+    """Sampling parameters of a path.
 
     ``seed`` is the run's seed in a configuration, and the first path's seed in a request. ``thinking``
     is the token budget for a reasoning model's hidden thinking (None: the model's own default; 0: off).
@@ -281,7 +281,7 @@ class Logprobs:
 
 @frozen
 class Completion:
-    """What an engine returns for one path.
+    """One path's output from an engine: text, tokens, time, log-probabilities.
 
     ``text`` is the visible answer text; ``reasoning`` is hidden thinking that the server kept apart.
     ``tokens`` counts generated tokens (thinking included), ``prompt_tokens`` the prompt of the request,
@@ -308,7 +308,7 @@ class Completion:
 
 @frozen
 class Path:
-    """One attempt at one reasoning path of one item.
+    """One attempt at one reasoning path of an item.
 
     ``slot`` is the prompt template (0 is the plain self-consistency prompt), ``index`` counts paths of an
     item within the slot, ``attempt`` counts tries at the same path. Exactly one of ``completion`` and
@@ -334,7 +334,7 @@ class Note:
 
 @frozen
 class Interval(Result):
-    """A number with its uncertainty, and how both were obtained.
+    """A number with its limits, and the method of both.
 
     ``lo`` and ``hi`` are None when no trustworthy interval exists. An undefined ``value`` is NaN and an
     unbounded limit is infinite; both become ``null`` where JSON is written.

@@ -1,4 +1,4 @@
-"""The interface of a task: where questions come from, and how an answer is read and judged."""
+"""Interface of tasks: where questions come from, and how answers are extracted and scored."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Packed = TypeVar("Packed")
 
 
 class Located(dict[str, Any]):
-    """A row that knows where it was read, such as ``file.jsonl:12``, for error messages."""
+    """A row with its location, such as ``file.jsonl:12``, for error messages."""
 
     where: str = ""
 
     @classmethod
     def at(cls, where: str, row: Row) -> Located:
-        """Return a copy of the row that knows where it was read."""
+        """Return a copy of the row with its location."""
         located = cls(row)
         located.where = where
         return located
@@ -34,7 +34,7 @@ class Located(dict[str, Any]):
 
 @frozen
 class ScoredText:
-    """What was read from one completion.
+    """The reading of one completion: answer, key, correctness and rule.
 
     ``answer`` as extracted (None: abstained), ``key`` its canonical vote key (None: abstains), ``correct``
     1 or 0, or None when there is no gold answer; ``rule`` names how the answer was found, or why not
@@ -49,7 +49,7 @@ class ScoredText:
 
 @frozen
 class Example:
-    """A completion text with what must be read from it: the task's contract test runs these."""
+    """A completion with its expected reading, run by the task's contract test."""
 
     text: str
     answer: str | None
@@ -57,7 +57,7 @@ class Example:
 
 
 class Task(ABC):
-    """Base of all tasks. Made by ``keff.plugins.load("task", name, **options)``.
+    """Base class of tasks, made by ``keff.plugins.load("task", name, **options)``.
 
     ``to_item``, ``extract``, ``key`` and ``correct`` are pure. ``version`` changes whenever an answer or a
     score may come out differently for the same text. ``templates`` are the instruction of each slot: those of
@@ -77,15 +77,15 @@ class Task(ABC):
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """Read the data, row by row, in the data set's own order."""
+        """Yield the data's rows in their order."""
 
     @abstractmethod
     def to_item(self, row: Row) -> Item:
-        """Turn one row into an Item; raises TaskError naming the missing column."""
+        """Return a row's Item; raises TaskError that names a missing column."""
 
     @abstractmethod
     def extract(self, text: str, *, truncated: bool = False) -> str | None:
-        """Read the final answer from a completion; None abstains."""
+        """Return the final answer of a completion; None abstains."""
 
     @abstractmethod
     def key(self, answer: str) -> str | None:
@@ -102,16 +102,16 @@ class Task(ABC):
 
     @abstractmethod
     def judge(self, item: Item, completion: Completion) -> ScoredText:
-        """Read, key and score one completion of an item."""
+        """Return the reading of one completion: answer, key and correctness."""
 
     def accepts_gold(self, item: Item) -> bool:
-        """Return whether the item's gold answer passes its own scorer; True when there is none to check."""
+        """Return whether the gold answer passes its own scorer; True without a gold answer."""
         del item
         return True
 
 
 def items(task: Task) -> Iterator[Item]:
-    """Read all items of a task in the data's own order.
+    """Return all items of a task in the data's order.
 
     Raises TaskError, with the row's place, for a row that does not fit, a duplicate id (unless the
     task ``repeats``), or when there is no row at all.
@@ -120,7 +120,7 @@ def items(task: Task) -> Iterator[Item]:
 
 
 def select(task: Task, n: int | None = None, seed: int = 0) -> list[Item]:
-    """Return n items of a task, drawn by content hash: the n lowest of SHA-256(seed, item id), in that order.
+    """Return n items chosen by content hash: the n lowest of SHA-256(seed, item id), in that order.
 
     The same on every machine. The selection of n is a prefix of the selection of n + 1, so raising n keeps
     what is there. Without n, or with fewer items than n: all of them, in the same order. Data are streamed:
@@ -133,7 +133,7 @@ def select(task: Task, n: int | None = None, seed: int = 0) -> list[Item]:
 def ranked(
     task: Task, n: int | None, seed: int, pack: Callable[[Item], Packed], unpack: Callable[[Packed], Item]
 ) -> list[Packed]:
-    """Return items as ``select`` does, each packed as soon as it is read: for very many of them."""
+    """Return items as ``select``, each packed as soon as read, for very many of them."""
     if n is None:
         # All are taken, so each is checked where it is read.
         every = [

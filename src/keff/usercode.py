@@ -51,7 +51,7 @@ class UserCode:
 
     @classmethod
     def parse(cls, text: str, what: str) -> UserCode:
-        """Read ``FILE.py:function``; ``what`` names its purpose, such as "scorer", in errors.
+        """Return the function of ``FILE.py:function``; ``what`` is its purpose, for errors.
 
         Raises UsageError when the form is wrong, the file is missing or fails to run, or has no such
         function.
@@ -69,11 +69,11 @@ class UserCode:
 
     @property
     def stamp(self) -> Stamp:
-        """The name and the hash that manifests and plans record."""
+        """The name and hash recorded in manifests and plans."""
         return Stamp(f"{Path(self.path).name}:{self.function}", hashlib.sha256(self.source).hexdigest())
 
     def load(self, what: str = "code") -> Callable[..., object]:
-        """Run the file once per process and return the function."""
+        """Return the function, running its file once per process."""
         return _loaded(self, what)
 
 
@@ -102,7 +102,7 @@ def settle(
     *,
     otherwise: str = "put the old one back",
 ) -> None:
-    """Refuse a call that does not bring the code a record was made with.
+    """Raise UsageError unless this call brings the code that a record was made with.
 
     ``where`` names the record, ``kind`` is a key of ``FLAGS`` or ``VERIFIER``, ``otherwise`` says what to do
     when the file was changed on purpose. Raises UsageError when the record was made with code and the flag is
@@ -127,7 +127,7 @@ def without_code(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def stamps(options: Mapping[str, object]) -> dict[str, Stamp]:
-    """Return the stamp of each option that names code; the options must come from this command line."""
+    """Return the stamps of options that name code, which must come from this command line."""
     return {
         kind: UserCode.parse(str(options[kind]), kind.replace("_", " ")).stamp
         for kind in FLAGS

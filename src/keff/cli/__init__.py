@@ -22,18 +22,18 @@ COMMANDS = " ".join(GROUPS.values()).split()
 
 
 def module_of(command: str) -> str:
-    """Return the name of the module in this folder that holds a command."""
+    """Return the module that implements a command."""
     return f"{command}_" if command in ("list", "import") else command
 
 
 def summary(command: str) -> str:
-    """Return what a command does: the first line of its module, which is not imported for it."""
+    """Return a command's summary: the first line of its module, read without importing it."""
     with open(f"{os.path.dirname(__file__)}/{module_of(command)}.py", encoding="utf-8") as source:  # noqa: PTH123, PTH120
         return source.readline().strip('"\n')
 
 
 def overview() -> str:
-    """Return what ``keff --help`` prints; it needs no library, so that it comes at once."""
+    """Return the text of ``keff --help``, made without importing any library."""
     lines = [
         "Usage: keff COMMAND [OPTIONS]\n",
         "Know how many reasoning paths are worth paying for; serve exactly that many.",

@@ -1,4 +1,4 @@
-"""The commands as an application of typer, which holds only the one that runs."""
+"""The typer application, in which only the command to run is loaded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _WrongUse = cast("type[Exception]", typer.BadParameter.__base__)
 
 
 def _stub() -> None:
-    """Stand for a command whose module is not wanted in this process."""
+    """Placeholder for commands that are not loaded."""
 
 
 class _QuickStart:
-    """A command whose parameters are taken as they are given."""
+    """Typer command with ready-made parameters."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters."""
@@ -32,14 +32,14 @@ class _QuickStart:
 
 
 class _Commands(_QuickStart, TyperGroup):
-    """All commands."""
+    """Group of all commands."""
 
     def get_help(self, ctx: Any) -> str:  # noqa: ARG002
         """Return the overview."""
         return overview()
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command that is named; wrong use of any is one line."""
+        """Run the named command; a usage error prints one line."""
         try:
             code = super().main(*args, standalone_mode=False, **extra)
         except _WrongUse as error:
@@ -48,7 +48,7 @@ class _Commands(_QuickStart, TyperGroup):
 
 
 def _one_line(error: Any) -> str:
-    """Return what is wrong with the words of a command, and whose help says what is right."""
+    """Return a usage error as one line, with the help command that explains it."""
     text = error.format_message().replace("Value error, ", "")
     text = re.sub(r"Invalid value for (.*): Input should be ([^,]*).*", r"\1 must be \2", text)
     text = (text[:1].lower() + text[1:]).rstrip(".")
@@ -57,10 +57,10 @@ def _one_line(error: Any) -> str:
 
 
 class _GroupedHelp(_QuickStart, TyperCommand):
-    """A command whose help shows what matters first, and the rest under the heading of its group."""
+    """Typer command whose help lists main options first, the rest under group headings."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options without a group, then each group in the order of its first option."""
+        """Write arguments, ungrouped options, then each group in order."""
         groups: dict[str, list[tuple[str, str]]] = {}
         parameters = cast("list[Any]", self.get_params(ctx))
         for parameter in parameters:
@@ -77,7 +77,7 @@ class _GroupedHelp(_QuickStart, TyperCommand):
 
 
 def build(arguments: list[str]) -> typer.Typer:
-    """Make the app with the one command that ``arguments`` name, and stubs for the help of the others."""
+    """Return the application with the command named by ``arguments``, and stubs for the others."""
     app = typer.Typer(
         name="keff",
         cls=_Commands,

@@ -1,4 +1,4 @@
-"""Several branches under one budget, in a pilot or under a policy: each draws into a run of its own."""
+"""Several branches under one budget, in a pilot or under a policy, each in its own run folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEAR = 4.0
 
 
 def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
-    """Return the wishes of each branch: those of the command with what its TOML file sets, and its own run.
+    """Return each branch's options: the command's, overridden by its TOML file, with its own run.
 
     The name of a branch is ``name`` in its file, else the name of the file. Raises UsageError for a file
     that cannot be read, an unknown field, and a duplicate name, or one that does not fit a policy string.
@@ -116,7 +116,7 @@ def _tell(drawn: Iterable[tuple[Job, Progress]], total: Spending) -> None:
 
 
 def _rounds(n: int | None) -> list[int | None]:
-    """Return how many questions each round draws up to: twice as many each time, so branches stay level."""
+    """Return the rounds' numbers of questions, doubling, so that branches stay level."""
     if n is None:
         return [None]
     # Billions of questions: more than anyone has.
@@ -125,7 +125,7 @@ def _rounds(n: int | None) -> list[int | None]:
 
 
 def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Price] | None) -> None:
-    """Mark the run folders of the branches that are drawn no further after ``size`` questions."""
+    """Mark the run folders of branches dropped after ``size`` questions."""
     records = [open_record(wishes.run, Opening(partial=True)) for wishes in going.values()]
     group = align(records, list(going))
     if group.n > size:
@@ -139,7 +139,7 @@ def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Pr
 
 
 def dropped_by(run: Path) -> str | None:
-    """Return which branch beat the branch of a run folder, where a pilot dropped it."""
+    """Return the branch that made a pilot drop this run's branch, or None."""
     mark = run / DROPPED
     if not mark.is_file():
         return None
@@ -161,7 +161,7 @@ def _fewer_of_the_dear(branches: Mapping[str, Wishes]) -> dict[str, Wishes]:
 
 
 def _path_cost(wishes: Wishes) -> float:
-    """Return what a kept path of a branch cost on average: dollars where its price is known, else tokens."""
+    """Return the mean cost of a branch's stored paths: dollars where priced, else tokens."""
     if not (wishes.run / RUN_FILE).exists():
         return 0.0
     with Run.open(wishes.run) as run:
@@ -172,7 +172,7 @@ def _path_cost(wishes: Wishes) -> float:
 
 
 def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, tuple[Job, Progress]]:
-    """Sample under a policy over several branches, in one total of tokens or dollars; return their counts.
+    """Sample under a policy over branches within one total budget; returns their counts.
 
     Raises UsageError where a paid run was not agreed to with ``--yes``.
     """

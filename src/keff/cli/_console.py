@@ -1,4 +1,4 @@
-"""What commands print for people: results on stdout, the rest on stderr, readable without colour."""
+"""Terminal output: results on stdout, notes and warnings on stderr."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def print_json(value: Mapping[str, object]) -> None:
 
 
 def _write(text: str, file: TextIO) -> None:
-    """Print text; a reader that has seen enough, such as ``head``, is no failure."""
+    """Print text; a closed pipe (such as ``head``) is no failure."""
     try:
         print(text, file=file, flush=True)
     except BrokenPipeError:
@@ -29,7 +29,7 @@ def _write(text: str, file: TextIO) -> None:
 
 
 def _nobody_reads() -> None:
-    """Let what is still printed go nowhere, so that the command ends with the code that it would have had."""
+    """Redirect stdout to nowhere after a closed pipe, so that the exit code stays."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -38,7 +38,7 @@ _CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) 
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return what draws tables and progress; made when it is wanted, for it takes a tenth of the start."""
+    """Return rich's console, created on first use since its import is slow."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -57,7 +57,7 @@ def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
 
 
 def say(text: str, *, bold: bool = False, hang: int = 0) -> None:
-    """Print one statement: wrapped at words on a terminal, or where COLUMNS is set, else one line.
+    """Print one sentence, wrapped on a terminal or where COLUMNS is set.
 
     A text of several lines is a table, and printed as it is; ``hang`` indents the lines after the first.
     """
@@ -76,18 +76,18 @@ def say(text: str, *, bold: bool = False, hang: int = 0) -> None:
 
 
 def say_all(statements: Iterable[str]) -> None:
-    """Print statements and tables, the first of them bold: what was decided, or found."""
+    """Print sentences and tables, the first one bold."""
     for place, statement in enumerate(statements):
         say(statement, bold=not place)
 
 
 def tabled(rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, an empty line before it: the first column is text, the others are numbers."""
+    """Print a table after an empty line: first column text, others numbers."""
     say(f"\n{text_table(rows)}")
 
 
 def tell(found: Finding, *, json: bool) -> None:
-    """Print a result: as a JSON object, or as it says itself to people, the first statement bold."""
+    """Print a result: as JSON, or its sentences with the first in bold."""
     if json:
         print_json(found.to_dict())
         return
@@ -96,7 +96,7 @@ def tell(found: Finding, *, json: bool) -> None:
 
 
 def tell_runs(found: Sequence[tuple[str, Finding]], *, json: bool) -> None:
-    """Print the results of one or several records, each of several under its path."""
+    """Print results of one or several records, several under their paths."""
     if json and len(found) > 1:
         print_json({"runs": [{"path": path, **each.to_dict()} for path, each in found]})
         return

@@ -1,4 +1,4 @@
-"""Options that several commands share, as groups: a dataclass stands for its fields."""
+"""Groups of options that several commands share, as fields of dataclasses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COPY = "trim", "branches"
 
 
 def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Opening:
-    """Return how to open a log whose format is named with its own options, as ``NAME:scorer=a,threshold=.5``.
+    """Return the log opening of a ``--format`` value such as ``NAME:scorer=a,threshold=.5``.
 
     Raises UsageError for an option that no format has.
     """
@@ -41,7 +41,7 @@ def _number(text: str, what: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """How a recorded log is read."""
+    """Options on how a recorded log is read."""
 
     format: o.Format = None
     answer_space: o.AnswerSpaceName = None
@@ -53,7 +53,7 @@ class LogOptions:
     rescore: o.Rescore = False
 
     def opening(self, *, texts: bool = False, on: str | None = None) -> Opening:
-        """Return how to open a log, with its texts or without; ``on`` a cluster, which reads no texts."""
+        """Return how to open a log, with or without texts; ``on`` a cluster always without."""
         return opening_of(
             self.format,
             o.reading_of(self.answer_space, self.answer_key),
@@ -73,7 +73,7 @@ _KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedOptions:
-    """What is wanted of an analysis: each field is an option, and a keyword of ``keff.analyze``."""
+    """Options of an analysis; each field is an option, and a keyword of ``keff.analyze``."""
 
     now: o.Now = None
     cap: o.DecisionCap = None
@@ -91,7 +91,7 @@ class WantedOptions:
     seed: o.AnalysisSeed = 0
 
     def settings(self) -> Settings:
-        """Return the settings that are asked for; what is wrong is told by flags, not by keywords."""
+        """Return the analysis settings; errors name the options."""
         try:
             return settings_of(asdict(self))
         except UsageError as error:

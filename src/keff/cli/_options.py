@@ -23,7 +23,7 @@ from keff.usercode import UserCode
 def grouped(
     *, without: Sequence[str] = (), **own: tuple[object, object]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of every dataclass among its parameters as options, in their place.
+    """Decorate a command so that its dataclass parameters become one option per field.
 
     ``without`` names fields, or parameter.field, that stay as they are by default; ``own`` gives a field the
     command's own declaration and default.
@@ -66,7 +66,7 @@ def grouped(
 
 
 def panel(title: str) -> Callable[..., Any]:
-    """Return typer's ``Option`` for the options that help lists under a title of their own."""
+    """Return typer's ``Option`` for options listed under a help heading."""
     return partial(Option, rich_help_panel=title)
 
 
@@ -144,7 +144,7 @@ BranchNames = Annotated[
 
 
 def reading_of(answer_space: str | None, answer_key: str | None) -> str | None:
-    """Return the answer space that the two flags name together; trusts the function of ``--answer-key``."""
+    """Return the answer space of both flags, trusting the function of ``--answer-key``."""
     spec = None if answer_space is None else from_command_line(answer_space)
     if answer_key is None:
         return spec

@@ -1,4 +1,4 @@
-"""What the fake engine says: for each prompt an answer that its task scores right, and wrong ones."""
+"""The fake engine's answers: for each prompt one that its task scores right, and wrong ones."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ class Oracle(Mapping[str, Ends]):
         return _program(item) if item.space == "code" else _texts(task, item)
 
     def __getitem__(self, prompt: str) -> Ends:
-        """Return how paths of a prompt end; raises KeyError for one of no item with gold."""
+        """Return a prompt's right and wrong texts; raises KeyError for items without gold."""
         return self._ends(self._places[prompt])
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the hashes of the messages."""
+        """Iterate over the prompt hashes."""
         return iter(self._places)
 
     def __len__(self) -> int:
-        """Return how many prompts are known."""
+        """Return the number of prompts."""
         return len(self._places)
 
 
 def _texts(task: Task, item: Item) -> Ends:
-    """Return texts that the task itself scores as right and as wrong: nobody else knows what it accepts."""
+    """Return texts that the task itself scores as right and as wrong."""
     golds = item.gold if is_array(item.gold) else [item.gold]
 
     @lru_cache(maxsize=256)
@@ -99,7 +99,7 @@ def _candidates(item: Item, gold: str) -> Iterator[str]:
 
 
 def _program(item: Item) -> Ends:
-    """Return the data's own program, and programs whose functions return something else."""
+    """Return the gold program, and wrong programs with other return values."""
     solution = str(item.meta.get("solution", ""))
     try:
         names = [node.name for node in ast.parse(solution).body if isinstance(node, ast.FunctionDef)]

@@ -1,4 +1,4 @@
-"""Before a paid run: draw a few items, show what the rest would cost, and ask."""
+"""Check before a paid run: draw a few items, forecast the cost, and ask."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(slots=True)
 class Spending:
-    """What runs may cost together, in tokens or dollars (None: any), with each run's price and what it holds.
+    """Total limit on tokens or dollars of several runs (None: unlimited), with prices.
 
     A run that goes on has no new budget.
     """
@@ -51,7 +51,7 @@ class Spending:
         return cls(runs[0].token_budget, runs[0].max_cost, prices, held)
 
     def reason(self) -> str | None:
-        """Return why nothing more may be drawn, or None."""
+        """Return why the limit forbids further drawing, or None."""
         tokens = sum(used.prompt + used.output for used in self.held.values())
         if self.tokens is not None and tokens >= self.tokens:
             return f"the token budget of {self.tokens:,} is spent ({tokens:,} tokens)"
@@ -61,7 +61,7 @@ class Spending:
         return None
 
     def halt(self, run: Path) -> Halt:
-        """Return the rule that stops a run when all of them together reach their limits."""
+        """Return the predicate that stops a run at the total limit."""
         before = held_by(run)
 
         def reason(progress: Progress) -> str | None:
@@ -73,7 +73,7 @@ class Spending:
 
 @dataclass(slots=True)
 class Gate:
-    """Looks at the first paths of a paid run, once, and stops it when going on would waste money.
+    """Inspects the first paths of a paid run, and stops it when they are useless.
 
     ``suspect`` says what looked wrong.
     """
@@ -84,7 +84,7 @@ class Gate:
     suspect: str | None = None
 
     def halt(self, progress: Progress) -> str | None:
-        """Return why the run must stop, or None; looks at the store only where there may be enough to see."""
+        """Return why the run must stop, or None."""
         if self.open or 0 < progress.done + progress.failed < FIRST_PATHS:
             return self.suspect
         with Run.open(self.folder) as run:
@@ -97,12 +97,12 @@ class Gate:
 
 
 def usage(progress: Progress) -> Usage:
-    """Return the tokens that a session was billed for."""
+    """Return a session's billed tokens."""
     return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens)
 
 
 def held_by(folder: Path) -> Usage:
-    """Return the tokens that a run was billed for so far."""
+    """Return the billed tokens of a run so far."""
     if not (folder / RUN_FILE).exists():
         return Usage()
     with Run.open(folder) as run:
@@ -111,7 +111,7 @@ def held_by(folder: Path) -> Usage:
 
 
 def price_at(wishes: Wishes) -> Price | None:
-    """Return the price of the model that is asked; raises UsageError where a limit in dollars needs one."""
+    """Return the requested model's price; raises UsageError where a dollar limit needs one."""
     table = read_prices(wishes.prices) if wishes.prices else {}
     local = plugins.declares("engine", wishes.engine, "local")
     price = FREE if local else price_of(wishes.model, table)
@@ -123,7 +123,7 @@ def price_at(wishes: Wishes) -> Price | None:
 
 
 def is_paid(engine: str, base_url: str | None) -> bool:
-    """Return whether paths go to a server that is not on this machine."""
+    """Return whether the engine is a server on another machine."""
     local = plugins.declares("engine", engine, "local")
     return not local and urlsplit(base_url or "").hostname not in LOOPBACK
 
@@ -131,7 +131,7 @@ def is_paid(engine: str, base_url: str | None) -> bool:
 def sample_as_wished(
     wishes: Wishes, spending: Spending | None = None, shown: Shown | None = None
 ) -> tuple[Job, Progress]:
-    """Draw what the wishes still owe, after asking where it may cost money.
+    """Draw what is still owed, after confirmation where it may cost money.
 
     ``spending`` has the limits and ``shown`` the paths of runs that share them, and one bar.
     """
@@ -158,7 +158,7 @@ def sample_as_wished(
 
 
 def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
-    """Draw the first items, show what the rest would take, and ask; the drawn paths are kept.
+    """Draw the first items, forecast the rest, and ask; drawn paths are kept.
 
     Without a terminal to ask at, ``--yes`` must have been given: raises UsageError. A refusal exits.
     """
@@ -175,7 +175,7 @@ def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
 
 
 def refuse_unasked(what: str) -> None:
-    """Raise UsageError where there is no terminal at which a paid run can be agreed to."""
+    """Raise UsageError where a paid run cannot be confirmed for want of a terminal."""
     if not sys.stdin.isatty():
         raise UsageError(f"{what} may cost money and there is no terminal to ask at: add --yes")
 
@@ -187,7 +187,7 @@ def ask() -> None:
 
 
 def _forecast(probe: Progress, paths: int, seconds: float, price: Price | None) -> str:
-    """Return what is still to draw, and what it takes."""
+    """Return the remaining paths, and their tokens, dollars and time."""
     scale = max(paths - probe.done, 0) / probe.done
     used = usage(probe)
     rest = Usage(int(used.prompt * scale), int(used.cached * scale), int(used.output * scale))

@@ -127,7 +127,7 @@ StudyRuns = Annotated[
 
 
 def named(pairs: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
-    """Yield names (with underscores) and values of ``name=value`` texts; raises UsageError for others."""
+    """Yield (name, value) of ``name=value`` texts, with underscores; raises UsageError for others."""
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -136,7 +136,7 @@ def named(pairs: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
 
 
 def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, object]:
-    """Turn ``name=value`` texts into options; values that read as JSON are taken as such."""
+    """Return options of ``name=value`` texts; values that are JSON are parsed."""
     options: dict[str, object] = {}
     for name, value in named(pairs or (), flag):
         try:

@@ -1,4 +1,4 @@
-"""What sample, pilot, demo and study share: make the job, draw with a bar, stop cleanly on a signal."""
+"""Shared by sample, pilot, demo and study: build the job, draw with a progress bar, stop on signals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the options of sample and pilot say, as given: each field is one option of the command line."""
+    """Options of sample and pilot, as given; each field is one option."""
 
     task: o.TaskName
     run: s.RunFolder
@@ -76,7 +76,7 @@ class Wishes:
     keep_going: s.KeepGoing = False
 
     def job(self) -> Job:
-        """Make the task, the engine and the job."""
+        """Return the job with its task and engine."""
         task, options = load_task(self.task, self._task_options())
         sampling = Sampling(self.temperature, self.top_p, self.max_tokens or task.max_tokens, seed=self.seed)
         order = orders.Order(
@@ -120,7 +120,7 @@ def made_engine(
     on: str | None,
     workers: int | None,
 ) -> Engine:
-    """Make an engine by its options that are not None: in this process, or on the workers of a cluster.
+    """Return an engine from its given options, in this process or on a cluster's workers.
 
     It must take the longest prompt and answer of all that it will be ``asked``, which is worked out only for
     an engine that wants to know.
@@ -143,14 +143,14 @@ def made_engine(
 
 
 def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:
-    """Join a Ray cluster and make the engine of its workers; raises PluginError without the extra."""
+    """Return the engine of a Ray cluster's workers; raises PluginError without the extra."""
     cluster = plugins.import_extra("keff.engines._ray", "--on ray")
     cluster.connect(on)
     return cluster.Cluster(engine, options, workers)
 
 
 def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, object]]:
-    """Make a task from a benchmark name or from the path of a user's own JSONL file."""
+    """Return the task of a benchmark name or of a user's JSONL file."""
     given = {option: value for option, value in options.items() if value is not None}
     if name.endswith(".jsonl") or "/" in name:
         given["data"] = str(Path(name).resolve())
@@ -159,7 +159,7 @@ def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, ob
 
 
 def draw(job: Job, shown: Shown | None = None) -> orders.Progress:
-    """Draw what the job owes, with a bar on stderr; Ctrl-C and SIGTERM keep what was received.
+    """Draw what the job owes with a progress bar; Ctrl-C and SIGTERM keep what was received.
 
     The bar of a run that is one of several counts them all, and goes when the run has its paths.
     """
@@ -167,7 +167,7 @@ def draw(job: Job, shown: Shown | None = None) -> orders.Progress:
 
 
 def counts(job: Job, drawn: orders.Progress) -> dict[str, object]:
-    """Return what was drawn, as ``--json`` says it."""
+    """Return the drawn counts as shown by ``--json``."""
     return {
         "run": str(job.folder),
         "items": drawn.items,
@@ -186,7 +186,7 @@ def counts(job: Job, drawn: orders.Progress) -> dict[str, object]:
 
 
 def report(job: Job, drawn: orders.Progress) -> None:
-    """Say on stderr what was drawn, in one line."""
+    """Print the drawn counts on stderr."""
     line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} questions"
     if drawn.failed:
         line += f"; {drawn.failed} attempts failed: run the same command to try them again"
@@ -203,13 +203,13 @@ def report(job: Job, drawn: orders.Progress) -> None:
 
 
 def refusals(refused: Mapping[str, str]) -> str:
-    """Return which questions the server refused, and what it said of the first."""
+    """Return a sentence on refused questions, with the server's reason for the first."""
     named = ", ".join(list(refused)[:NAMED]) + (", ..." if len(refused) > NAMED else "")
     return f"{len(refused)} questions were refused ({named}): {next(iter(refused.values()))}"
 
 
 def check_whole(job: Job, drawn: orders.Progress) -> None:
-    """Raise RunError when paths are owed that no limit or policy left out, and that nobody refused."""
+    """Raise RunError when paths are missing for no limit, policy or refusal."""
     owed = 0 if drawn.total is None else drawn.total - drawn.kept - drawn.done
     if drawn.stopped is None and not drawn.refused and (owed > 0 or drawn.unfinished):
         what = f"{owed} paths" if owed > 0 else f"paths of {drawn.unfinished} questions"
@@ -233,11 +233,11 @@ async def _draw(job: Job, shown: Shown | None) -> orders.Progress:
 
 
 class Stopped(RunError):
-    """The user ended the sampling."""
+    """Raised when the user interrupts the sampling."""
 
 
 async def until_signal(work: Coroutine[Any, Any, Done], where: str = "") -> Done:
-    """Await what draws; Ctrl-C and SIGTERM end it with Stopped, which says that what was received is kept."""
+    """Await a coroutine; Ctrl-C and SIGTERM end it with Stopped."""
     drawing, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
     signals = signal.SIGINT, signal.SIGTERM
     for number in signals:
@@ -254,7 +254,7 @@ async def until_signal(work: Coroutine[Any, Any, Done], where: str = "") -> Done
 
 
 def progress_bar(*, transient: bool = False) -> Progress:
-    """Return a bar on stderr with paths, tokens a second and notes; a transient one goes when it is done."""
+    """Return a progress bar on stderr with paths, tokens per second and notes."""
     shown = console(stderr=True)
     # Where nothing is drawn, a bar that goes when it is done would leave an empty line.
     shown.quiet = transient and not shown.is_terminal
@@ -271,7 +271,7 @@ def progress_bar(*, transient: bool = False) -> Progress:
 
 
 class Shown:
-    """What a bar shows of the runs that are drawn now, and the paths that they and earlier ones hold.
+    """Feeds a progress bar with the counts of the runs in progress.
 
     ``wanted`` paths are those of all runs (None: what the one run says).
     """
@@ -280,18 +280,18 @@ class Shown:
         self.wanted, self.held = wanted, dict[Path, int]()
 
     def on(self, bar: Progress, name: str, notes: str = "") -> None:
-        """Begin a line of a bar."""
+        """Start a new line of the bar."""
         self.drawn = dict[Path, orders.Progress]()
         self._bar, self._task = bar, bar.add_task(name, total=self.wanted, of="", rate="", notes=notes)
         self._begun = time.monotonic()
 
     @property
     def tokens(self) -> int:
-        """Tokens that were drawn since the line began."""
+        """Tokens drawn since the line began."""
         return sum(progress.tokens for progress in self.drawn.values())
 
     def tell(self, run: Path, progress: orders.Progress, notes: str) -> None:
-        """Show the counts of one run beside those of the others."""
+        """Update the bar with the counts of one run."""
         self.drawn[run] = progress
         self.held[run] = progress.kept + progress.done
         total = self.wanted or progress.total

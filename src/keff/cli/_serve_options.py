@@ -1,4 +1,4 @@
-"""Options of the gateway in groups, each declared once: what is served, how it is answered, to whom."""
+"""Options of ``keff serve`` in groups: the plan, its servers, clients and state."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SetPairs = Annotated[
 
 
 def in_file(file: Path) -> dict[str, object]:
-    """Return what a TOML file says, by names with underscores; raises UsageError for what is no TOML."""
+    """Return a TOML file's values, names with underscores; raises UsageError for invalid TOML."""
     return {name.replace("-", "_"): value for name, value in toml_of(file).items()}
 
 
 def read_settings(pairs: Iterable[str], config: Path | None) -> ServeSettings:
-    """Return the settings: pairs of the command line win over variables, and these over the file.
+    """Return the settings: command line over environment over file.
 
     Raises UsageError for a name or a value that does not fit.
     """
@@ -69,7 +69,7 @@ def _is_list(name: str) -> bool:
 
 
 def take_defaults(context: Context, file: Path | None) -> Path | None:
-    """Take the options in a TOML file as the defaults of a command; raises UsageError for unknown ones."""
+    """Set a command's defaults from a TOML file; raises UsageError for unknown options."""
     if file is None:
         return None
     given = in_file(file)
@@ -190,7 +190,7 @@ ShadowCap = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What is served, by which servers, to whom, where, and what the gateway keeps."""
+    """Options on the plan, upstream servers, clients, address and stored files."""
 
     upstream: UpstreamUrls = None
     upstream_key_env: UpstreamKeyEnv = None
@@ -213,7 +213,7 @@ class ServeOptions:
     port: Port = 8080
 
     def read(self) -> tuple[Plan | None, dict[str, Price] | None]:
-        """Read the plan, with what is said of its branches, and the prices."""
+        """Return the plan, completed by its branches' files, and the prices."""
         plan = None if self.plan is None else Plan.read(self.plan)
         if plan is not None and self.policy is not None:
             raise UsageError("--policy stands without --plan: a plan brings its own policy")
@@ -225,12 +225,12 @@ class ServeOptions:
         return plan, prices
 
     def space(self, plan: Plan | None) -> str | None:
-        """Return the answer space that is named, or what the user's own function adds to one."""
+        """Return the requested answer space, with the user's own key function if given."""
         own = o.reading_of(self.answer_space, self.answer_key)
         return settle(own, "exact" if plan is None else plan.space)
 
     def spend_file(self, named: Path | None) -> Path | None:
-        """Return where it is written down what each key spent."""
+        """Return the file of the account ledger."""
         if self.keys is None:
             if named is not None:
                 raise UsageError("spend keeps what the keys of --keys spend: name that file too")
@@ -243,7 +243,7 @@ SAME = ("model", "key_env", "system", "template", "temperature", "top_p", "max_t
 
 
 def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] | None) -> Plan:
-    """Return the plan with what the files of its branches say, and with the prices of a table.
+    """Return the plan with its branches' files and prices merged in.
 
     A file may be of a branch that was compared and is not in the plan. Raises UsageError for a file of any
     other branch, for fields that do not fit, and where the table lacks a branch.
@@ -259,13 +259,13 @@ def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] |
 
 
 def _compared(plan: Plan) -> list[str]:
-    """Return the branches that the plan's estimates compare, in the plan or not, or dropped by its pilot."""
+    """Return the names of branches in the plan's estimates, also those not used or dropped."""
     lines = [line for what in ("branches", "dropped") for line in narrow.entries(plan.estimates.get(what))]
     return [str(line["name"]) for line in lines if "name" in line]
 
 
 def key_names(plan: Plan | None) -> list[str]:
-    """Return the environment variables that the branches of a plan name."""
+    """Return the environment variables with the keys of a plan's branches."""
     branches = () if plan is None else plan.branches
     return list(dict.fromkeys(branch.key_env for branch in branches if branch.key_env is not None))
 

@@ -1,4 +1,4 @@
-"""What ``keff serve`` makes of its options: needs the extra ``serve``, which its help does not."""
+"""From the options of ``keff serve`` to a deployment; needs the extra ``serve``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["check_only", "deployment_of", "log_to_stderr", "serve", "serve_with_
 
 
 def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
-    """Return what the options deploy; raises UsageError and PlanError for what does not fit together."""
+    """Return the deployment of the options; raises UsageError and PlanError for contradictions."""
     plan, prices = served.read()
     return Deployment(
         plan=plan,
@@ -48,7 +48,7 @@ def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
 
 
 def options_of(served: ServeOptions, settings: ServeSettings, prices: dict[str, Price]) -> Options:
-    """Return how requests are answered."""
+    """Return the options on how requests are answered."""
     collector = settings.otlp and base_url(settings.otlp, "otlp", "OTEL_EXPORTER_OTLP_HEADERS")
     kept = {"spend": served.spend_file(settings.spend), "otlp": collector and collector.removesuffix("/v1")}
     return Options(
@@ -65,7 +65,7 @@ def options_of(served: ServeOptions, settings: ServeSettings, prices: dict[str, 
 def address_of(
     urls: Sequence[str] | None, key_env: str | None, flag: str, settings: ServeSettings
 ) -> Address | None:
-    """Return where servers are; None where none is named, which their key must not be then."""
+    """Return the address of servers; None where none is named."""
     if not urls:
         if key_env is not None:
             raise UsageError(f"the variable of a key goes with {flag}")
@@ -82,7 +82,7 @@ def address_of(
 
 
 def certificates_in(file: Path) -> str:
-    """Return the name of a file of certificates; raises UsageError for one that holds none."""
+    """Return the path of a CA file; raises UsageError where it holds no certificate."""
     try:
         ssl.create_default_context().load_verify_locations(file)
     except (OSError, ValueError) as error:
@@ -100,7 +100,7 @@ def secret(name: str | None, flag: str) -> str:
 
 
 def policy_of(given: str | None, cap: int | None, now: str | None = None) -> str:
-    """Return the policy of a gateway without a plan: what is given, else what gives today's answers sooner.
+    """Return the policy without a plan: the given one, else one exact for today's answers.
 
     Who draws K paths today (``--now K``) gets the rule that stops when no completion changes the answer.
     """
@@ -120,7 +120,7 @@ def state_of(plan: Path | None, given: str | None) -> Path | None:
 
 
 def checked_prices(plan: Plan | None, served: ServeOptions, table: dict[str, Price]) -> dict[str, Price]:
-    """Return the prices; raises UsageError where the one model that is served has none."""
+    """Return the prices; raises UsageError where the only served model has none."""
     name = served.model if plan is None else None if plan.branches else terms_of(plan, served.model).upstream
     if table and name is not None and listed_price(name, table) is None:
         raise UsageError(f"{served.prices} has no price for the model {name!r}")

@@ -1,4 +1,4 @@
-"""A quick start: nothing is imported that nobody uses."""
+"""Faster start of the command line: unused parts of numpy and scipy are not imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def _unmasked(array: Any) -> bool:  # noqa: ARG001
-    """Say that no value is masked, as none is before numpy.ma is imported; ``numpy.unique`` asks for it."""
+    """Stand-in for numpy.ma.is_masked before numpy.ma is imported: nothing is masked."""
     return False
 
 
@@ -31,7 +31,7 @@ DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 
 
 def without_docstrings() -> None:
-    """Let numpy be imported without the docstrings of its compiled functions."""
+    """Import numpy without the docstrings of its compiled functions."""
     for name in DOCSTRINGS:
         sys.modules.setdefault(name, ModuleType(name))
 
@@ -42,7 +42,7 @@ MEMORY = {-3: 32 << 20, -1: 256 << 20}
 
 
 def keep_memory() -> None:
-    """Let the C library keep the memory of freed arrays for the next ones.
+    """Make the C library reuse freed memory instead of returning it to the system.
 
     It would hand back that of large ones, and each page of the next would be made anew: a tenth of the time
     of an analysis.
@@ -58,7 +58,7 @@ def keep_memory() -> None:
 
 
 class _Partial(ModuleType):
-    """A module with a part of what it holds; the first other name that is asked for loads all of it."""
+    """A partly imported module; any missing name triggers the full import."""
 
     def __getattr__(self, name: str) -> Any:
         self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
@@ -69,7 +69,7 @@ class _Partial(ModuleType):
 
 
 def begin(name: str, part: Mapping[str, Any]) -> None:
-    """Let a module begin with a part of what it holds, where it is not imported yet."""
+    """Import only a part of a module for now, unless it is loaded already."""
     spec = None if name in sys.modules else find_spec(name)
     if spec is None:
         return
@@ -82,7 +82,7 @@ def begin(name: str, part: Mapping[str, Any]) -> None:
 
 
 def only_compiled() -> None:
-    """Let scipy.special begin with its compiled functions.
+    """Import only the compiled functions of scipy.special for now.
 
     What it holds besides, and the rewriting of all its docstrings, takes as long to import as numpy.
     """
@@ -95,7 +95,7 @@ def only_compiled() -> None:
 
 
 def as_given(parameter: Any) -> Any:
-    """Return a parameter of the command line that takes texts, paths and defaults without pydantic.
+    """Return a command-line parameter converted without pydantic.
 
     typer imports it to convert each of them, a sixth of the start; numbers that are given, also in a file,
     still go through it, which knows their bounds.

@@ -1,4 +1,4 @@
-"""The jobs of a study, how far it is, and what the rest takes."""
+"""Jobs of a study, its progress, and a forecast of the rest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNMADE: Any = None
 
 @frozen
 class Place:
-    """Where a study stands and where it is drawn: its file, its runs, and a cluster with its workers."""
+    """Location of a study: its file, runs, cluster and workers."""
 
     study: Study
     file: Path
@@ -47,7 +47,7 @@ class Place:
 
 
 class StudyJobs:
-    """Makes the tasks and chooses the questions of a study, each once."""
+    """Builds the jobs of a study, sharing tasks and questions between cells."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -55,7 +55,7 @@ class StudyJobs:
         self._questions: dict[tuple[str, int, int], list[Item]] = {}
 
     def job(self, cell: Cell, engine: Engine) -> Job:
-        """Return what a cell draws; raises KeffError for data or settings that do not fit."""
+        """Return a cell's job; raises KeffError for data or settings that do not fit."""
         wanted = settings(self._place.study, cell)
         task, options = self._task(cell.task)
         sampling = Sampling(
@@ -76,7 +76,7 @@ class StudyJobs:
         return Job(task, engine, cell.folder, order, wanted["n"], options=options, chosen=chosen)
 
     def limit(self, cell: Cell) -> int:
-        """Return the most tokens that a path of a cell may have."""
+        """Return the maximum tokens of a cell's path."""
         return settings(self._place.study, cell)["max_tokens"] or self._task(cell.task)[0].max_tokens
 
     def _chosen(self, cell: Cell, task: Task, n: int) -> list[Item]:
@@ -114,7 +114,7 @@ class StudyJobs:
 
 
 def refuse_undrawable(place: Place, grid: Sequence[Cell]) -> None:
-    """Raise UsageError for cells that owe paths and cannot be drawn, before the first path is paid for.
+    """Raise UsageError for incomplete cells that cannot be drawn, before anything is paid.
 
     Checked are data, templates and questions, that K paths fall evenly on the templates, that an engine of
     this machine can be imported, and that there is a jail for a task that runs programs. A run folder that
@@ -138,7 +138,7 @@ def refuse_undrawable(place: Place, grid: Sequence[Cell]) -> None:
 
 
 def by_reason(wrong: Iterable[tuple[str, str]]) -> list[str]:
-    """Return each reason why cells were not drawn, behind the first of them and how many more there are."""
+    """Return one line per reason of failure: its first cell, the number of others, the reason."""
     cells: dict[str, list[str]] = {}
     for name, why in wrong:
         cells.setdefault(why, []).append(name)
@@ -162,7 +162,7 @@ def _refuse(job: Job, cell: Cell, *, here: bool) -> None:
 
 
 def trusted(place: Place, task: TaskEntry) -> dict[str, object]:
-    """Return the options of a task; raises UsageError for code that this command line does not name."""
+    """Return a task's options; raises UsageError for code not named on this command line."""
     named = sorted(task.options.keys() - without_code(task.options).keys())
     if named and not (named == [UNSAFE] and place.unsafe_exec):
         flag = "add --unsafe-exec" if named == [UNSAFE] else "sample this run with keff sample --scorer"
@@ -177,7 +177,7 @@ Row = dict[str, Any]
 
 
 def status(study: Study, grid: Sequence[Cell]) -> list[Row]:
-    """Return one row per cell: its stage, its paths and tokens; a folder that cannot be read says why."""
+    """Return one row per cell: stage, paths and tokens, or why its folder cannot be read."""
     rows: list[Row] = []
     for cell in grid:
         held = state(study, cell)
@@ -210,7 +210,7 @@ def show_status(rows: Sequence[Row]) -> None:
 
 
 def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> list[Row]:
-    """Return one row per model: cells and paths that are owed, tokens, dollars and hours.
+    """Return one row per model: cells and paths owed, with tokens, dollars and hours.
 
     Tokens per path are those of the cell's own paths, else of the same arm and task, else of the task under
     the same model; without any, the token limit, an upper bound (``tokens_are`` says which). Dollars count
@@ -257,7 +257,7 @@ def _forecast_model(
 
 
 def _like(held: CellState, states: Sequence[CellState]) -> list[CellState]:
-    """Return the cells whose paths tell how long this cell's are: itself, its arm and task, its task."""
+    """Return the most similar cells with paths, from which a cell's path length is estimated."""
 
     def key(one: CellState) -> tuple[object, ...]:
         return one.cell.task.name, one.cell.arm.name, one.cell.seed
@@ -270,7 +270,7 @@ def _like(held: CellState, states: Sequence[CellState]) -> list[CellState]:
 
 
 def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> None:
-    """Show what models that may cost money still take, and ask; a refusal exits.
+    """Show the forecast of models that may cost money, and ask; a refusal exits.
 
     Raises UsageError where there is no terminal to ask at.
     """
@@ -289,7 +289,7 @@ def confirm(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> 
 
 
 def show_forecast(rows: Sequence[Row]) -> None:
-    """Print what each model still takes, and the sum."""
+    """Print the forecast of each model, and the sum."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
         dollars = "unknown (--prices)" if row["dollars"] is None else f"{row['dollars']:,.2f}"
@@ -307,7 +307,7 @@ FILE = "rates.json"
 
 
 class Rate(BaseModel):
-    """What a model drew in how many seconds; the time to load it is no part of them."""
+    """A model's measured throughput: paths, tokens and seconds, without loading time."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -316,7 +316,7 @@ class Rate(BaseModel):
 
 
 def read_rates(runs: Path) -> dict[str, Rate]:
-    """Return the measured rate of each model; empty where none was measured."""
+    """Return each model's measured throughput; empty where none was measured."""
     try:
         table = json.loads((runs / FILE).read_text("utf-8"))
         return {name: Rate.model_validate(rate) for name, rate in table.items()}
@@ -325,7 +325,7 @@ def read_rates(runs: Path) -> dict[str, Rate]:
 
 
 def add_rate(runs: Path, model: str, tokens: int, seconds: float) -> None:
-    """Add a session of a model; one that drew nothing changes nothing."""
+    """Add one session to a model's throughput; empty sessions are ignored."""
     if not tokens or seconds <= 0:
         return
     rates = read_rates(runs)

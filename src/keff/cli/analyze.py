@@ -86,7 +86,7 @@ def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False)
 
 
 def _print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
-    """Print branches of one path per question: there is nothing to vote on within one, so a table."""
+    """Print a table of branches that have one path per question each."""
     say(f"{len(branches)} records of one path per question: nothing to vote on within one")
     ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
     rows = [("record", "accuracy", "questions")]

@@ -31,7 +31,7 @@ from keff.report.write import write_runs
 
 
 def write_report_if_possible(runs: Sequence[tuple[Record, Analysis]], file: Path) -> bool:
-    """Write the page, or say which extra it needs and return False."""
+    """Write the report page; where its extra is missing, say so and return False."""
     try:
         write_runs(runs, file)
     except PluginError as error:
@@ -52,7 +52,7 @@ BEGIN = "Asking {} questions {} times each here, until it is decided whether vot
 
 
 def patience() -> tuple[float, str]:
-    """Return the seconds after which no further round begins on this machine, and how that is said.
+    """Return the time limit in seconds for starting further rounds on this machine, and its words.
 
     One core draws half as many paths a second as two; more are as two.
     """
@@ -60,7 +60,7 @@ def patience() -> tuple[float, str]:
 
 
 def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
-    """Draw in rounds until the decision is made, time is up or ``most`` questions are asked."""
+    """Draw rounds until the decision is settled, time is up or ``most`` questions are asked."""
     begun = time.monotonic()
     size = min(FIRST, most)
     while True:
@@ -118,7 +118,7 @@ def command(
 
 
 def end(estimates: Analysis, own: Sequence[tuple[Record, Analysis]], run: Path, *, more: bool) -> None:
-    """Say what was decided, and which commands come next."""
+    """Print the decision, and the commands to run next."""
     note(f"\nDecision: {first_sentence(estimates.decision)}")
     for mine, found in own:
         note(f"For {mine.path}: {first_sentence(found.decision)}")

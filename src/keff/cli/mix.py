@@ -56,13 +56,13 @@ def command(
 
 
 def read_table(prices: Path | None) -> dict[str, Price] | None:
-    """Read the price table, where one is given."""
+    """Return the price table, if given."""
     return None if prices is None else read_prices(prices)
 
 
 @frozen
 class Outputs:
-    """Where the plan and the page go, where they are asked for.
+    """Paths of the plan and page to write.
 
     ``files`` of the branches say how each is drawn, which the plan then says too.
     """
@@ -102,7 +102,7 @@ def _aligned(
     names: Sequence[str] | None,
     prices: Mapping[str, Price] | None,
 ) -> tuple[Aligned, tuple[DroppedBranch, ...]]:
-    """Align records; branches that a pilot dropped early are each compared with the one that beat them."""
+    """Return aligned records; dropped branches are compared on the questions they have."""
     records = [open_record(path, opening) for path in paths]
     called = names or unique_names([path.name for path in paths])
     beaten_by: dict[int, int] = {}

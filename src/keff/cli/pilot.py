@@ -72,7 +72,7 @@ def command(
 
 
 def say_beyond(analysis: Analysis) -> None:
-    """Say what savings are against, and what 32 paths would add, which was not measured."""
+    """Print today's reference, and the predicted gain of 32 paths."""
     note(f"Today is taken to be {analysis.k} paths, as measured: say what you draw with --now K.")
     ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(BEYOND)
     if ahead is not None and analysis.plurality is not None and analysis.k < BEYOND:

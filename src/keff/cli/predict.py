@@ -27,7 +27,7 @@ def command(
 
 
 def _pilot(design: PilotDesign) -> str:
-    """Say which pilot measures c best, what the paper's four paths cost, and what it is not for."""
+    """Print the pilot that measures c best, and the precision of the paper's pilot."""
     best = f"at least {MOST}" if design.k == MOST else str(design.k)
     return (
         f"a pilot of a fixed number of paths measures c best with {best} a question ({design.exact:.1f}); "

@@ -68,7 +68,7 @@ class JudgeOptions:
     ] = None
 
     def make(self) -> Engine:
-        """Make the engine that judges."""
+        """Return the engine that judges."""
         given = {"model": self.model, "base_url": self.base_url}
         given |= parse_pairs(self.engine_option, "--engine-option")
         options = {name: value for name, value in given.items() if value is not None}
@@ -104,14 +104,14 @@ def show_judged(path: Path, opening: Opening, wishes: JudgeOptions, *, json: boo
 
 
 def _space(path: Path, opening: Opening) -> str | None:
-    """Return the space as asked; None where the record has one of its own, else short text."""
+    """Return the requested answer space; None to keep the record's own, else short text."""
     info = find_log(path, opening.format, opening.options).info(path)
     own = info.space is not None or (info.task is not None and plugins.has("task", info.task))
     return opening.answer_space or (None if own else DEFAULT_SPACE)
 
 
 def lines(judged: JudgedRecord, dollars: float | None) -> list[str]:
-    """Return what is said of a judged record."""
+    """Return the sentences on a judged record."""
     before, after = ("–" if share is None else f"{share:.0%}" for share in judged.agreement)
     spent = judged.spent
     cost = "" if dollars is None else f", ${dollars:.4f}"
@@ -186,6 +186,6 @@ def _print(seen: Survey) -> None:
 
 
 def _cell(text: str | None) -> Text:
-    """Return a text as one cell: what a model wrote is never taken for markup, and moves no cursor."""
+    """Return a text as one table cell, with markup and control characters disarmed."""
     shown = "–" if text is None else " ".join(text.split())
     return Text("".join(character if character.isprintable() else "·" for character in shown))

@@ -82,7 +82,7 @@ def command(
 
 
 def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
-    """Return the accuracy of 1..top paths that the figure measures by, before any policy is replayed."""
+    """Return the accuracy of fixed K = 1..top, the figure's baseline."""
     if votes.answers is None:
         return None
     fixed = plurality_at_k(votes)[:top]
@@ -103,7 +103,7 @@ def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
 
 
 def fitting(cap: int) -> list[str]:
-    """Return the default policies that make sense for so many recorded paths, with that cap."""
+    """Return the default policies for this many recorded paths, with that cap."""
     specs = [PolicySpec.parse(spec) for spec in DEFAULTS]
     # Of these a value counts paths: a window, a lead or a number that is above the cap has no meaning.
     return [str(spec.with_cap(cap)) for spec in specs if not isinstance(spec.value, int) or spec.value <= cap]

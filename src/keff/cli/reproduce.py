@@ -24,7 +24,7 @@ Draw = Callable[[Reproduction, Path], list[Path]]
 
 @contextmanager
 def drawing(*, figures: bool) -> Generator[Draw]:
-    """Start what draws, while others compute; raises PluginError that says what to install."""
+    """Start the figure process beside the computation; raises PluginError with the extra to install."""
     if not figures:
         yield lambda _reproduction, _out: []
         return

@@ -47,7 +47,7 @@ def command(
 
 
 def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: bool) -> UserCode | None:
-    """Return the scorer that this command line names, where it is the one that the run was made with."""
+    """Return the scorer named on this command line, if it is the run's own."""
     code = None if scorer is None else UserCode.parse(scorer, "scorer")
     if code is not None and recorded is None:
         raise UsageError(f"{run} was made without a scorer: sample into another --run folder with --scorer")

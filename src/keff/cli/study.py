@@ -50,7 +50,7 @@ from keff.sampling.price_table import read_prices
 
 @dataclass(slots=True)
 class CellOutcome:
-    """One cell after a session: its paths before and now, failed attempts, and the error that ended it."""
+    """Result of one cell in a session: paths before and after, failed attempts, and any error."""
 
     cell: Cell
     kept: int = 0
@@ -67,7 +67,7 @@ class CellOutcome:
 
 
 def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
-    """Draw what every cell still owes, model by model; what fails is in the outcomes and stops nothing else.
+    """Draw all cells, model by model; failures are recorded and stop nothing else.
 
     Raises UsageError, before anything is drawn, when cells have paths under other settings.
     """
@@ -85,7 +85,7 @@ def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
 
 
 def _owing(study: Study, outcomes: Iterable[CellOutcome]) -> Iterator[CellOutcome]:
-    """Yield the cells that are not complete; the others are told from their stores alone."""
+    """Yield the incomplete cells; complete ones are recognised from their stores."""
     for outcome in outcomes:
         held = state(study, outcome.cell)
         outcome.kept, outcome.error = held.paths, held.error
@@ -131,7 +131,7 @@ def _draw_model(
 
 
 def _settle(study: Study, outcome: CellOutcome, job: Job, result: JobResult) -> None:
-    """Write down what became of a cell, in its outcome and in its folder."""
+    """Record a cell's result, in its outcome and its folder."""
     if result.progress is not None:
         progress = result.progress
         outcome.kept, outcome.drawn, outcome.failed = progress.kept, progress.done, progress.failed
@@ -145,7 +145,7 @@ def _settle(study: Study, outcome: CellOutcome, job: Job, result: JobResult) -> 
 
 
 class _Watch:
-    """Follows the cells of one model: their notes, the bar, and what the engine gives per second."""
+    """Follows the cells of one model: notes, progress bar, throughput."""
 
     def __init__(self, place: Place, outcomes: Sequence[CellOutcome], bar: Bar, paths: int) -> None:
         self._place, self._outcomes = place, outcomes
@@ -160,7 +160,7 @@ class _Watch:
         return 0.0 if self._begun is None else self._last - self._begun
 
     def tell(self, place: int, progress: Progress) -> None:
-        """Take the counts of one cell."""
+        """Update with the counts of one cell."""
         outcome, drawn = self._outcomes[place], self.shown.drawn
         self._last = time.monotonic()
         if self._begun is None:
@@ -174,7 +174,7 @@ class _Watch:
 
 
 def check(outcomes: Sequence[CellOutcome], file: Path) -> None:
-    """Say what comes next, or list what failed and raise RunError."""
+    """Print the next step, or list failures and raise RunError."""
     wrong = [outcome for outcome in outcomes if not outcome.complete]
     reasons = ((each.cell.name, each.error or f"{each.failed} attempts failed") for each in wrong)
     for line in by_reason(reasons):
@@ -226,7 +226,7 @@ def command(
 def _run(
     place: Place, grid: Sequence[Cell], table: Mapping[str, Price], *, dry_run: bool, yes: bool, json: bool
 ) -> None:
-    """Draw the cells, or say what that takes."""
+    """Draw the cells, or print the forecast."""
     refuse_undrawable(place, grid)
     if dry_run:
         rows = forecast(place, grid, table)

@@ -31,7 +31,7 @@ def _sure(threshold: float, n: Any, v1: Any, v2: Any, most: float) -> Any:  # no
 
 
 def _beta(v1: Any, v2: Any) -> Any:
-    """Return P(a share is above 1/2) of sums of votes that need not be whole; needs scipy, as weights do.
+    """Return P(share > 1/2 | real-valued vote sums), by scipy's incomplete beta function.
 
     scipy is loaded where it is used: it would double the memory of a gateway that never asks for it.
     """

@@ -15,7 +15,7 @@ from keff.stats.voting.correlation import pooled_c
 
 @frozen
 class AdaptiveK:
-    """A rule that decides nothing until ``fit`` turns it into ``fixed:K``."""
+    """Unfitted Adaptive-K: ``fit`` returns ``fixed:K``."""
 
     spec: str
     epsilon: float
@@ -24,11 +24,11 @@ class AdaptiveK:
     fitted: bool = False
 
     def decide(self, view: View) -> Sample | Stop:  # noqa: ARG002
-        """Refuse: K comes from a pilot."""
+        """Raise PolicyError: K has to be fitted to a pilot first."""
         raise PolicyError(f"{self.spec} needs a labelled pilot: keff analyze on one gives the fixed:K to use")
 
     def fit(self, pilot: Votes) -> Policy:
-        """Return ``fixed:K``. Needs labels, two paths and two questions."""
+        """Return ``fixed:K`` of a labelled pilot with two paths and two questions or more."""
         if pilot.correct is None:
             raise PolicyError(f"{self.spec} needs gold labels: use budget or pilot_budget, which need none")
         if pilot.k < 2 or pilot.n < 2:

@@ -14,7 +14,7 @@ from keff.policy.spec import DEFAULT_CAP, format_spec
 
 
 def boundary(k: float, cap: int, b: float, n: Any, v1: Any, v2: Any, most: float) -> Any:  # noqa: ARG001
-    """Return where ``budget:k,b=b`` stops before its cap."""
+    """Return a mask of the states where ``budget:k,b=b`` stops before its cap."""
     # Multiplied out: no division by zero at n = cap, at k = cap, or before the first vote. What does not
     # depend on votes is multiplied first: there are millions of them.
     enough = (v1 - v2) ** 2 * ((k + b) * (cap - k)) >= (v1 + v2 + b) * (k**2 * (1 - 1e-12) * (cap - n))

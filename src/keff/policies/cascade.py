@@ -1,4 +1,4 @@
-"""Ask branches in turn: a question that one leaves open goes to the next."""
+"""Ask branches in turn: a question that one leaves undecided goes to the next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FRESH = 2 * MAX_CAP
 
 @frozen
 class Stage:
-    """One branch with its stopping rule.
+    """One branch of a cascade with its stopping rule.
 
     ``ahead`` [C + 1] * 3 over (n, v1, v2) holds the paths to draw next, 0 where the rule is satisfied, and
     more than remain where it no longer can be. ``offset`` is where its n begins: under ``keep=votes`` the
@@ -39,7 +39,7 @@ class Stage:
 
 
 class Cascade:
-    """Stages in order. A stage ends when its rule is satisfied, which ends all, or no longer can be.
+    """A cascade of stages: each ends when its rule is met, which ends the vote, or can no longer be.
 
     ``keep``: ``votes`` counts the votes of earlier stages as one's own; ``fresh`` does not, and uses them
     to break ties only. The last stage ends as its rule does without a cascade.
@@ -57,11 +57,11 @@ class Cascade:
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """The branches in the order in which they are asked."""
+        """The branches in order."""
         return tuple(stage.branch for stage in self.stages)
 
     def decide(self, view: View) -> Sample | Stop:
-        """Walk the stages along the votes in launch order; the same view gives the same decision.
+        """Return the decision by walking the stages along the votes in launch order.
 
         Raises PolicyError when the votes come from other branches than the cascade asked.
         """
@@ -117,7 +117,7 @@ def policy(value: str | None = None, *, keep: str = "votes") -> Policy:
 
 
 def make_stage(branch: str, spec: str, offset: int, *, last: bool) -> Stage:
-    """Return the stage of a branch whose rule begins to count at ``offset`` paths."""
+    """Return a branch's stage, whose rule counts from ``offset`` paths on."""
     own = _rule(spec)
     wide = _rule(_with_cap(own.spec, own.cap + offset)) if offset else own
     ahead = lookahead(wide.stops if last else wide.settles)
@@ -132,7 +132,7 @@ def _rule(spec: str | PolicySpec) -> TablePolicy:
 
 
 def _with_cap(spec: str, cap: int) -> PolicySpec:
-    """Return a rule that may draw ``cap`` paths, ``fixed`` too."""
+    """Return a rule with this cap, also ``fixed``."""
     if cap > MAX_CAP:
         raise PolicyError(
             f"cascade: its stages may draw {cap} paths together; at most {MAX_CAP} are possible"

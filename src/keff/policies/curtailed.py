@@ -1,4 +1,4 @@
-"""Draw up to the cap, and stop as soon as the rest cannot change the answer: exact, fewer paths."""
+"""Draw up to the cap, but stop once the rest cannot change the answer: exact, with fewer paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keff.policy.spec import DEFAULT_CAP, format_spec
 
 
 def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
-    """Return the rule that stops when v1 - v2 > cap - n; its answer is that of ``fixed`` at the cap."""
+    """Return the rule that stops at v1 - v2 > cap - n, with the answer of ``fixed`` at the cap."""
     if value is not None:
         raise PolicyError(f"curtailed takes no value: write curtailed:cap={value}")
     spec = format_spec("curtailed", cap=cap)

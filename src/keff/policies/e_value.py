@@ -31,7 +31,7 @@ def log_e_values(cap: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The e-value rule with the error ``delta`` split over answers in their order of appearance.
+    """E-value rule, its error ``delta`` split over answers in order of appearance.
 
     The r-th answer to appear is tested at delta / (r (r + 1)), on the votes after its first one and
     against the strongest rival there: a union bound over answers, so their number need not be known.
@@ -57,7 +57,7 @@ class Certificate:
         return math.log(rank * (rank + 1) / self.delta)
 
     def decide(self, view: View) -> Sample | Stop:
-        """Stop when the leader is certified, or at the cap. Nobody is before ``least`` paths."""
+        """Stop when the leader is certified or at the cap, with ``least`` paths first."""
         keys = view.keys[: self.cap]
         n = len(keys)
         if n < self.least:
@@ -77,7 +77,7 @@ class Certificate:
         return Stop(seen.leader, math.exp(log_e), "e_value", reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide on every prefix of every order, one item at a time."""
+        """Return the requests after each prefix of every order, item by item."""
         n = np.arange(self.cap + 1)
         early = np.where(n < self.cap, np.maximum(1, self.least - n), 0)
         ahead = np.broadcast_to(early, (*draws.codes.shape[:2], len(n))).copy()
@@ -104,7 +104,7 @@ class Certificate:
 
 
 def policy(value: float | None = 0.05, *, cap: int = DEFAULT_CAP) -> Policy:
-    """Return ``e_value:delta`` (default 0.05): the chance ever to certify a wrong mode is at most delta.
+    """Return ``e_value:delta`` (default 0.05): P(ever certifying a wrong mode) is at most delta.
 
     It certifies the model's mode, not that the answer is right. At 0.05 it needs 9 unanimous paths.
     """

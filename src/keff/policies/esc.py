@@ -17,7 +17,7 @@ from keff.stats.voting.draws import Draws
 
 @frozen
 class Windows:
-    """Windows of ``w`` paths. An abstention breaks a window; the last paths below a window have no test."""
+    """Unanimity rule on windows of ``w`` paths, in which an abstention is a disagreement."""
 
     spec: str
     w: int
@@ -37,12 +37,12 @@ class Windows:
         return Stop(seen.leader, share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
 
     def _agreed(self, keys: Sequence[str | None], n: int) -> bool:
-        """Return whether a whole window agrees; longer waves may hold several."""
+        """Return whether any whole window is unanimous."""
         windows = (keys[end - self.w : end] for end in range(self.w, n + 1, self.w))
         return any(window[0] is not None and len(set(window)) == 1 for window in windows)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide on every prefix of every order."""
+        """Return the requests after each prefix of every order."""
         n = np.arange(self.cap + 1)
         ahead = np.broadcast_to(
             np.minimum(self.w - n % self.w, self.cap - n), (*draws.codes.shape[:2], len(n))

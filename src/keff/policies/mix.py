@@ -16,7 +16,7 @@ TIE = 1e-9
 
 @frozen
 class Share:
-    """The part of one branch: ``k`` paths whose mean weighs ``weight``, so each vote weighs weight / k."""
+    """One branch's part in a mix: ``k`` paths with total weight ``weight``."""
 
     branch: str
     k: int
@@ -24,7 +24,7 @@ class Share:
 
 
 class Mix:
-    """One round of every share, in order, and the answer with most weight (the first seen of equals)."""
+    """One round of paths from several branches, then the weighted vote, ties to the first seen."""
 
     needs: frozenset[Need] = frozenset({"answers", "branches"})
 
@@ -42,7 +42,7 @@ class Mix:
         return tuple(share.branch for share in self.shares)
 
     def decide(self, view: View) -> Sample | Stop:
-        """Ask for all paths at once, then vote.
+        """Ask for all paths at once, then stop with the weighted vote.
 
         Raises PolicyError when the votes come from other branches than the mix asked.
         """

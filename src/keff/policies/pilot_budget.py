@@ -26,7 +26,7 @@ W_GRID = np.round(np.linspace(0, 0.96, 33), 3)
 
 
 def fit_prior(pilot: Votes) -> Prior:
-    """Fit (a, w) by maximum likelihood to the folded top-two counts of an unlabelled pilot.
+    """Return the maximum likelihood (a, w) of an unlabelled pilot's folded top-two counts.
 
     Adds ``PSEUDO_ITEMS`` questions of the generic prior. Searches a fixed grid, so that near-equal pilots
     give the same policy.
@@ -46,7 +46,7 @@ def fit_prior(pilot: Votes) -> Prior:
 
 
 def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
-    """Log of P(v1, v2 | v1 + v2), folded, at each (a, w) by [..., v1, v2]; impossible cells hold 0."""
+    """Return log P(v1, v2 | v1 + v2), folded, at each (a, w) by [..., v1, v2]."""
     v1, v2 = np.indices((size + 1, size + 1))
     alone = np.asarray(w, np.float64)[..., None, None]
     factorial = log_rising(1.0, 2 * size)
@@ -59,7 +59,7 @@ def _log_law(size: int, a: ArrayLike, w: ArrayLike) -> FloatArray:
 
 
 class PilotBudget(TablePolicy):
-    """The rule for one prior. ``fit`` returns it for the prior of a pilot."""
+    """The rule under one prior; ``fit`` returns it under a pilot's."""
 
     def __init__(self, tau: float, cap: int, prior: Prior | None) -> None:
         a, w = prior or (None, None)
@@ -69,7 +69,7 @@ class PilotBudget(TablePolicy):
         self.fitted = prior is not None
 
     def fit(self, pilot: Votes) -> PilotBudget:
-        """Fit (a, w) to the answers of the pilot; no labels are used."""
+        """Return the rule with (a, w) fitted to the pilot's answers, without labels."""
         return PilotBudget(self.tau, self.cap, fit_prior(pilot))
 
 

@@ -21,7 +21,7 @@ Otherwise = Literal["selection", "log_odds"]
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Calibrated):
-    """Stop at the first path whose P(right) is at least ``tau``; at the cap combine what was drawn.
+    """Switched combining: stop at the first path with P(right) >= ``tau``; at the cap, combine.
 
     ``selection`` takes the path with the highest chance, ``log_odds`` the vote weighted by log odds. A path
     whose confidence is not known has the base rate, and never ends it alone. With F(tau) the share of paths
@@ -35,14 +35,14 @@ class Switch(Calibrated):
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         other = None if self.otherwise == "selection" else self.otherwise
         options = {"confidence": self.named, "else": other}
         return format_spec("switch", self.tau, cap=self.cap, **options)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a view must carry."""
+        """The fields a view must have."""
         return frozenset[Need]({"answers", "confidence", *self.unheld})
 
     def decide(self, view: View) -> Sample | Stop:
@@ -67,14 +67,14 @@ class Switch(Calibrated):
         return Stop(answer, chance, "posterior", reason)
 
     def _good(self, draws: Draws) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return P(right) [n, R, cap], -1 of paths without a vote, and which paths are good enough."""
+        """Return P(right) [n, R, cap] (-1: no vote), and a mask of paths good enough."""
         codes = draws.codes[..., : self.cap]
         chances: FloatArray = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
         rated = np.isfinite(draws.rated(self.confidence)[..., : self.cap])
         return chances, (chances >= self.tau) & rated
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return one more path until one is good enough [n, R, cap + 1]."""
+        """Return 1 until a path is good enough, then 0 [n, R, cap + 1]."""
         found = np.logical_or.accumulate(self._good(draws)[1], axis=2)
         out = np.ones((*found.shape[:2], self.cap + 1), np.int16)
         out[..., 1:] = ~found
@@ -82,7 +82,7 @@ class Switch(Calibrated):
         return out
 
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
-        """Return the answer of the path that ended it, else of the best one or of the weighted vote."""
+        """Return the stopping path's answer, else the best path's or the weighted vote's."""
         chances, good = self._good(draws)
         drawn = np.arange(self.cap) < stop[..., None]
         good = good & drawn
@@ -100,7 +100,7 @@ class Switch(Calibrated):
 
 
 def policy(value: float | None = 0.9, *, cap: int = DEFAULT_CAP, otherwise: str = "selection") -> Policy:
-    """Return ``switch:tau`` (default 0.9), to be used with a plan that holds the confidence's calibration.
+    """Return ``switch:tau`` (default 0.9), which needs a plan with the confidence's calibration.
 
     ``else=selection`` (default) or ``else=log_odds`` says how the paths are combined where none is good
     enough; ``confidence=NAME`` which confidence is read.

@@ -1,4 +1,4 @@
-"""The interface of a policy: when to stop drawing paths, and what to answer.
+"""Interface of policies: when to stop drawing paths, and what to answer.
 
 A policy is pure: the same view gives the same decision, live or replayed. Votes count in launch order,
 unless the policy says otherwise. The stopping rule and the vote rule are separate: any stopping rule can be
@@ -101,11 +101,11 @@ __all__ = [
 
 
 class PolicyWarning(UserWarning):
-    """A policy is legal but surely not what was meant."""
+    """A policy is legal but hardly what was meant."""
 
 
 def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration] | None = None) -> Policy:
-    """Make the policy that a spec names: ``name``, ``name:value`` or ``name:value,key=value,...``.
+    """Return the policy of a spec: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
     Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) or ``weight=log_odds`` goes
     with every policy, and so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these
@@ -150,18 +150,18 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
 
 
 def policy_now(text: str) -> Policy:
-    """Return what is deployed today, a number K as ``fixed:K``; PolicyError for a spec that is none."""
+    """Return today's policy, a number K as ``fixed:K``; raises PolicyError."""
     return parse_policy(f"fixed:{text}" if text.strip().isdigit() else text)
 
 
 def confidence_of(policy: Policy) -> str | None:
-    """Return the name of the confidence that a policy reads; None where it reads none."""
+    """Return the name of the confidence a policy reads, or None."""
     reader = part_of(policy, Calibrated) or part_of(policy, ConfidenceVote)
     return None if reader is None else reader.confidence
 
 
 def for_one_model(policy: Policy, wanted_by: str) -> None:
-    """Raise PolicyError for a policy over several branches where only one model is asked."""
+    """Raise PolicyError for a policy over branches where a single model is asked."""
     if isinstance(policy, Branching):
         names = ", ".join(policy.branches)
         raise PolicyError(f"{policy.spec} asks the branches {names}, and {wanted_by} draws from one model")

@@ -1,4 +1,4 @@
-"""How any stopping rule draws its paths: in waves, with paths in flight, and where it gives up.
+"""Ways of drawing for any stopping rule: in waves, with paths in flight, or giving up early.
 
 Any stopping rule, several paths at a time: ``wave=M``, or waves of given sizes, ``wave=3+5``.
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @frozen
 class InWaves(Over):
-    """A rule that is asked only after whole waves; the last of ``sizes`` holds for all that follow.
+    """Wrapper that consults a rule only after whole waves; the last of ``sizes`` repeats.
 
     Where no vote can stop it within a wave it asks for more, as it does without waves.
     """
@@ -48,11 +48,11 @@ class InWaves(Over):
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         return self.spelled(wave=self.sizes[0] if len(self.sizes) == 1 else "+".join(map(str, self.sizes)))
 
     def decide(self, view: View) -> Sample | Stop:
-        """Decide at the end of a wave; in the middle of one ask for the rest of it.
+        """Return the rule's decision at the end of a wave; within one, the rest of it.
 
         The waves are walked from the first vote on, so that a vote that is taken up again ends where it would
         have ended.
@@ -68,7 +68,7 @@ class InWaves(Over):
         raise AssertionError("a policy stops at the cap")
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide at the end of every wave of every order."""
+        """Return the decisions at the end of every wave of every order."""
         cap = self.cap
         asked = np.asarray(ahead_of(self.rule, draws, "in waves"))
         flat = asked.reshape(-1, cap + 1)
@@ -89,7 +89,7 @@ class InWaves(Over):
 
 
 def in_waves(rule: Policy, wave: object) -> Policy:
-    """Return a rule that draws ``wave`` paths at least at once, or waves of sizes such as ``3+5``.
+    """Return a rule that draws in waves of ``wave`` paths, or of sizes such as ``3+5``.
 
     Raises PolicyError for a size outside 1 to 256.
     """
@@ -107,21 +107,21 @@ def whole(rule: Policy, name: str, value: object) -> int:
 
 @frozen
 class GivesUp(Over):
-    """A rule that stops, with the answer of the first path, when all of the first ``paths`` paths differ."""
+    """Wrapper that stops with the first path's answer when the first ``paths`` all differ."""
 
     paths: int
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         return self.spelled(give_up=self.paths)
 
     def disagree(self, keys: Sequence[str | None]) -> bool:
-        """Return whether these are enough paths, each of which gave an answer of its own."""
+        """Return whether there are enough paths, and all their answers differ."""
         return len(keys) >= self.paths and None not in keys and len(set(keys)) == len(keys)
 
     def decide(self, view: View) -> Sample | Stop:
-        """Give up, or decide as the rule does; its first rounds end where it may give up."""
+        """Give up, or return the rule's decision, with a first round up to the test."""
         keys = view.keys[: self.cap]
         if self.disagree(keys):
             reason = f"no agreement: {len(keys)} paths gave {len(keys)} answers"
@@ -132,7 +132,7 @@ class GivesUp(Over):
         return Sample(min(decision.m, self.paths - len(keys)))
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return what it asks for after each prefix of every order [n, R, cap + 1]."""
+        """Return the paths requested after each prefix of every order [n, R, cap + 1]."""
         asked = np.array(ahead_of(self.rule, draws, "with give_up"))
         drawn = np.arange(self.cap + 1)
         voted = np.zeros(asked.shape, np.int64)
@@ -143,7 +143,7 @@ class GivesUp(Over):
 
 
 def giving_up(rule: Policy, paths: object) -> Policy:
-    """Return a rule that gives up after so many paths that all differ.
+    """Return a rule that gives up after this many all-different paths.
 
     Raises PolicyError below 2, and for a rule over branches or over weights of votes.
     """
@@ -155,7 +155,7 @@ def giving_up(rule: Policy, paths: object) -> Policy:
 
 
 def gave_up(policy: Policy, keys: Sequence[str | None]) -> bool:
-    """Return whether a policy stopped at these votes because they all differ."""
+    """Return whether a policy stopped here because all answers differ."""
     rule = part_of(policy, GivesUp)
     return rule is not None and rule.disagree(keys)
 
@@ -173,18 +173,18 @@ LEAST_VOTES = 3
 
 @frozen
 class InFlight(Over):
-    """A rule that is asked after every vote while ``width`` paths run."""
+    """Wrapper that keeps ``width`` paths in flight, and consults the rule after every vote."""
 
     width: int
     order: VoteOrder
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         return self.spelled(in_flight=self.width, order=self.order)
 
     def decide(self, view: View) -> Sample | Stop:
-        """Stop, or go on to the next vote.
+        """Return the rule's stop, or one more path.
 
         Votes that tie are told apart as the whole vote in launch order would: whose first path was launched
         first.
@@ -197,7 +197,7 @@ class InFlight(Over):
 
     @property
     def alone(self) -> bool:
-        """Whether one path may end the vote by itself: it is judged by its confidence, not by its haste."""
+        """Whether a single path may end the vote: so for rules that read its confidence."""
         return isinstance(self.rule, Calibrated) and self.rule.alone
 
     def _enough(self, keys: Sequence[str | None]) -> bool:
@@ -209,7 +209,7 @@ class InFlight(Over):
         return seen.v1 - seen.v2 > self.cap - len(keys)
 
     def settled(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:
-        """Return the stop with a tie broken in launch order, unless the rule does not count votes."""
+        """Return the stop with ties broken in launch order, for rules that count votes."""
         seen = tally(keys)
         weighs = part_of(self.rule, Answering) is not None
         if weighs or seen.leader is None or seen.v1 != seen.v2 or not launched:
@@ -219,7 +219,7 @@ class InFlight(Over):
         return replace(stop, answer=first[1])
 
     def stops(self, draws: Draws) -> NDArray[np.bool_]:
-        """Return whether it stops after 0..cap votes of every order of counting [n, R, cap + 1]."""
+        """Return whether it stops after 0..cap votes of every counting order [n, R, cap + 1]."""
         side = self.cap + 1
         asked = np.asarray(ahead_of(self.rule, draws, "in flight"))
         stops = asked == 0
@@ -232,12 +232,12 @@ class InFlight(Over):
         return stops
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return one more path wherever it goes on [n, R, cap + 1]; the votes as they count."""
+        """Return 1 wherever it goes on, else 0 [n, R, cap + 1], in counting order."""
         return (~self.stops(draws)).astype(np.int16)
 
 
 def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
-    """Return a rule with ``width`` paths in flight, whose votes count on arrival or in launch order.
+    """Return a rule with ``width`` paths in flight, votes counted on arrival or in launch order.
 
     Raises PolicyError for a width outside 1 to the cap, or another order.
     """
@@ -251,13 +251,13 @@ def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
 
 
 def in_flight_of(policy: Policy) -> InFlight | None:
-    """Return how a policy keeps paths in flight; None for one that draws in rounds."""
+    """Return a policy's in-flight wrapper; None for one that draws in rounds."""
     return part_of(policy, InFlight)
 
 
 @dataclass
 class RunningVote:
-    """One vote with paths in flight, without any input or output: what starts, what counts, when it stops.
+    """State of one vote with paths in flight, free of I/O: what to launch, what counts, when to stop.
 
     ``view`` gives the votes of launch positions, in the order in which they count. The drivers (library,
     sampler, gateway) start the positions of ``launch`` and report each that ended to ``end``.
@@ -275,14 +275,14 @@ class RunningVote:
         self._flight, self._running, self._waiting = flight, 0, set[int]()
 
     def launch(self) -> Iterator[int]:
-        """Yield the launch positions that start now."""
+        """Yield the launch positions of paths to start now."""
         while self.stop is None and self._running < self._flight.width and self.launched < self.policy.cap:
             self._running += 1
             self.launched += 1
             yield self.launched - 1
 
     def end(self, position: int) -> None:
-        """Take a path that ended, and ask the policy after each vote that counts now."""
+        """Record a finished path, and consult the policy after each vote that counts now."""
         self._running -= 1
         self._waiting.add(position)
         while self.stop is None and (place := self._next()) is not None:
@@ -301,7 +301,7 @@ class RunningVote:
 async def fly(
     vote: RunningVote, draw: Callable[[int], Awaitable[None]], running: dict[asyncio.Task[None], int]
 ) -> None:
-    """Run a vote until it stops: start the paths that it launches, and report those that end.
+    """Run a vote to its stop: start the paths it launches, and record those that finish.
 
     ``draw`` draws the path of a launch position; what it raises ends the vote. ``running`` are the paths in
     flight by their position: the caller cancels them, however the vote ends (``cancel_running``).
@@ -324,7 +324,7 @@ async def fly(
 
 
 async def cancel_running(running: dict[asyncio.Task[None], int]) -> int:
-    """Cancel what still runs, wait for its end, and return how many paths were cancelled."""
+    """Cancel running paths and await their end; returns how many."""
     import asyncio
 
     tasks = list(running)

@@ -1,4 +1,4 @@
-"""The grammar of policy strings: ``name``, ``name:value`` or ``name:value,key=value,...``, and of branches.
+"""Grammar of policy strings: ``name``, ``name:value`` or ``name:value,key=value,...``, and branches.
 
 Commas and equals signs inside parentheses belong to the value:
 ``cascade:SMALL(lead_k:2,cap=3)/LARGE(fixed:8)`` is one value of the policy ``cascade``. Nothing here makes a
@@ -28,7 +28,7 @@ _EXACT = 2**53
 
 
 def check_cap(name: str, cap: object) -> int:
-    """Return the cap as an integer number of paths from 1 to 256, or raise PolicyError."""
+    """Return the cap as an integer from 1 to 256; raises PolicyError."""
     if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MAX_CAP:
         raise PolicyError(f"{name}: cap must be an integer from 1 to {MAX_CAP}, not {cap!s:.40}")
     return cap
@@ -36,7 +36,7 @@ def check_cap(name: str, cap: object) -> int:
 
 @frozen
 class PolicySpec:
-    """A policy as it is written: its name, its value and its options. It is parsed once, and not yet checked.
+    """A parsed, unchecked policy string: name, value and options.
 
     ``str()`` writes it so that ``parse`` reads the same again. ``fixed`` is the one policy whose value is the
     number of paths: there ``with_cap`` lowers the value.
@@ -48,7 +48,7 @@ class PolicySpec:
 
     @classmethod
     def parse(cls, text: str) -> PolicySpec:
-        """Read a policy string; whitespace around names and values is dropped.
+        """Return the spec of a policy string; surrounding whitespace is dropped.
 
         Raises PolicyError for an option without ``=``, one that is given twice, or unbalanced parentheses.
         """
@@ -69,7 +69,7 @@ class PolicySpec:
         return cls(name.strip(), options.pop("value", value), options)
 
     def __str__(self) -> str:
-        """Write the spec in its canonical form."""
+        """Return the canonical policy string."""
         head = self.name if self.value is None else f"{self.name}:{option_text(self.value)}"
         shown = ",".join(f"{key}={option_text(option)}" for key, option in self.options.items())
         joint = ":" if self.value is None else ","
@@ -77,13 +77,13 @@ class PolicySpec:
 
     @property
     def cap(self) -> Scalar:
-        """The most paths that it asks for, as written: a caller checks that it is a number."""
+        """The cap as written, not yet checked to be a number."""
         if self.name == "fixed" and self.value is not None:
             return self.value
         return self.options.get("cap", DEFAULT_CAP)
 
     def with_cap(self, cap: int) -> PolicySpec:
-        """Return the same policy with this cap; ``fixed:8`` becomes ``fixed:5`` at 5 and stays at 9."""
+        """Return the policy with this cap; ``fixed:8`` becomes ``fixed:5`` at 5, and stays at 9."""
         options = dict(self.options)
         if isinstance(flight := options.get("in_flight"), int):
             options["in_flight"] = min(flight, cap)
@@ -97,7 +97,7 @@ class PolicySpec:
 def format_spec(
     name: str, value: Scalar | None = None, *, cap: int = DEFAULT_CAP, **options: Scalar | None
 ) -> str:
-    """Write the spec of a policy; a cap of 32, the default, and options that are None are left out.
+    """Return a policy string; the default cap of 32 and options that are None are omitted.
 
     Raises PolicyError for a cap that is none.
     """
@@ -123,7 +123,7 @@ def _outside(part: str, sign: str, text: str) -> Iterator[str]:
 
 
 def _scalar(text: str) -> Scalar:
-    """Read a number where the text is one; ``8.0`` and ``8`` are the same integer."""
+    """Return a number where the text is one, ``8.0`` as the integer 8."""
     bare = text.strip()
     # Python reads other scripts' digits and underscores as numbers too: a reader of the spec does not.
     if not bare.isascii() or "_" in bare:
@@ -136,7 +136,7 @@ def _scalar(text: str) -> Scalar:
 
 
 def option_text(option: Scalar) -> str:
-    """Write an option so that it is read back as the same: the shortest digits that do, and no ``.0``."""
+    """Return an option in the shortest form that parses to the same value."""
     return repr(option).removesuffix(".0") if isinstance(option, float) else str(option)
 
 
@@ -146,7 +146,7 @@ PART = re.compile(r"([\w.-]+)\(([^()]*)\)")
 
 
 def parts_of(policy: str, value: object) -> list[tuple[str, str]]:
-    """Split ``SMALL(lead_k:2,cap=3)/LARGE(fixed:1)`` into its names and what stands in parentheses.
+    """Return the (name, content) pairs of ``SMALL(lead_k:2,cap=3)/LARGE(fixed:1)``.
 
     Raises PolicyError for anything else, and for a duplicate name.
     """
@@ -168,5 +168,5 @@ def parts_of(policy: str, value: object) -> list[tuple[str, str]]:
 
 
 def branch_name(text: str) -> str:
-    """Return a name of a branch made of any text: what does not fit becomes '-'."""
+    """Return any text as a branch name, invalid characters replaced by '-'."""
     return "-".join(NAME.findall(text)) or "branch"

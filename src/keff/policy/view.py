@@ -1,4 +1,4 @@
-"""What a policy sees, what it may decide, and the protocols that policies keep."""
+"""Interface of policies: the view they see, the decisions they return, their capabilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
 
 @frozen
 class View:
-    """All that a policy may see of one item: the votes so far, in the order in which they count.
+    """Input of a policy's decision for one item: the votes so far, in counting order.
 
     ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
     number per path where the policy needs it, else empty. ``branches`` names the branch of each path
@@ -34,7 +34,7 @@ class View:
     launched: Sequence[int] = ()
 
     def check_confidences(self, n: int, policy: Policy) -> None:
-        """Raise PolicyError where one of the first ``n`` paths has none."""
+        """Raise PolicyError where one of the first ``n`` paths has no confidence."""
         if len(self.confidence) < n:
             line = "needs a confidence for each path: sample with log-probabilities"
             raise PolicyError(f"{policy.spec} {line}")
@@ -42,7 +42,7 @@ class View:
 
 @frozen
 class Sample:
-    """Draw ``m`` more paths at once; whatever they say, the policy does not stop before the last.
+    """Decision to draw ``m`` more paths at once; the policy is not consulted before the last.
 
     ``branches`` names the branch of each of the ``m`` paths, in launch order; it is empty where a policy
     knows one branch only.
@@ -54,7 +54,7 @@ class Sample:
 
 @frozen
 class Stop:
-    """Stop and answer: ``answer`` is a key or None, ``weight`` its strength as named by ``kind``."""
+    """Decision to stop with ``answer`` (a key or None); ``weight`` is its strength, as named by ``kind``."""
 
     answer: str | None
     weight: float
@@ -63,7 +63,7 @@ class Stop:
 
 
 class Policy(Protocol):
-    """A stopping rule with its vote rule. Made by ``parse_policy("lead_k:3,cap=16")``.
+    """A stopping rule with its voting rule, made by ``parse_policy("lead_k:3,cap=16")``.
 
     ``spec`` is the canonical string that makes it again; ``cap`` the most paths it ever draws; ``needs``
     what a view must carry.
@@ -71,7 +71,7 @@ class Policy(Protocol):
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         ...
 
     @property
@@ -81,16 +81,16 @@ class Policy(Protocol):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a view must carry."""
+        """The fields a view must have: answers, confidences, ..."""
         ...
 
     def decide(self, view: View) -> Sample | Stop:
-        """Say what to do after the paths in ``view`` (none at the first call)."""
+        """Return the decision after the paths in ``view`` (none at the first call)."""
         ...
 
 
 class Capability(metaclass=ABCMeta):  # noqa: B024
-    """What some policies can do besides, known by what their class has: none needs to inherit it.
+    """Base of structural protocols of policies, recognised by attributes without inheritance.
 
     ``isinstance`` of a runtime protocol would look up every attribute at every call (Python 3.11), which
     took a twentieth of an analysis; of an abstract class it is remembered by class.
@@ -98,14 +98,14 @@ class Capability(metaclass=ABCMeta):  # noqa: B024
 
     @classmethod
     def __subclasshook__(cls, other: type) -> bool:
-        """Return whether a class has all that a capability names."""
+        """Return whether a class has all attributes of a capability."""
         if Capability not in cls.__bases__:
             return NotImplemented
         return all(hasattr(other, name) for name in vars(cls) if not name.startswith("_"))
 
 
 class Fittable(Capability):
-    """A policy that a pilot can fit. Before, it uses a generic prior or refuses to decide.
+    """A policy with parameters to fit to a pilot; unfitted, it uses a generic prior or refuses.
 
     ``fitted`` says whether it is fitted, or needs no fit.
     """
@@ -114,7 +114,7 @@ class Fittable(Capability):
 
     @abstractmethod
     def fit(self, pilot: Votes) -> Policy:
-        """Return the fitted policy, whose spec carries all that was fitted."""
+        """Return the fitted policy, whose spec holds the fitted parameters."""
         ...
 
 
@@ -124,12 +124,12 @@ class Branching(Capability):
     @property
     @abstractmethod
     def branches(self) -> tuple[str, ...]:
-        """The branches that it may ask, in the order of their first use."""
+        """The branches it may ask, in order of first use."""
         ...
 
 
 class Vectorised(Capability):
-    """A policy that decides on many orders of drawing at once; replay calls ``decide`` on the others."""
+    """A policy that evaluates many orders at once; replay calls ``decide`` on others."""
 
     @abstractmethod
     def ahead(self, draws: Draws) -> NDArray[Any]:
@@ -142,7 +142,7 @@ class Vectorised(Capability):
 
 @frozen
 class Tally:
-    """The counts of the keys seen: ``v1`` for ``leader``, ``v2`` for the runner-up.
+    """Vote counts of the distinct keys: ``v1`` of the ``leader``, ``v2`` of the runner-up.
 
     Abstentions are in no count. Among tied answers the first seen leads.
     """
@@ -154,7 +154,7 @@ class Tally:
 
 
 def tally(keys: Sequence[str | None]) -> Tally:
-    """Count the votes of one item."""
+    """Return the vote counts of one item."""
     seen = Counter(keys)
     seen.pop(None, None)
     counts: Counter[str] = seen  # type: ignore[assignment]

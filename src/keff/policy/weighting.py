@@ -1,4 +1,4 @@
-"""Policies that wrap another policy, and the votes weighted by confidence or log odds inside any of them."""
+"""Base class of policies that wrap another, and votes weighted by confidence or log odds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Part = TypeVar("Part")
 
 @frozen
 class Over:
-    """A policy that stops as ``rule`` does, or by it, and differs in how it draws or votes."""
+    """Base class of policies that wrap another ``rule`` and change how it draws or votes."""
 
     rule: Policy
 
@@ -36,26 +36,26 @@ class Over:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a view must carry."""
+        """The fields a view must have."""
         return self.rule.needs
 
     @property
     def fitted(self) -> bool:
-        """Whether the rule needs no pilot, or has had one."""
+        """Whether the wrapped rule is fitted, or needs no fit."""
         return not isinstance(self.rule, Fittable) or self.rule.fitted
 
     def fit(self, pilot: Votes) -> Self:
-        """Fit the rule, where it can be fitted."""
+        """Return the wrapper with its rule fitted to a pilot."""
         return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
 
     def spelled(self, **options: str | float) -> str:
-        """Return the string of the rule with further options."""
+        """Return the rule's policy string with further options."""
         rule = PolicySpec.parse(self.rule.spec)
         return str(replace(rule, options={**rule.options, **options}))
 
 
 def part_of(policy: Policy, kind: type[Part]) -> Part | None:
-    """Return the outermost part of a policy that is of a kind: itself or what it wraps, else None."""
+    """Return the outermost layer of a policy that is of a class, else None."""
     part: object = policy
     while isinstance(part, Over) and not isinstance(part, kind):
         part = part.rule
@@ -63,7 +63,7 @@ def part_of(policy: Policy, kind: type[Part]) -> Part | None:
 
 
 def ahead_of(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
-    """Return what a rule asks for after each prefix, past earlier stops too [n, R, cap + 1]."""
+    """Return the paths a rule requests after each prefix, also beyond earlier stops [n, R, cap + 1]."""
     if not isinstance(rule, Vectorised):
         raise PolicyError(f"{rule.spec} cannot be replayed {how}: it decides on one vote at a time")
     return rule.ahead(draws)
@@ -71,7 +71,7 @@ def ahead_of(rule: Policy, draws: Draws, how: str) -> NDArray[Any]:
 
 @frozen
 class ConfidenceVote(Over):
-    """Stop as ``rule`` does, then answer by the vote weighted by exp(confidence / temperature).
+    """Wrapper that stops as ``rule``, and answers by a vote weighted by exp(confidence / temperature).
 
     CISC's softmax over the paths of an item (arXiv 2502.06233): its denominator is common to all answers
     and cancels. A path whose confidence is NaN abstains from this vote.
@@ -82,17 +82,17 @@ class ConfidenceVote(Over):
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         named = {} if self.confidence == CONFIDENCE else {"confidence": self.confidence}
         return self.spelled(weight="confidence", temperature=self.temperature, **named)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a view must carry."""
+        """The fields a view must have."""
         return frozenset[Need]({*self.rule.needs, "confidence"})
 
     def decide(self, view: View) -> Sample | Stop:
-        """Decide as the stopping rule does; the answer of a stop is the weighted one."""
+        """Return the rule's decision; a stop has the weighted vote's answer."""
         decision = self.rule.decide(view)
         if isinstance(decision, Sample):
             return decision
@@ -110,11 +110,11 @@ class ConfidenceVote(Over):
         return Stop(answer, share, "weighted_share", decision.reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide as the stopping rule does."""
+        """Return the rule's requests after each prefix of every order."""
         return ahead_of(self.rule, draws, "with weights")
 
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
-        """Return the answer of the weighted vote and its credit; ties are split, to nine digits."""
+        """Return answer and credit of the weighted vote; ties (to nine digits) are split."""
         drawn = np.arange(draws.cap) < stop[..., None]
         logits = draws.rated(self.confidence) / self.temperature
         top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)  # scaled by item
@@ -138,17 +138,17 @@ class ConfidenceVote(Over):
 
 
 class Answering(Capability):
-    """A policy whose answer on many orders of drawing is not that of one path, one vote."""
+    """A policy whose answer is not the plain plurality, evaluated on many orders."""
 
     @abstractmethod
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
-        """Return the answer [n, R] after ``stop`` [n, R] paths, and its credit where labels are known."""
+        """Return the answer [n, R] after ``stop`` [n, R] paths, with credit where labelled."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """What rules share that turn the confidence of this name into P(right), or the weight of a vote.
+    """Base class of rules that map a confidence to P(right) or a vote weight by a calibration.
 
     The calibration is held by a plan; a replay brings chances and weights that are cross-fitted.
     """
@@ -160,16 +160,16 @@ class Calibrated:
 
     @property
     def unheld(self) -> frozenset[Need]:
-        """Return ``calibration`` where there is none."""
+        """Return the need ``calibration`` where none is held."""
         return frozenset[Need]() if self.calibration else frozenset[Need]({"calibration"})
 
     @property
     def named(self) -> str | None:
-        """The name of the confidence where it is not the usual one."""
+        """The confidence's name, where not the default."""
         return None if self.confidence == CONFIDENCE else self.confidence
 
     def held(self, spec: str) -> Calibration:
-        """Return the calibration; raises PolicyError without one."""
+        """Return the calibration; raises PolicyError where none is held."""
         if self.calibration is None:
             raise PolicyError(
                 f"{spec} needs a calibration of its confidence: keff analyze RECORD -o plan.json makes one, "
@@ -179,16 +179,16 @@ class Calibrated:
 
     @property
     def digest(self) -> str | None:
-        """The hash of the calibration, None without one: two plans may write the same rule."""
+        """The calibration's hash (None without one), since equal specs may hold different ones."""
         return None if self.calibration is None else stable_hash(asdict(self.calibration))
 
     def chances(self, draws: Draws, spec: str) -> NDArray[Any]:
-        """Return P(right) of each path [n, R, cap]: cross-fitted, or by the calibration that is held."""
+        """Return P(right) of each path [n, R, cap]: cross-fitted, or by the held calibration."""
         known = draws.named.get(self.confidence + CHANCE)
         return self.held(spec).chance(draws.rated(self.confidence)) if known is None else known
 
     def weighed(self, draws: Draws, spec: str) -> Draws:
-        """Return the draws with their votes weighted."""
+        """Return the draws with calibrated vote weights."""
         known = draws.named.get(self.confidence + WEIGHT)
         if known is None:
             known = self.held(spec).weight(draws.rated(self.confidence)).astype(np.float32)
@@ -196,22 +196,22 @@ class Calibrated:
 
 
 class Bounded(Capability):
-    """A rule of the number of paths and the two largest sums of votes, which need not be whole."""
+    """Protocol of a rule on the number of paths and the two largest vote sums, real-valued."""
 
     @abstractmethod
     def bound(self, n: Any, v1: Any, v2: Any, most: float) -> Any:
-        """Return where the rule is satisfied; ``most`` is the largest weight of one vote."""
+        """Return a mask of the states where the rule stops; ``most`` is the largest vote weight."""
         ...
 
     @abstractmethod
     def certainty(self, v1: float, v2: float) -> float | None:
-        """Return how sure the rule is of its leader; None where it only counts."""
+        """Return the rule's certainty of its leader; None for rules that only count."""
         ...
 
 
 @frozen
 class LogOddsVote(Over, Calibrated):
-    """Weigh each vote by its log odds of being right, and stop and answer by the weighted sums.
+    """Wrapper that applies a stopping rule to vote sums weighted by log odds of being right.
 
     Maximal ratio: other answers share what a path leaves, so its weight is log(p / (1 - p)) - log(q), q the
     chance that two wrong paths agree, in units of an ordinary vote. A rule that is no function of two counts
@@ -220,17 +220,17 @@ class LogOddsVote(Over, Calibrated):
 
     @property
     def spec(self) -> str:
-        """The string that makes this policy again."""
+        """The policy string, which parses to this policy."""
         options = {} if self.named is None else {"confidence": self.named}
         return self.spelled(weight="log_odds", **options)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a view must carry."""
+        """The fields a view must have."""
         return frozenset[Need]({*self.rule.needs, "confidence", *self.unheld})
 
     def decide(self, view: View) -> Sample | Stop:
-        """Stop where the rule is satisfied by the weighted sums; else draw one more path."""
+        """Stop where the weighted sums satisfy the rule; else draw one more path."""
         held, n = self.held(self.spec), min(len(view.keys), self.cap)
         view.check_confidences(n, self)
         sums = totals(view.keys[:n], held.weight(view.confidence[:n]).tolist())
@@ -251,12 +251,12 @@ class LogOddsVote(Over, Calibrated):
         return Stop(answer, first / sum(sums.values()) if sums else 0.0, "weighted_share", reason)
 
     def _first(self, rule: Bounded, most: float) -> int:
-        """Return the fewest paths that can stop the rule: they are drawn at once."""
+        """Return the fewest paths that can satisfy the rule, drawn at once."""
         enough = (m for m in range(1, self.cap) if rule.bound(m, m * most, 0.0, most))
         return next(enough, self.cap)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Decide on every prefix of every order."""
+        """Return the requests after each prefix of every order."""
         if not isinstance(self.rule, Bounded):
             return ahead_of(self.rule, draws, "with weights")
         weighed = self.weighed(draws, self.spec)
@@ -269,13 +269,13 @@ class LogOddsVote(Over, Calibrated):
         return out
 
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
-        """Return the leader of the weighted votes, and its credit."""
+        """Return the weighted votes' leader, and its credit."""
         seen = self.weighed(draws, self.spec).tallies
         return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
 
 
 def totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, float]:
-    """Return the sum of the weights of each answer, in order of first use."""
+    """Return the weighted vote sum of each answer, in order of first use."""
     sums: dict[str, float] = {}
     for key, weight in zip(keys, weights, strict=True):
         if key is not None:
@@ -284,17 +284,17 @@ def totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, fl
 
 
 def largest(sums: Mapping[str, float]) -> str | None:
-    """Return the answer of the largest sum, of equals the first; None without answers."""
+    """Return the answer with the largest sum, ties to the first; None without answers."""
     return max(sums, key=sums.__getitem__, default=None)
 
 
 def leader_of(keys: Sequence[str | None], weights: Sequence[float]) -> str | None:
-    """Return the answer of the largest sum of weights, of equals the first seen; None without votes."""
+    """Return the answer with the largest sum of weights, ties to the first seen; None without votes."""
     return largest(totals(keys, weights))
 
 
 def checked_name(name: object) -> str:
-    """Return the name of a confidence; raises PolicyError for what is none."""
+    """Return a valid confidence name; raises PolicyError."""
     if isinstance(name, str) and re.fullmatch(r"[\w.-]+", name):
         return name
     raise PolicyError(f"confidence is the name of one, letters, digits, dots and dashes, not {name!s:.40}")
@@ -305,7 +305,7 @@ LOGPROBS = {f"logprob_{part}": part for part in ("mean", "bottom", "total", "ans
 
 
 def logprob_of(summary: Logprobs | None, name: str | None) -> float:
-    """Return the log-probability that a confidence of this name is, NaN where the server gave none."""
+    """Return the named log-probability of a completion; NaN where the server gave none."""
     value = getattr(summary, LOGPROBS.get(name or "", "mean"), None)
     return float("nan") if value is None else float(value)
 

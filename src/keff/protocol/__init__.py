@@ -1,4 +1,4 @@
-"""The OpenAI protocol as keff speaks it, as a client and as a gateway.
+"""The OpenAI protocol, shared by the engines (client) and the gateway.
 
 One place for both.
 

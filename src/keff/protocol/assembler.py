@@ -1,4 +1,4 @@
-"""Chunks of a streamed chat response -> the response that the server would have sent whole; pure."""
+"""Assembly of streamed chat chunks into the response the server would have sent whole; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CALLS = 256
 
 
 class Assembler:
-    """Takes chunks, or the bytes of a stream of them, and gives the response."""
+    """Builds a whole chat response from its stream."""
 
     def __init__(self) -> None:
         self._events = Events()
@@ -26,7 +26,7 @@ class Assembler:
         self._error: object = None
 
     def feed(self, part: bytes) -> list[Object]:
-        """Add the chunks that some bytes complete, and return them; raises ValueError for what is no JSON."""
+        """Add bytes and return the chunks they complete; raises ValueError for invalid JSON."""
         data = (data_of(event) for event in self._events.feed(part))
         chunks = [fields(decoded(said)) for said in data if said and said != DONE]
         for chunk in chunks:
@@ -34,7 +34,7 @@ class Assembler:
         return chunks
 
     def take(self, chunk: Mapping[str, object]) -> None:
-        """Add one chunk; raises EngineError for one that belongs to no path."""
+        """Add one chunk; raises EngineError for one without a path."""
         self._error = chunk.get("error") or self._error
         if not self._head:
             self._head = {name: value for name, value in chunk.items() if name != "choices"}
@@ -49,7 +49,7 @@ class Assembler:
             _add_delta(choice, part)
 
     def response(self) -> Object:
-        """Return the whole response; raises EngineError when it broke off before a path's end.
+        """Return the whole response; raises EngineError when a path is incomplete.
 
         A choice that ends twice is two paths mixed into one: RepeatedError.
         """
@@ -79,7 +79,7 @@ def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
 
 
 def _add_call(message: Object, part: Mapping[str, object]) -> None:
-    """Add a piece of a tool call: its name comes once, its arguments bit by bit."""
+    """Add a fragment of a tool call: the name once, arguments piece by piece."""
     calls = entries(message.setdefault("tool_calls", []))
     place = part.get("index", 0)
     while isinstance(place, int) and len(calls) <= place < MOST_CALLS:

@@ -1,4 +1,4 @@
-"""Calls to one upstream: connections kept open between calls, proxies on the way, and what breaks there."""
+"""HTTP client for one upstream: connection pool, proxies, errors."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 
 
 class ProxyError(ConnectionError):
-    """The proxy cannot be reached, or makes no way to the upstream."""
+    """The proxy is unreachable, or refuses to connect to the upstream."""
 
 
 @frozen
 class Proxy:
-    """Where a proxy is, and by which ``Proxy-Authorization`` it knows us."""
+    """Address and ``Proxy-Authorization`` of a proxy."""
 
     host: str
     port: int
     authorization: str = field(default="", repr=False)
 
     async def opened(self, host: str, port: int) -> socket.socket:
-        """Return a socket through which the upstream is reached; raises ProxyError."""
+        """Return a socket to the upstream through the proxy; raises ProxyError."""
         try:
             way = await reached(self.host, self.port)
             try:
@@ -77,7 +77,7 @@ class Proxy:
 
 
 async def reached(host: str, port: int) -> socket.socket:
-    """Return a socket that is connected to the first address of a host to answer; raises OSError."""
+    """Return a socket connected to the first of a host's addresses that answers; raises OSError."""
     # Cancelled just as one address answers, create_connection would leave that socket open (CPython 3.11).
     kind = socket.SOCK_STREAM
     try:  # an address needs no thread that looks it up
@@ -88,7 +88,7 @@ async def reached(host: str, port: int) -> socket.socket:
 
 
 def proxy_for(scheme: str, host: str) -> Proxy | None:
-    """Return the proxy that the environment names for a host; None for this machine and for NO_PROXY.
+    """Return the proxy for a host from the environment; None for localhost and NO_PROXY.
 
     Raises UsageError for one that is no http address.
     """
@@ -119,11 +119,11 @@ AGENT = f"user-agent: keff/{version('keff')}"
 
 
 class UnreachableError(ConnectionError):
-    """No connection to the upstream could be made; the message says what failed."""
+    """No connection to the upstream could be made; the message says why."""
 
 
 class Client:
-    """Makes calls to one server. ``start`` and ``close`` belong to one event loop.
+    """HTTP client of one server, bound to one event loop between ``start`` and ``close``.
 
     ``seconds`` bound a call from its start to its last byte: one timer for all of them.
     """
@@ -160,7 +160,7 @@ class Client:
         self.closed = False
 
     def start(self) -> None:
-        """Take the running loop, and read the certificates that are trusted."""
+        """Bind to the running event loop, and load trusted certificates."""
         self._loop = asyncio.get_running_loop()
         if self._secure:
             self._context = self._trusted()
@@ -179,17 +179,17 @@ class Client:
 
     @property
     def running(self) -> int:
-        """How many calls are running, or wait for a connection."""
+        """The number of calls running or waiting for a connection."""
         return len(self._running)
 
     def target(self, path: str, query: str = "") -> str:
-        """Return what a call names: a path below the base address, with a query that is quoted already."""
+        """Return a call's request target: a path below the base address, and a quoted query."""
         target = f"{self._base}{path}{'?' + query if query else ''}"
         plain = target.isascii() and target.isprintable() and " " not in target
         return target if plain else quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> Call:
-        """Make a call and return it when its head is there.
+        """Send a request, and return the call once its response head has arrived.
 
         Close it, or read it to its end. Raises OSError (TimeoutError, ssl.SSLError, UnreachableError,
         BrokenError), and ValueError for a header that cannot be sent.
@@ -219,14 +219,14 @@ class Client:
         return call
 
     def free(self, connection: Connection) -> None:
-        """Keep a connection for the next call."""
+        """Return a connection to the pool."""
         self._idle[connection] = time.monotonic()
         self._places.release()
         if self._sweep is None and self._loop is not None:
             self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
-        """Close what has been idle for long; the longest idle stand first."""
+        """Close connections idle for too long."""
         self._sweep, now = None, time.monotonic()
         for connection, since in tuple(self._idle.items()):
             if (left := since + IDLE_SECONDS - now) > 0:
@@ -236,7 +236,7 @@ class Client:
             connection.abort()
 
     def lost(self, connection: Connection) -> None:
-        """Give up a connection that is closed, and its place where it was in use."""
+        """Remove a closed connection from the pool, and release its slot if in use."""
         if self._idle.pop(connection, None) is None and connection in self._all:
             self._places.release()
         self._all.discard(connection)
@@ -260,7 +260,7 @@ class Client:
         return self._written + length + b"\r\n"
 
     async def _taken(self, loop: asyncio.AbstractEventLoop, until: float) -> Connection:
-        """Return a connection that no other call has: one that is idle, else a new one."""
+        """Return an idle connection, else a new one."""
         if self._places.locked():
             async with asyncio.timeout_at(until):
                 await self._places.acquire()
@@ -280,7 +280,7 @@ class Client:
             raise
 
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        """Open a connection."""
+        """Return a new connection."""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 connection = await self._made_to(loop)
@@ -307,7 +307,7 @@ class Client:
         return connection
 
     def _late(self) -> None:
-        """Fail the calls whose time is over; they stand in the order of their start."""
+        """Fail the calls past their deadline."""
         assert self._loop is not None, "a timer runs on it"
         self._timer, now = None, self._loop.time()
         for call, until in tuple(self._running.items()):
@@ -318,7 +318,7 @@ class Client:
 
 
 def _ascii(host: str) -> str:
-    """Return a host as a header carries it."""
+    """Return a host in ASCII, for the Host header."""
     return host if host.isascii() else host.encode("idna").decode()
 
 
@@ -327,7 +327,7 @@ BROKEN = (OSError, ValueError)
 
 
 async def limited(call: Call) -> bytes:
-    """Return the body of an answer, unpacked; raises BodyError for one that is too large."""
+    """Return a response's decompressed body; raises BodyError above the size limit."""
     encoding = call.headers.get("content-encoding")
     if encoding is None:
         return await call.read()
@@ -338,7 +338,7 @@ async def limited(call: Call) -> bytes:
 
 
 def plain(error: Exception) -> str:
-    """Return in a few words what went wrong on the wire."""
+    """Return a connection error in a few words."""
     if isinstance(error, BodyError):
         return f"its answer cannot be taken: {error}"
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""HTTP/1.1 to an upstream: a call, and the connection that carries one call after the other.
+"""HTTP/1.1 client connection, on which one call follows another.
 
 Why not a client library: a vote makes three to eight calls for one request, so their processor time is most
 of a gateway's. A library spends .2 ms and more on each (aiohttp: sessions, cookies, redirects, traces, a task
@@ -24,11 +24,11 @@ GIVEN_UP = "it was given up"
 
 
 class BrokenError(ConnectionError):
-    """A connection ended in the middle of an answer, or what came over it is not HTTP."""
+    """The connection ended within a response, or the bytes are not HTTP."""
 
 
 class Call:
-    """One call: its status and headers (names in lower case) once they came, and its body as it comes."""
+    """One request and its response: status, headers (lower case) and body as they arrive."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, method: str, ended: Callable[[Call], None]) -> None:
         self.status, self.headers = 0, dict[str, str]()
@@ -47,18 +47,18 @@ class Call:
 
     @property
     def length(self) -> int | None:
-        """The stated length of the body, if it is one."""
+        """The Content-Length, if valid."""
         stated = self.headers.get("content-length", "")
         return int(stated) if stated.isascii() and stated.isdigit() else None
 
     async def head(self) -> None:
-        """Wait for status and headers; raises what broke the call."""
+        """Wait for status and headers; raises the call's error."""
         while not self.status:
             self._check()
             await self._wait()
 
     async def read(self, most: int = LARGEST) -> bytes:
-        """Return the whole body as it is sent; raises BodyError for a larger one, or what broke the call."""
+        """Return the whole body undecoded; raises BodyError above the limit, or the call's error."""
         self._most = most
         self._go_on()
         while not self._whole and self._size <= most:
@@ -69,7 +69,7 @@ class Call:
         return self._taken()
 
     async def parts(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it comes; raises what broke the call."""
+        """Yield parts of the body as they arrive; raises the call's error."""
         while True:
             if self._parts:
                 yield self._taken()
@@ -81,23 +81,23 @@ class Call:
                 await self._wait()
 
     def close(self) -> None:
-        """End the call: a connection in the middle of an answer is closed."""
+        """End the call; a connection with an unfinished response is closed."""
         if not self._over:
             self.fail(BrokenError(GIVEN_UP))
 
     def carried(self, connection: Connection) -> None:
-        """Take the connection whose next answer is this call's."""
+        """Attach the connection whose next response belongs to this call."""
         self._connection = connection
         if self._over:
             connection.abort()
 
     def began(self, status: int) -> None:
-        """Take the status: all headers are there."""
+        """Set the status, once all headers have arrived."""
         self.status = status
         self._wake()
 
     def take(self, part: bytes) -> None:
-        """Take a part of the body; beyond what may be held, the connection waits."""
+        """Add a part of the body; above the buffer limit, reading pauses."""
         self._parts.append(part)
         self._size += len(part)
         if self._size > self._most and self._connection is not None:
@@ -105,12 +105,12 @@ class Call:
         self._wake()
 
     def end(self) -> None:
-        """The answer is whole."""
+        """Mark the response as complete."""
         self._whole = True
         self._finish()
 
     def fail(self, error: Exception) -> None:
-        """End a call that is not over yet."""
+        """Fail a call that is not complete."""
         if self._over:
             return
         self._error = error
@@ -155,7 +155,7 @@ CUT = "it closed before its answer was whole"
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection, which carries one call after the other.
+    """One client connection, which carries calls one after the other.
 
     ``free`` takes it back when it can carry another call, ``lost`` hears that it is closed. All connections
     of a client read into one ``buffer``: what came is parsed before the next one reads.
@@ -180,11 +180,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another call can be made over it."""
+        """Whether another call can be sent on it."""
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, call: Call, data: bytes) -> None:
-        """Make a call: send its bytes, and read its answer."""
+        """Send a call's request, and attach its response."""
         assert self._transport is not None, "it is connected"
         self._call, self._head = call, 0
         call.carried(self)
@@ -197,30 +197,30 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def pause(self) -> None:
-        """Read no more for now."""
+        """Pause reading."""
         if not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Read on."""
+        """Resume reading."""
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
         # A model may think for minutes: without a sign of life some routers forget the connection.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to read into."""
+        """Return the buffer for the next read."""
         del sizehint
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse what came; what comes unasked closes the connection."""
+        """Parse received bytes; unsolicited ones close the connection."""
         call = self._call
         if call is None:
             self.abort()
@@ -236,14 +236,14 @@ class Connection(asyncio.BufferedProtocol):
             self._broken(call, "the head of its answer is too large")
 
     def eof_received(self) -> None:
-        """End an answer of no stated length: the close of the connection ends it."""
+        """Complete a response without a length, which the end of the connection delimits."""
         call, framed = self._call, {"content-length", "transfer-encoding"} & self._headers.keys()
         if call is not None and call.status and not framed:
             self._call = None
             call.end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the call whose answer is not there."""
+        """Fail the call whose response is incomplete."""
         call, self._call = self._call, None
         if call is not None:
             # A network that gave up is no answer that is late.
@@ -258,14 +258,14 @@ class Connection(asyncio.BufferedProtocol):
         call.fail(BrokenError(why))
 
     def on_message_begin(self) -> None:
-        """Begin an answer; httptools calls this and the following."""
+        """Start a response (a callback of httptools, as those below)."""
         self._headers = {}
         if self._call is None:
             # An answer to nothing: the next call would take it for its own.
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; the values of a repeated one are joined by commas."""
+        """Add a header; repeated ones are joined by commas."""
         self._head += len(name) + len(value)
         if self._head > 2 * LARGEST_HEAD:
             raise ValueError("too many headers")
@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         self._headers[told] = text if before is None else f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
-        """Hand the head to the call; one that says "go on" is none."""
+        """Pass the head to the call; interim responses (1xx) are skipped."""
         status, call = self._parser.get_status_code(), self._call
         if call is None or status < 200:
             return
@@ -286,12 +286,12 @@ class Connection(asyncio.BufferedProtocol):
             call.end()
 
     def on_body(self, body: bytes) -> None:
-        """Hand a part of the body to the call."""
+        """Pass a part of the body to the call."""
         if self._call is not None:
             self._call.take(body)
 
     def on_message_complete(self) -> None:
-        """End the call, and keep the connection for the next one where that is possible."""
+        """Complete the call, and pool the connection if it can be reused."""
         call, transport = self._call, self._transport
         if call is None or transport is None or not call.status:
             return

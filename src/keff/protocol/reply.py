@@ -1,4 +1,4 @@
-"""Read chat responses of OpenAI-compatible servers into completions, whole or in chunks; pure.
+"""Parsing of OpenAI-compatible chat responses into completions, whole or in chunks; pure.
 
 How many tokens an answer took: one path in a request, the server's ``usage``. Several paths: the entries of
 each path's log-probabilities, because some servers' usage counts the first path only; what a usage sum holds
@@ -39,7 +39,7 @@ Choice = Mapping[str, object]
 
 
 class Token(msgspec.Struct, gc=False):
-    """A generated token, of all that a server says of it what is read."""
+    """Log-probability entry of one generated token, with the fields that are used."""
 
     token: str
     logprob: Annotated[float, msgspec.Meta(ge=LOWEST_LOGPROB, le=HIGHEST_LOGPROB)]
@@ -63,7 +63,7 @@ _REPLY = msgspec.json.Decoder(_Reply)
 
 
 def reply_of(raw: bytes) -> Object:
-    """Return a chat response, or a list of models, with what is read of it; all of one that is odd.
+    """Return a parsed chat response or model list; unusual ones with all their fields.
 
     Most of its bytes are of tokens: their bytes, and those that might have come instead. To skip these takes
     a quarter of the time. Raises ValueError for what is not JSON.
@@ -75,7 +75,7 @@ def reply_of(raw: bytes) -> Object:
 
 
 class Counts(NamedTuple):
-    """The tokens of one response; ``output`` is None where the server gives no number that can be right.
+    """Token counts of one response; ``output`` is None without a credible number.
 
     ``odd`` says that it gave something else than a number of tokens.
     """
@@ -137,12 +137,12 @@ MOST_COMPARED = 10**6
 
 
 def with_answer(summary: Logprobs | None, answer: str | None) -> Logprobs | None:
-    """Return the summary with the log-probability of the answer, and without the tokens."""
+    """Return the summary with the answer's log-probability, and without the tokens."""
     return None if summary is None else replace(summary, answer=answer_logprob(summary, answer), tokens=None)
 
 
 def answer_logprob(summary: Logprobs | None, answer: str | None) -> float | None:
-    """Return the mean log-probability of the tokens of an answer; None where it is not known.
+    """Return the mean log-probability of an answer's tokens; None where unknown.
 
     They are those that overlap the last place where the text says the answer as it was read: a text that
     goes on repeats it. Not within a word or a number, unless it stands nowhere else.
@@ -165,7 +165,7 @@ def answer_logprob(summary: Logprobs | None, answer: str | None) -> float | None
 
 
 def _behind(text: str, answer: str) -> int | None:
-    """Return how much stands behind the last place of an answer, outside of words if possible; None without.
+    """Return the length of text after an answer's last occurrence, whole words preferred; None without.
 
     Searched backwards by str.find, which takes linear time (str.rfind does not). A long answer that overlaps
     itself is looked for at few places.
@@ -183,7 +183,7 @@ def _behind(text: str, answer: str) -> int | None:
 
 
 def tokens_of(choice: Choice) -> tuple[list[float], list[str]]:
-    """Return the log-probability of each generated token, as far as the server gives them, and the texts."""
+    """Return log-probability and text of each generated token, where the server gives them."""
     content = fields(choice.get("logprobs")).get("content")
     read = is_array(content) and content and isinstance(content[0], Token)
     try:
@@ -196,7 +196,7 @@ def tokens_of(choice: Choice) -> tuple[list[float], list[str]]:
 
 
 def token_counts(choices: Sequence[Choice], told: Sequence[int], usage: int | None) -> list[int]:
-    """Return how many tokens each choice took, of so many that are ``told``; see the module for the rule."""
+    """Return the tokens of each choice, of ``told`` in all; the module states the rule."""
     if len(choices) == 1 and usage is not None:
         return [usage]
     hidden = [len(reasoning_of(fields(choice["message"]))) for choice in choices]
@@ -211,12 +211,12 @@ def token_counts(choices: Sequence[Choice], told: Sequence[int], usage: int | No
 
 
 def reasoning_of(message: Mapping[str, object]) -> str:
-    """Return the hidden thinking that a server keeps apart."""
+    """Return the hidden reasoning that a server returns apart from the text."""
     return text_of(message.get("reasoning_content") or message.get("reasoning") or "")
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Divide ``total`` into whole parts in proportion to ``weights`` (equally when they are all zero)."""
+    """Divide ``total`` into integers in proportion to ``weights`` (equally when all are zero)."""
     shares = weights if any(weights) else [1] * len(weights)
     bounds = [0, *accumulate(shares)]
     cuts = [total * bound // bounds[-1] for bound in bounds]
@@ -236,16 +236,16 @@ FINISH: dict[str, FinishReason] = {
 
 
 class RepeatedError(EngineError):
-    """A server sent two paths under one index; with fewer paths in a request it may not."""
+    """A server returned two paths with the same index; fewer paths per request may work."""
 
 
 def finish_reason(reason: object) -> FinishReason:
-    """Return our name of a server's finish reason; one that is unknown counts as a plain stop."""
+    """Return keff's name of a server's finish reason; unknown ones count as a plain stop."""
     return FINISH.get(reason, "stop") if isinstance(reason, str) else "stop"
 
 
 def choices_of(response: object) -> list[Choice]:
-    """Return the choices of a response in the order of their indices.
+    """Return a response's choices in order of index.
 
     Raises EngineError for a body that is no chat response: an error in disguise, or no choices; and
     RepeatedError for a duplicate index.
@@ -268,13 +268,13 @@ def choices_of(response: object) -> list[Choice]:
 
 
 def _is_message(message: object) -> bool:
-    """Return whether a message can be read: one whose content has another type would be kept as empty."""
+    """Return whether a message's content has a type that can be read."""
     body = fields(message)
     return bool(body) and isinstance(body.get("content"), str | list | None)
 
 
 def body_error(error: object) -> EngineError:
-    """Return the EngineError for an error object in a body.
+    """Return the EngineError of an error object in a body.
 
     Transient unless it names a fault of ours (4xx).
     """
@@ -291,7 +291,7 @@ def body_error(error: object) -> EngineError:
 def completions(
     response: Mapping[str, object], choices: Sequence[Choice], seconds: float
 ) -> list[Completion]:
-    """Return one completion per choice; see the module for how tokens are counted."""
+    """Return one completion per choice, with token counts by the module's rule."""
     given = counts_of(response.get("usage"))
     told = [tokens_of(choice) for choice in choices]
     lengths = [len(values) for values, _ in told]
@@ -321,6 +321,6 @@ FILTERED: dict[FinishReason, str] = {"content_filter": "stopped by a content fil
 
 
 def filtered_response(said: str, n: int) -> Object:
-    """Return the response that n paths stand for whose request a content filter stopped."""
+    """Return the response for n paths of a request stopped by a content filter."""
     choice = {"message": {"content": "", "refusal": said}, "finish_reason": "content_filter"}
     return {"choices": [{"index": index, **choice} for index in range(n)], "usage": {"completion_tokens": 0}}

@@ -1,4 +1,4 @@
-"""OpenAI's Responses in the words of chat, and back; pure.
+"""Conversion between OpenAI's Responses API and chat completions; pure.
 
 A request becomes the chat request that asks the same (``chat_view``), so that the kind of its answer is found
 as in chat. A response becomes the chat choice that says the same (``choice_of``), so that it is read and
@@ -30,7 +30,7 @@ LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "conte
 
 
 def not_voted(body: Mapping[str, object]) -> str | None:
-    """Return why a request cannot be answered by a vote, or None."""
+    """Return why a Responses request cannot be answered by a vote, or None."""
     if body.get("background"):
         return "background"
     if body.get("conversation") is not None:
@@ -41,12 +41,12 @@ def not_voted(body: Mapping[str, object]) -> str | None:
 
 
 def chat_view(body: Mapping[str, object]) -> Object:
-    """Return the chat request that asks the same; what chat does not know is left out."""
+    """Return a Responses request as chat, without fields that chat lacks."""
     return {name: value for name, value in chat_request(body).items() if name in VIEWED and value is not None}
 
 
 def choice_of(response: Mapping[str, object]) -> Object:
-    """Return the chat choice that says what a response says.
+    """Return a response as a chat choice.
 
     Raises EngineError for a body that is no response, or one that failed.
     """
@@ -84,7 +84,7 @@ def _add_message(message: Object, logprobs: list[Object], item: Mapping[str, obj
 
 
 def _call(item: Mapping[str, object]) -> Object:
-    """Return a call of a function as chat writes it."""
+    """Return a function call in chat's form."""
     function = {"name": item.get("name"), "arguments": item.get("arguments")}
     return {"id": item.get("call_id"), "type": "function", "function": function}
 
@@ -98,7 +98,7 @@ DETAILS = {
 
 
 def chat_usage(usage: object) -> object:
-    """Return a response's usage under the names of chat; what is no object stays what it is."""
+    """Return a response's usage under chat's field names; non-objects unchanged."""
     if not isinstance(usage, dict):
         return usage
     names = {**USAGE, **DETAILS}
@@ -106,7 +106,7 @@ def chat_usage(usage: object) -> object:
 
 
 def response_usage(usage: Mapping[str, object]) -> Object:
-    """Return a usage of chat under the names of responses."""
+    """Return a chat usage under the Responses API's field names."""
     names = {chat: own for own, chat in {**USAGE, **DETAILS}.items()}
     told: Object = {names.get(name, name): value for name, value in usage.items()}
     told.setdefault("input_tokens_details", {"cached_tokens": 0})
@@ -144,14 +144,14 @@ REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 def needs_responses(body: Mapping[str, object]) -> str | None:
-    """Return the field for which a request cannot be asked as chat, or None."""
+    """Return the field that prevents a request from being sent as chat, or None."""
     named = next((name for name in KEPT_BY_SERVERS if body.get(name) is not None), None)
     unknown = any(item.get("type") in NOT_IN_CHAT for item in entries(body.get("input")))
     return named or ("input" if unknown else None)
 
 
 def chat_request(body: Mapping[str, object]) -> Object:
-    """Return the chat request that asks the same as a request of Responses."""
+    """Return the complete chat request equivalent to a Responses request."""
     chat = {name: value for name, value in body.items() if name not in OWN_WORDS}
     chat["messages"] = _chat_messages(body)
     if body.get(LENGTH) is not None:
@@ -173,7 +173,7 @@ def chat_request(body: Mapping[str, object]) -> Object:
 
 
 def _below(given: Mapping[str, object], kind: str) -> Object:
-    """Return what Responses writes flat as chat does: below the name of its kind."""
+    """Return a flat field of Responses nested as in chat, under the name of its type."""
     return {"type": kind, kind: {name: value for name, value in given.items() if name != "type"}}
 
 
@@ -203,7 +203,7 @@ def _chat_messages(body: Mapping[str, object]) -> list[Object]:
 
 
 def _content(content: object) -> object:
-    """Return content as chat has it: texts as one string, with pictures or files as parts."""
+    """Return content in chat's form: texts joined, or parts with pictures or files."""
     if not is_array(content):
         return content
     parts = entries(content)
@@ -228,7 +228,7 @@ def _part(part: Mapping[str, object]) -> Object:
 def response_of(
     name: str, choice: Mapping[str, object], model: object, asked: Mapping[str, object]
 ) -> Object:
-    """Return the response that says what a chat choice says; ``asked`` is the request that it answers."""
+    """Return a chat choice as a response to the request ``asked``."""
     message, finish = fields(choice.get("message")), str(choice.get("finish_reason"))
     status = "incomplete" if finish in REASON else "completed"
     output: list[Object] = []

@@ -1,4 +1,4 @@
-"""Another server: what it is asked, where it is, its key, what it says when it refuses, how long to wait.
+"""Facts about an OpenAI-compatible server: address, key, request fields, refusals, retry times.
 
 Addresses and keys are checked at the start, and never shown. A refusal becomes one line without keys, and
 says whether asking again may help.
@@ -25,7 +25,7 @@ from keff.records import Message, Sampling, frozen
 
 
 def json_object(given: str | Mapping[str, object] | None, option: str) -> Object:
-    """Return an option that is a JSON object, given as text or as a mapping; raises UsageError otherwise."""
+    """Return a JSON-object option, given as text or mapping; raises UsageError otherwise."""
     try:
         read: object = json.loads(given) if isinstance(given, str) else dict(given or {})
     except ValueError as error:
@@ -36,7 +36,7 @@ def json_object(given: str | Mapping[str, object] | None, option: str) -> Object
 
 
 def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> Object:
-    """Return the fields of a chat request that every OpenAI-compatible server knows."""
+    """Return the chat request fields that every OpenAI-compatible server supports."""
     body: Object = {
         "messages": [dict(message) for message in messages],
         "temperature": sampling.temperature,
@@ -51,7 +51,7 @@ def chat_body(messages: Sequence[Message], sampling: Sampling, n: int) -> Object
 
 
 def template_thinking(budget: int | None) -> Object:
-    """Return the field by which open servers switch thinking on or off in the chat template.
+    """Return the field that switches thinking in open servers' chat templates.
 
     It takes no number: ``max_tokens`` bounds thinking and answer together.
     """
@@ -59,7 +59,7 @@ def template_thinking(budget: int | None) -> Object:
 
 
 def effort_thinking(budget: int | None) -> Object:
-    """Return the hosted servers' ``reasoning_effort`` for a token budget.
+    """Return the ``reasoning_effort`` of hosted servers for a token budget.
 
     0 is none, up to 2,048 low, up to 8,192 medium, beyond that high.
     """
@@ -75,7 +75,7 @@ ODD = 3
 
 
 class Sharing:
-    """The most paths per request.
+    """The largest number of paths per request that a server accepts, learned from its replies.
 
     Lowered when the server refuses ``n``, or ignores it several times in a row.
     """
@@ -85,11 +85,11 @@ class Sharing:
         self._odd_in_row = 0
 
     def refused(self, n: int) -> None:
-        """Note that the server refused n paths and gave one to the same request."""
+        """Record that n paths were refused where one was accepted."""
         self.most = min(self.most, (n + 1) // 2 if n > 2 else 1)
 
     def came(self, n: int, paths: int) -> None:
-        """Note that so many of n paths came; a path that came twice counts as none."""
+        """Record how many of n requested paths came; repeated ones count as none."""
         if n == 1:
             return
         self._odd_in_row = self._odd_in_row + 1 if paths < n else 0
@@ -110,7 +110,7 @@ SHORTEST, LONG = 8, 20
 
 @lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
-    """Return whether a host names this machine only."""
+    """Return whether a host name denotes this machine only."""
     if host == "localhost":
         return True
     try:
@@ -120,7 +120,7 @@ def is_loopback(host: str) -> bool:
 
 
 def base_url(url: str, option: str, key_option: str) -> str:
-    """Return a base URL with ``/v1`` where it has no path; raises UsageError for what is not http(s)."""
+    """Return a base URL, with ``/v1`` appended if it has no path; raises UsageError unless http(s)."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -134,7 +134,7 @@ def base_url(url: str, option: str, key_option: str) -> str:
 
 
 def checked_key(value: str, variable: str) -> str:
-    """Return a key without the whitespace around it.
+    """Return a key without surrounding whitespace.
 
     Raises UsageError, without the key, for one that cannot be.
 
@@ -150,14 +150,14 @@ def checked_key(value: str, variable: str) -> str:
 
 
 class Mask:
-    """Hides keys in text of others. A text is masked first and cut afterwards: half a key is a key."""
+    """Hides keys in texts of others, before those are shortened."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         kept = {form for key in keys if key for form in (key, quote(key, safe=""))}
         self._keys = sorted(kept, key=len, reverse=True)
 
     def __call__(self, text: str, most: int | None = None) -> str:
-        """Return the text on one line, keys and long beginnings of keys hidden, then cut to ``most``."""
+        """Return the text on one line with keys hidden, then cut to ``most`` characters."""
         if most is not None:
             # Enough to fill the line whatever is hidden; a body of many megabytes is not searched.
             text = text[: SEARCHED * most + SEARCHED]
@@ -168,7 +168,7 @@ class Mask:
 
 
 def hidden(text: str, key: str) -> str:
-    """Return a text without a key: a long one and its beginnings anywhere, a shorter one as a whole word."""
+    """Return a text without a key: long keys and their beginnings anywhere, short ones as words."""
     if len(key) >= LONG:
         return _without_beginnings(text, key)
     if len(key) < SHORTEST or key not in text:
@@ -186,7 +186,7 @@ def _without_beginnings(text: str, key: str) -> str:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, or None.
+    """Return the server's Retry-After in seconds, or None.
 
     ``headers`` have names in lower case, or ignore it.
 
@@ -219,7 +219,7 @@ LONGEST_ASKED = 60.0
 def pause(
     tries: int, asked: float | None, *, first: float, longest: float, obeyed: float = LONGEST_ASKED
 ) -> float:
-    """Return the seconds to wait after so many tries (from 1) of one request.
+    """Return the seconds to wait before the next try (from 1) of a request.
 
     What the server asked for, up to ``obeyed``, and a little more at random, because it asked all for the
     same. Else half of ``first`` times 2^(tries - 1), at most ``longest``, and up to as much again at
@@ -261,18 +261,18 @@ class Refusal:
 
     @property
     def transient(self) -> bool:
-        """Whether the same request may work later."""
+        """Whether the same request may succeed later."""
         # A quota that is spent comes as 429 too, and no wait brings it back.
         return (self.status in PASSING or not 400 <= self.status < 500) and self.code != SPENT
 
     @property
     def fatal(self) -> bool:
-        """Whether no other request can work either: a wrong key, or no such model or address."""
+        """Whether every other request will fail as well: wrong key, model or address."""
         return self.status in FATAL or self.code == SPENT
 
 
 def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) -> Refusal:
-    """Read an error response, whatever it holds: OpenAI's form, ``detail`` or ``message``, or plain text."""
+    """Return the parsed error response: OpenAI's form, ``detail``, ``message``, or plain text."""
     try:
         body: object = decoded(raw)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Bytes of others, read so that whatever comes can be counted, stored and sent on: JSON, events, gzip.
+"""Untrusted bytes made safe: JSON, server-sent events, compressed bodies.
 
 Server-sent events are read as chat servers write them: one ``data`` line per event, events divided by an
 empty line. Compressed bodies are unpacked within bounds: 64 KiB of gzip can hold 64 MiB of zeros.
@@ -34,7 +34,7 @@ Object: TypeAlias = dict[str, object]
 
 
 def _no_number(_: str) -> None:
-    """Read NaN and the infinities, which are not JSON but are sent, as null."""
+    """Return null for NaN and infinities, which are not JSON but are sent."""
 
 
 # Made once: json.loads with a hook makes one for every reply.
@@ -43,7 +43,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def decoded(raw: bytes, decoder: json.JSONDecoder = _DECODER) -> object:
-    """Return the value of JSON bytes; what is not JSON the ``decoder`` reads or refuses.
+    """Return the value of JSON bytes; invalid JSON is left to ``decoder``.
 
     Raises ValueError for what it refuses, and for what is nested too deeply.
     """
@@ -58,7 +58,7 @@ def decoded(raw: bytes, decoder: json.JSONDecoder = _DECODER) -> object:
 
 
 def encoded(value: object) -> bytes:
-    """Return JSON bytes.
+    """Return a value as JSON bytes.
 
     Raises ValueError for a number that JSON cannot hold, and for what is nested too deeply.
     """
@@ -76,7 +76,7 @@ def encoded(value: object) -> bytes:
 
 
 def sendable(value: object) -> bytes:
-    """Return JSON bytes of what a server sent.
+    """Return JSON bytes of a server's value, repaired where it cannot be encoded.
 
     What JSON cannot hold (an infinite number, say) becomes null.
     """
@@ -101,7 +101,7 @@ def _finite(value: object, depth: int) -> object:
 
 
 def storable(text: str) -> str:
-    """Return text that UTF-8 can hold.
+    """Return text without lone surrogates, which UTF-8 cannot encode.
 
     Half a surrogate pair, which JSON can carry, becomes a question mark.
     """
@@ -109,21 +109,21 @@ def storable(text: str) -> str:
 
 
 def words(value: object) -> str | None:
-    """Return a JSON value as storable text: a string as it is, null and nothing as None, all else as JSON."""
+    """Return a JSON value as storable text: strings as they are, null as None, others as JSON."""
     if isinstance(value, str):
         return storable(value) or None
     return sendable(value).decode() if value else None
 
 
 def text_of(content: object) -> str:
-    """Return a message's content as text: it is a string, nothing, or a list of parts."""
+    """Return a message's content (string, nothing, or parts) as text."""
     if isinstance(content, str):
         return content
     return "".join(text for part in entries(content) if isinstance(text := part.get("text"), str))
 
 
 def question_of(messages: object) -> str:
-    """Return the text of the last message of the user; empty without one."""
+    """Return the last user message's text; empty without one."""
     said = (
         text_of(each.get("content")) for each in reversed(entries(messages)) if each.get("role") == "user"
     )
@@ -131,7 +131,7 @@ def question_of(messages: object) -> str:
 
 
 def count(value: object) -> int | None:
-    """Return a number of tokens as an integer.
+    """Return a token count as an integer.
 
     None for what cannot be one (negative, absurd, not a number).
     """
@@ -158,14 +158,14 @@ LONGEST_EVENT = 4 * 2**20
 
 
 class Events:
-    """Cuts bytes into events, as they come; takes time in proportion to the bytes, and bounded memory."""
+    """Splits a byte stream into server-sent events, in linear time and bounded memory."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._searched = 0
 
     def feed(self, part: bytes) -> list[bytes]:
-        """Return the events that are whole now, as they were written, with the empty line that ends each."""
+        """Return the events completed by these bytes, each with its empty line."""
         self._rest += part
         events: list[bytes] = []
         start = 0
@@ -182,12 +182,12 @@ class Events:
 
     @property
     def rest(self) -> bytes:
-        """The bytes of an event that has not ended."""
+        """The bytes of an unfinished event."""
         return bytes(self._rest)
 
 
 def data_of(event: bytes) -> bytes:
-    """Return the data of an event; empty for a comment."""
+    """Return an event's data; empty for a comment."""
     lines = (line for line in event.splitlines() if line.startswith(b"data:"))
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines)
 
@@ -204,11 +204,11 @@ RATIO, FREE = 200, 4 * 2**20
 
 
 class BodyError(ValueError):
-    """A body is too large, not what its encoding says, or in an encoding that was not asked for."""
+    """A body is too large, corrupt, or in an unsupported encoding."""
 
 
 class Body:
-    """Gathers the parts of one body, unpacked. Raises BodyError as soon as it is too large."""
+    """Accumulates and decompresses one body; raises BodyError once it is too large."""
 
     def __init__(self, encoding: str | None) -> None:
         kind = (encoding or "identity").strip().lower()
@@ -219,7 +219,7 @@ class Body:
         self._inflate = None if kind == "identity" else zlib.decompressobj(zlib.MAX_WBITS + 32)
 
     def take(self, part: bytes) -> bytes:
-        """Return what a part holds."""
+        """Return the decompressed bytes of a part."""
         self._came += len(part)
         if self._inflate is None:
             self._gave += len(part)
@@ -237,6 +237,6 @@ class Body:
         return plain
 
     def end(self) -> None:
-        """Check that nothing is missing."""
+        """Check that the compressed body is complete."""
         if self._inflate is not None and self._came and not self._inflate.eof:
             raise BodyError("it was cut short")

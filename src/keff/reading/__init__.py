@@ -1,1 +1,1 @@
-"""Run or log -> Record: find the format, read answers, score them."""
+"""Reading of runs and logs into Records: find the format, extract answers, score them."""

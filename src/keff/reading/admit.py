@@ -1,4 +1,4 @@
-"""What comes in between a reader and its votes: numbers of paths, and answers that cannot be compared."""
+"""Admission of questions: limits on paths and memory, and answers that cannot be compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOR_STRUCTURES = frozenset({"json", "list", "set"})
 def taken(
     questions: Iterable[Question], space: str, tell: Tell, trim: int | None, most: int | None
 ) -> Iterator[Question]:
-    """Yield the questions, cut where they are too long, and tell at the end what was done to them.
+    """Yield the questions, cut to the path limit, and note at the end what was cut.
 
     ``trim`` paths of each are taken (None: all, at most ``MOST_PATHS``), of which ``most`` are kept (None: as
     many as there are); ``space`` is the answer space they will be compared by. Raises LogError for what
@@ -68,7 +68,7 @@ def taken(
 def with_verdicts(
     questions: Iterable[Question], how: Reading, tell: Tell, *, rescore: bool
 ) -> Iterator[Question]:
-    """Yield questions that are read otherwise than recorded, and tell whose verdicts count.
+    """Yield questions read in another space, and note whether recorded verdicts still count.
 
     Raises LogError where they are to be scored and none has a gold answer.
     """
@@ -89,7 +89,7 @@ def with_verdicts(
 
 
 def kept_verdicts(how: Reading) -> Note:
-    """Return the note on a record that is read otherwise while its verdicts stay."""
+    """Return the note that recorded verdicts are kept under another answer space."""
     text = "which paths are right is as the log says, however their answers are read now"
     return Note(
         "verdicts_of_the_log", f"{text}: --rescore compares them with the gold answers as {how.space}"
@@ -101,7 +101,7 @@ LOOK = 2000
 
 
 def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
-    """Return the questions or, of more than fit in memory, those of a random part of the clusters.
+    """Return the questions; of more than fit in memory, a random part of the clusters.
 
     Which are in it depends on the cluster's name alone, else on the id: records of the same questions keep
     the same ones. Half of what is free at the start is left for the votes. It is said at once, by the logger
@@ -136,12 +136,12 @@ def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
 
 
 def _drawn(question: Question) -> float:
-    """Return a number in [0, 1) that the name of the cluster decides."""
+    """Return a pseudo-random number in [0, 1), a hash of the cluster's name."""
     return int(stable_hash(0, question.cluster or question.id)[:8], 16) / 16**8
 
 
 def memory_left() -> float:
-    """Return the bytes of memory that are free or can be freed, infinite where the system does not say."""
+    """Return the bytes of available memory; infinite where unknown."""
     try:
         stated = Path("/proc/meminfo").read_text("ascii").partition("MemAvailable:")[2].split()
     except OSError:
@@ -150,12 +150,12 @@ def memory_left() -> float:
 
 
 def first_paths(question: Question, most: int) -> Question:
-    """Return a question with its first paths only."""
+    """Return a question with its first ``k`` paths."""
     return chosen_paths(question, range(min(most, len(question.answers))))
 
 
 def chosen_paths(question: Question, places: Iterable[int]) -> Question:
-    """Return a question with the paths at some places, in that order."""
+    """Return a question with the paths at some indices, in that order."""
     places = list(places)
     changes = {
         name: tuple(values[place] for place in places)

@@ -1,4 +1,4 @@
-"""Arrays, nested lists and Votes: the questions that they hold, as a log would give them."""
+"""Questions from arrays, nested lists and Votes in memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _is_numeric(source: object, rows: Sequence[Sequence[object]]) -> bool:
 
 
 def _graded(rows: Sequence[Sequence[object]], data: Mapping[str, object]) -> list[Question]:
-    """Return questions of which only correctness is known; a missing path is as if it was not drawn."""
+    """Return questions from correctness alone; a missing path counts as not drawn."""
     kept = [[value for value in row if value is not None and value == value] for row in rows]
     wrong = next((value for row in kept for value in row if value not in (0, 1)), None)
     if wrong is not None:
@@ -104,7 +104,7 @@ def _graded(rows: Sequence[Sequence[object]], data: Mapping[str, object]) -> lis
 
 
 def _columns(data: Mapping[str, object], n: int) -> dict[str, list[object]]:
-    """Return the data beside the answers by field, one value (or list of paths) per question."""
+    """Return the additional data by field, one value (or list of paths) per question."""
     given = [word for word in (*PER_QUESTION, *PER_PATH) if data.get(word) is not None]
     columns: dict[str, list[object]] = {"id": list(range(n))}
     columns |= {PER_PATH.get(word, word): _listed(PER_PATH.get(word, word), data[word]) for word in given}
@@ -139,13 +139,13 @@ def _scalar(value: object) -> object:
 
 
 def _each(votes: Votes, place: int) -> dict[str, Any]:
-    """Return what is known of each path of a question."""
+    """Return a question's per-path values."""
     known = ((name, getattr(votes, name)) for name in MEASURED[1:])
     return {name: tuple(values[place].tolist()) for name, values in known if values is not None}
 
 
 def record_of_votes(votes: Votes) -> Record:
-    """Return a record that has these votes: codes are the keys, and questions are numbered."""
+    """Return a record of these votes: codes become keys, questions are numbered."""
     codes = np.full((votes.n, votes.k), -1) if votes.answers is None else votes.answers
     keys = tuple(tuple(None if code < 0 else str(code) for code in row) for row in codes.tolist())
     questions = tuple(

@@ -1,4 +1,4 @@
-"""Recorded questions -> Votes: codes of canonical keys, correctness, and what had to be left out."""
+"""Recorded questions to Votes: codes of canonical keys, correctness, and what was left out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 
 class RaggedError(LogError):
-    """Questions have so unequally many paths that trimming them all to the least would drop too many."""
+    """Raised where path numbers differ so much that trimming would drop too many."""
 
 
 Key = Callable[[str], str | None]
@@ -37,7 +37,7 @@ TRIM_SHARE = 0.2
 
 @frozen
 class Reading:
-    """How the answers of a record are compared.
+    """How a record's answers are compared: an answer space and its functions.
 
     ``key`` maps an answer to its canonical vote key, ``correct`` judges an answer against the gold one
     (used where the record gives no correctness), ``closed`` says that the answer set is closed, ``space``
@@ -60,7 +60,7 @@ class Reading:
 
 @frozen
 class HeldColumns:
-    """What is held of a record read by columns, so that its questions need not be read again.
+    """Columns kept from a record read by columns, instead of its questions.
 
     ``keys`` [n, K], ``golds`` [n] (None where there is none), and names of ``clusters`` [n] ("" for none;
     None: no question has one).
@@ -71,13 +71,13 @@ class HeldColumns:
     clusters: Sequence[str] | None
 
     def of_paths(self, places: Sequence[int] | IntArray) -> HeldColumns:
-        """Return what is held of some paths only."""
+        """Return the columns of some paths only."""
         return replace(self, keys=Coded(self.keys.codes[:, places], self.keys.names))
 
 
 @frozen
 class Ballot:
-    """Votes of a record with what people want to see beside them.
+    """Votes of a record, with its questions, keys and notes.
 
     ``keys`` [n][K] canonical keys (None abstains); ``questions`` the records themselves, in the order of
     the rows of ``votes``, read again from the log when asked for where it is large; ``notes`` say what was
@@ -99,26 +99,26 @@ class Ballot:
 
     @property
     def golds(self) -> Sequence[object]:
-        """The gold answers of the questions [n], None where there is none."""
+        """The gold answers [n], None where missing."""
         return [question.gold for question in self.questions] if self.held is None else self.held.golds
 
     @property
     def cluster_names(self) -> Sequence[str]:
-        """The names of the questions' clusters [n], "" where one has none."""
+        """The names of the questions' clusters [n], "" where missing."""
         if self.held is None:
             return [question.cluster or "" for question in self.questions]
         return self.held.clusters or [""] * len(self.keys)
 
     @property
     def names(self) -> Sequence[str]:
-        """The ids of the questions, in the order of the rows of ``votes``."""
+        """The questions' ids, in row order."""
         return [question.id for question in self.questions] if self.ids is None else self.ids
 
 
 def ballot(
     questions: Iterable[Question], reading: Reading, *, trim: int | None = None, format: str = ""
 ) -> Ballot:
-    """Turn recorded questions into Votes.
+    """Return the Votes of recorded questions.
 
     Questions must have equally many paths: the longer ones are trimmed to the first ``trim`` paths (default:
     the smallest K, while that drops under a fifth of all paths), and questions with fewer are left out.
@@ -164,7 +164,7 @@ def ballot(
 def admitted(
     sizes: IntArray, labelled: NDArray[np.bool_], trim: int | None
 ) -> tuple[int, IntArray, list[Note]]:
-    """Return K, the places of the questions that are used, and what was left out; see ``ballot``."""
+    """Return K, the indices of usable questions, and notes on those left out."""
     if not sizes.size:
         raise LogError("there are no questions in it")
     k, notes = _common_k(Counter(sizes.tolist()), trim)
@@ -182,7 +182,7 @@ def admitted(
 
 
 def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) -> IntArray | None:
-    """Return correctness [n, K] in which no abstention is right, and note where a record said so."""
+    """Return correctness [n, K] with abstentions wrong, and a note where the record differs."""
     lost = 0 if correct is None or codes is None else int(np.count_nonzero(correct[codes < 0]))
     if correct is not None and codes is not None and lost:
         notes.append(abstained_correct(lost))
@@ -191,13 +191,13 @@ def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) 
 
 
 def abstained_correct(paths: int) -> Note:
-    """Return the note on paths without an answer that a record calls correct."""
+    """Return the note on paths marked right without an answer."""
     text = f"{paths} paths without an answer that the record calls correct count as wrong"
     return Note("abstained_correct", text)
 
 
 def with_answers(row: Question, reading: Reading) -> Question:
-    """Read the answers of a question that records whole completions."""
+    """Return a question of whole completions with their answers extracted."""
     if row.form != "completions":
         return row
     if reading.read is None:
@@ -206,7 +206,7 @@ def with_answers(row: Question, reading: Reading) -> Question:
 
 
 def read_again(row: Question, reading: Reading) -> Question:
-    """Read a question as asked, whatever the record says: from its texts, else from its answers."""
+    """Return a question read in the requested space, from its texts, else its answers."""
     if reading.rescore and row.gold is not None and row.form != "scores":
         row = replace(row, correct=None)
     if not reading.again or row.form != "answers":
@@ -229,7 +229,7 @@ def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Questio
 
 
 def fullest(lengths: Counter[int]) -> int:
-    """Return how many first paths of each question keep the most paths, questions with fewer left out."""
+    """Return the number of first paths that keeps the most paths in all."""
     return max(lengths, key=lambda size: size * sum(c for length, c in lengths.items() if length >= size))
 
 
@@ -254,7 +254,7 @@ def _common_k(lengths: Counter[int], trim: int | None) -> tuple[int, list[Note]]
 
 
 def keys_of(row: Question, k: int, key: Key) -> tuple[str | None, ...]:
-    """Return the canonical keys of the first k answers: the record's own, else by ``key``."""
+    """Return the canonical keys of the first k answers, as recorded or by ``key``."""
     if row.keys is not None:
         return row.keys[:k]
     known = {answer: key(answer) for answer in set(row.answers[:k]) if answer}
@@ -262,7 +262,7 @@ def keys_of(row: Question, k: int, key: Key) -> tuple[str | None, ...]:
 
 
 def codes_of(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
-    """Number the keys: within each question, or over all of them where the answer set is closed."""
+    """Return keys as integers: numbered by question, or over all where the answer set is closed."""
     table: dict[str, int] = {}
     codes = np.empty((len(keys), len(keys[0])), dtype=np.int64)
     for row, answers in enumerate(keys):
@@ -273,7 +273,7 @@ def codes_of(keys: Sequence[Sequence[str | None]], *, shared: bool) -> IntArray:
 
 
 def agreement(keys: Sequence[str | None]) -> float | None:
-    """Return how often two answers of a question have one key; None where there are no two."""
+    """Return how often two answers of a question have the same key; None without pairs."""
     counts = Counter(key for key in keys if key is not None)
     if (cast := counts.total()) < 2:
         return None
@@ -281,7 +281,7 @@ def agreement(keys: Sequence[str | None]) -> float | None:
 
 
 def correct_of(row: Question, k: int, reading: Reading) -> list[int]:
-    """Return 0/1 of the first k answers: the record's own, else by the reading against the gold answer."""
+    """Return 0/1 of the first k answers, as recorded or by comparison with the gold answer."""
     if row.correct is not None:
         return [int(value) for value in row.correct[:k]]
     known: dict[str, int] = {}
@@ -303,7 +303,7 @@ def _rules(rows: Sequence[Question], k: int) -> Coded | None:
 
 
 def one_order(slots: NDArray[np.integer]) -> IntArray | None:
-    """Return the slots of the paths [K], of those of all questions [n, K]; None where all are one."""
+    """Return the slots of the paths [K], the same for all questions [n, K]; None for a single slot."""
     if bool(np.any(slots != slots[0])):
         raise LogError(
             "questions list their slots in different orders: sort the paths of each question by slot"
@@ -312,7 +312,7 @@ def one_order(slots: NDArray[np.integer]) -> IntArray | None:
 
 
 def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
-    """Return the further confidences by name, NaN where a question has none; raises LogError."""
+    """Return further confidences by name, NaN where missing; raises LogError."""
     fields = sorted({field for row in rows for field in row.meta if field.startswith(NAMED)})
     named = {field.removeprefix(NAMED): np.full((len(rows), k), np.nan) for field in fields}
     for place, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Several models or prompts in one record: found, named, and read apart instead of pooled without a word."""
+"""Branches (models or prompts) within one record: detected, named, and read apart, not pooled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEADY_FROM = 5
 
 
 def branch_names(text: str) -> tuple[str, ...]:
-    """Read the names of branches: ``a,b,c``, or a JSON file that holds one list of names.
+    """Return branch names from ``a,b,c``, or from a JSON file with one list.
 
     Raises LogError when there are none, or a name occurs twice.
     """
@@ -66,7 +66,7 @@ def _named_in(file: Path) -> list[str]:
 
 
 def with_branches(question: Question, names: Sequence[str]) -> Question:
-    """Name the paths of a question: one name per path, or one per template slot in the order of the slots."""
+    """Return a question with its paths' branches named, by path or by template slot."""
     if len(names) == len(question.answers):
         return replace(question, branches=tuple(names), slots=None)
     slots = sorted(set(question.slots or ()))
@@ -80,12 +80,12 @@ def with_branches(question: Question, names: Sequence[str]) -> Question:
 
 
 def names_in(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return the names of the branches, in the order in which they first occur."""
+    """Return the branch names in order of first occurrence."""
     return tuple(dict.fromkeys(name for question in questions for name in question.branches or ()))
 
 
 def split(questions: Sequence[Question], name: str) -> list[Question]:
-    """Return the questions that a branch was asked, with its paths only."""
+    """Return the questions of one branch, with its paths only."""
     kept: list[Question] = []
     for question in questions:
         places = [place for place, own in enumerate(question.branches or ()) if own == name]
@@ -95,7 +95,7 @@ def split(questions: Sequence[Question], name: str) -> list[Question]:
 
 
 def numbered(questions: Sequence[Question], names: Sequence[str]) -> list[Question]:
-    """Return the questions with their branches as slots, numbered in the order of the names."""
+    """Return the questions with branches as slots, numbered in the order of names."""
     number = {name: place for place, name in enumerate(names)}
     return [
         question
@@ -106,7 +106,7 @@ def numbered(questions: Sequence[Question], names: Sequence[str]) -> list[Questi
 
 
 def columns_apart(ballot: Ballot) -> tuple[bool, Note | None]:
-    """Return whether the columns of a record differ so much in accuracy that they must be different models.
+    """Return whether column accuracies differ so much that columns must be different models.
 
     Cochran's Q over the independent questions (clusters, and copies of a question, count once): paths that
     one model drew under one prompt are right equally often in every column. Columns that differ because
@@ -142,7 +142,7 @@ def _independent(ballot: Ballot) -> FloatArray:
 
 
 def _differ(right: FloatArray) -> bool:
-    """Return whether columns differ beyond chance, of right answers by question [G, K].
+    """Return whether columns differ beyond chance, by right answers per question [G, K].
 
     Cochran's Q = (K - 1) |sum of x|^2 / sum of |x|^2 with x the row less its mean: chi-square with K - 1
     degrees of freedom where every order of a row's values is as likely.
@@ -157,6 +157,6 @@ def _differ(right: FloatArray) -> bool:
 
 
 def _rank_correlation(values: FloatArray) -> float:
-    """Return Spearman's correlation of values with their places; ties keep their order."""
+    """Return Spearman's correlation of values with their index; ties in order."""
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     return float(np.corrcoef(ranks, np.arange(values.size))[0, 1])

@@ -1,4 +1,4 @@
-"""Votes of a record that was read by columns: distinct answers are keyed once, distinct pairs judged once."""
+"""Votes of a record read by columns: distinct answers are keyed once, distinct pairs judged once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLE_CELLS = 2**22
 
 @frozen
 class Lazy(Sequence[T], Generic[T]):
-    """A sequence whose entries are made when they are asked for."""
+    """A sequence whose entries are computed on access."""
 
     size: int
     entry: Callable[[int], T]
@@ -54,7 +54,7 @@ class Lazy(Sequence[T], Generic[T]):
 
 
 def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Ballot:
-    """Turn columns into Votes, as ``ballot`` does with questions; raises LogError as it does."""
+    """Return the Votes of columns, as ``ballot`` of questions; raises LogError as it does."""
     labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(bulk.sizes.size, bool)
     k, rows, notes = admitted(bulk.sizes, labelled, trim)
     columns = PathColumns(bulk.sizes, rows, k)
@@ -97,7 +97,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
 
 
 class PathColumns:
-    """Cuts columns of one value per path into matrices [n, k] of the questions that are used."""
+    """Reshapes per-path columns into matrices [n, k] of the admitted questions."""
 
     def __init__(self, sizes: IntArray, rows: IntArray, k: int) -> None:
         self.shape = (rows.size, k)
@@ -113,7 +113,7 @@ class PathColumns:
 def coded_keys(
     bulk: Bulk, answers: Codes, columns: PathColumns, reading: Reading, *, every: bool = False
 ) -> Coded:
-    """Return the keys of all paths [n, k], numbered over ``every`` answer or over those in use here."""
+    """Return the key codes of all paths [n, k], over ``every`` answer or those in use here."""
     if bulk.keys is not None and not reading.again:
         return Coded(columns.of(bulk.keys.codes), bulk.keys.names)
     used = np.full(len(bulk.answers.names) + 1, every)
@@ -125,7 +125,7 @@ def coded_keys(
 
 
 def _keyed(texts: Sequence[str], used: NDArray[np.bool_], reading: Reading) -> tuple[Codes, list[str]]:
-    """Return the code of each text's key, with -1 at the end for no answer, and the names of the keys."""
+    """Return each text's key code, -1 last for no answer, and the key names."""
     numbers: dict[str, int] = {}
     code = np.full(len(texts) + 1, -1, np.int32)
     for place, text in enumerate(texts):
@@ -136,7 +136,7 @@ def _keyed(texts: Sequence[str], used: NDArray[np.bool_], reading: Reading) -> t
 
 
 def judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> NDArray[np.bool_]:
-    """Return which answers [n, k] are right: distinct pairs of answer and gold answer are judged once."""
+    """Return correctness [n, k]; each distinct pair of answer and gold answer is judged once."""
     gold = bulk.gold[rows]
     if reading.by_key:
         by_key = _judged_by_key(bulk, answers, gold, reading)
@@ -158,7 +158,7 @@ def _right(bulk: Bulk, pair: int, width: int, reading: Reading) -> bool:
 
 
 def _distinct(pairs: IntArray, width: int, bulk: Bulk) -> tuple[IntArray, IntArray]:
-    """Return the distinct pairs and the place of each among them; by a table where it is not too large."""
+    """Return the distinct pairs, and each one's index."""
     cells = len(bulk.answers.names) * width + 1
     if cells > TABLE_CELLS:
         values, back = np.unique(pairs, return_inverse=True)
@@ -173,7 +173,7 @@ def _distinct(pairs: IntArray, width: int, bulk: Bulk) -> tuple[IntArray, IntArr
 
 
 def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) -> NDArray[np.bool_] | None:
-    """Compare keys where every gold answer is one answer; None where one has several."""
+    """Return correctness by comparing keys; None where a gold answer has alternatives."""
     several = any(isinstance(each, list | tuple | set | frozenset) for each in bulk.golds)
     if several:
         return None
@@ -186,7 +186,7 @@ def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) ->
 
 
 def _shared(codes: Codes) -> IntArray:
-    """Renumber codes [n, k] of a closed set in the order in which they first occur; -1 stays."""
+    """Return codes [n, k] of a closed set renumbered by first use; -1 stays."""
     flat = codes.ravel()
     most = int(flat.max(initial=-1)) + 1
     first = np.full(most + 1, flat.size, np.int64)
@@ -204,7 +204,7 @@ def _clusters(bulk: Bulk, rows: IntArray) -> IntArray:
 
 
 def _questions(read: Callable[[int], Question], rows: IntArray, trim: int | None) -> Lazy[Question]:
-    """Return questions that are read again when asked for, without the columns they were read from."""
+    """Return questions reread on access, without holding the columns."""
 
     def question(row: int) -> Question:
         whole = read(int(rows[row]))

@@ -1,4 +1,4 @@
-"""Copies: questions that stand in a record several times, and branches that share their paths."""
+"""Detection of copies: questions recorded several times, and branches that share paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARE = 0.05
 
 
 def copies(ballot: Ballot) -> IntArray:
-    """Return which questions are one question [n], numbered from 0: equal texts, or copied rows of answers.
+    """Return a number per question [n], the same for copies: equal texts, or copied answer rows.
 
     Rows count as copied where questions with the same answers have them in far fewer orders than chance
     gives. Rows that hold one answer, or all equal answers side by side (as where paths were sorted), say
@@ -50,7 +50,7 @@ def copies(ballot: Ballot) -> IntArray:
 
 
 def _copied_rows(ballot: Ballot) -> IntArray:
-    """Return the first question with the same row of answers [n] where rows are copied, else the question."""
+    """Return for each question [n] the first with the same answers, where rows are copied."""
     cells = answer_cells(ballot, np.arange(ballot.votes.n, dtype=np.int64))
     n, k = cells.shape
     own, ordered = np.arange(n, dtype=np.int64), np.sort(cells, axis=1)
@@ -76,7 +76,7 @@ def _copied_rows(ballot: Ballot) -> IntArray:
 
 
 def answer_cells(ballot: Ballot, rows: IntArray) -> IntArray:
-    """Return a number for what each path of some questions says [rows, K].
+    """Return an integer for each path's answer [rows, K].
 
     Equal ones have one answer and are right alike. Without answers only the latter is known.
     """
@@ -95,12 +95,12 @@ def answer_cells(ballot: Ballot, rows: IntArray) -> IntArray:
 
 
 def _changes(cells: IntArray) -> IntArray:
-    """Return how often neighbours differ in each row of ``cells`` [n, K]."""
+    """Return how often neighbouring paths differ in each row of ``cells`` [n, K]."""
     return np.count_nonzero(cells[:, 1:] != cells[:, :-1], axis=1).astype(np.int64)
 
 
 def copy_notes(ballot: Ballot) -> tuple[Note, ...]:
-    """Name copies of questions that no cluster of the record holds together."""
+    """Yield notes on copied questions that no cluster holds together."""
     votes = ballot.votes
     if votes.n_clusters < votes.n:
         return ()
@@ -128,7 +128,7 @@ FEWEST_COMPARED = 10
 def check_separate(
     names: Sequence[str], codes: Sequence[IntArray], tokens: Sequence[FloatArray | None]
 ) -> list[Note]:
-    """Refuse branches that share paths, and name those that give the same answers for want of any chance.
+    """Raise UsageError for branches that share paths; note those whose answers are always equal.
 
     ``codes`` are the answers [n, K_a] of each branch, equal codes equal answers, and ``tokens`` [n, K_a] what
     they took, where that is recorded. Equal answers of equal lengths are copies. A column of one branch that
@@ -157,7 +157,7 @@ def check_separate(
 
 
 def _copied_columns(left: IntArray, right: IntArray) -> int:
-    """Return how many columns of ``right`` equal a column of ``left`` beyond chance."""
+    """Return how many columns of ``right`` equal one of ``left`` beyond chance."""
     copied = sum(any(np.array_equal(own, other) for own in left.T) for other in right.T)
     if not copied:
         return 0
@@ -166,7 +166,7 @@ def _copied_columns(left: IntArray, right: IntArray) -> int:
 
 
 def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
-    """Return the log of the chance that one path of each agree on every question.
+    """Return log P(one path of each agree on every question by chance).
 
     By the answers of both on a question, [n, K_a + K_b]; those that are equal add to it, which errs on the
     side of letting branches pass.
@@ -177,7 +177,7 @@ def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
 
 
 def _same_multisets(left: IntArray, right: IntArray) -> bool:
-    """Return whether both hold the same answers on every question, in whatever order, beyond chance."""
+    """Return whether both have the same answers to every question in any order, beyond chance."""
     if left.shape != right.shape or not np.array_equal(np.sort(left, axis=1), np.sort(right, axis=1)):
         return False
     rows: list[list[int]] = left.tolist()

@@ -20,7 +20,7 @@ from keff.records import Note
 def frame_questions(
     native: object, columns: Mapping[str, str]
 ) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
-    """Return the questions of a frame, the model that it names, and what was taken by obvious names.
+    """Return a frame's questions, the model it names, and notes on recognised columns.
 
     ``columns`` maps words to its column names; other words are found as in a log's table, and mean the same.
     Rows of one question need not stand together, and its paths keep their order; a frame with lists or with

@@ -1,4 +1,4 @@
-"""Several records of the same questions -> one group of branches, aligned by question id."""
+"""Alignment of several records by question id into one group of branches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN = 5
 
 
 def check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
-    """Raise UsageError unless all ballots are read in one space and hold answers and gold."""
+    """Raise UsageError unless all records share an answer space and have answers and gold."""
     spaces = {ballot.reading.space: name for name, _, ballot in ballots}
     if len(spaces) > 1:
         told = ", ".join(f"{name} as {space}" for space, name in spaces.items())
@@ -42,7 +42,7 @@ def check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
 
 
 def by_id(name: str, ballot: Ballot) -> dict[str, int]:
-    """Return the row of each question; raises LogError for duplicate ids."""
+    """Return each question's row by id; raises LogError for duplicates."""
     ids = ballot.names
     repeated = [key for key, count in Counter(ids).items() if count > 1]
     if repeated:
@@ -51,7 +51,7 @@ def by_id(name: str, ballot: Ballot) -> dict[str, int]:
 
 
 def shared(names: Sequence[str], rows: Sequence[dict[str, int]]) -> list[str]:
-    """Return the ids that all branches have, in the order of the first.
+    """Return the ids present in all branches, in the first one's order.
 
     Raises UsageError where there is none.
     """
@@ -99,7 +99,7 @@ FEW_SHARED = 0.5
 
 @frozen
 class AlignedBranch:
-    """One branch of a group: its votes [n, K] on the shared questions, in the order of the group's ids.
+    """One branch of a group: its votes [n, K] on the shared questions.
 
     ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded, read again from a large
     record when asked for.
@@ -139,7 +139,7 @@ class Aligned:
         return tuple(branch.name for branch in self.branches)
 
     def take(self, items: Sequence[int] | IntArray) -> Aligned:
-        """Return the group of some of its questions."""
+        """Return the group restricted to some questions."""
         rows = np.asarray(items, np.int64)
         places: list[int] = rows.tolist()
         branches = tuple(
@@ -158,7 +158,7 @@ class Aligned:
 
 
 def align(records: Sequence[Record], called: Sequence[str] | None = None, *, least: int = 2) -> Aligned:
-    """Align records by question id, one branch each; records that hold several branches give them all.
+    """Return records aligned by question id, one or more branches each.
 
     ``called`` names the branches otherwise than their records do.
     Keeps the questions that all branches share, and says how many that are. Raises UsageError for fewer
@@ -201,7 +201,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
 
 
 def own_parts(stems: Sequence[str]) -> list[str]:
-    """Return the names of files without the beginning that they share, up to an underscore."""
+    """Return file names without their common prefix, up to an underscore."""
     first, last = min(stems), max(stems)
     shared = first if len(stems) > 1 else ""
     while not last.startswith(shared):
@@ -211,7 +211,7 @@ def own_parts(stems: Sequence[str]) -> list[str]:
 
 
 def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, str | None, Ballot]]:
-    """Return the branches of one record: those that its columns name, its slots, or the record itself.
+    """Return a record's branches: by its columns, its slots, or the record itself.
 
     ``alone``: no other record is of its model, whose name is then that of the branch.
     """
@@ -236,12 +236,12 @@ def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, s
 
 
 def _made(rows: Sequence[int], entry: Callable[[int], T], like: Sequence[T]) -> Sequence[T]:
-    """Return the entries of some rows, made when they are asked for where a sequence makes its own so."""
+    """Return the entries of some rows, lazily where the source is lazy."""
     return Lazy(len(rows), lambda at: entry(rows[at])) if isinstance(like, Lazy) else tuple(map(entry, rows))
 
 
 def _columns(record: Record) -> tuple[str, ...] | None:
-    """Return the branch of each column, where the record holds several branches or has slots."""
+    """Return each column's branch, where a record has several branches or slots."""
     slots = record.ballot.votes.slots
     if slots is None:
         return None
@@ -250,12 +250,12 @@ def _columns(record: Record) -> tuple[str, ...] | None:
 
 
 def _alone(question: Question, places: Sequence[int]) -> Question:
-    """Return a question with the paths of one branch only."""
+    """Return a question with one branch's paths."""
     return replace(chosen_paths(question, places), slots=None, branches=None)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the names with -2, -3, ... after those that were taken."""
+    """Return the names, repeated ones with -2, -3, ... appended."""
     seen: Counter[str] = Counter()
     out: list[str] = []
     for name in names:
@@ -318,7 +318,7 @@ def _picked(values: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
 
 
 def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:
-    """Number the answers of each question over all branches, and average the correctness of each."""
+    """Return each question's answers numbered over all branches, with mean correctness."""
     numbers: dict[str, int] = {}
     together = np.concatenate([_numbered(ballot, numbers) for ballot in ballots], axis=1)
     codes: IntArray = dense_codes(together).astype(np.int64)
@@ -334,7 +334,7 @@ def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray
 
 
 def _numbered(ballot: Ballot, numbers: dict[str, int]) -> IntArray:
-    """Return the keys of a ballot [n, K] by number, -1 for none; ``numbers`` are shared by all ballots."""
+    """Return a ballot's keys [n, K] as integers, -1 for none; ``numbers`` are shared by all ballots."""
     if ballot.held is None:
         return np.array(
             [[-1 if k is None else numbers.setdefault(k, len(numbers)) for k in row] for row in ballot.keys]
@@ -345,7 +345,7 @@ def _numbered(ballot: Ballot, numbers: dict[str, int]) -> IntArray:
 
 
 def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
-    """Number the clusters: questions that any branch puts together are together."""
+    """Return cluster numbers: questions clustered together in any branch are together."""
     root = list(range(len(ids)))
 
     def find(row: int) -> int:

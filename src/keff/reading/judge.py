@@ -1,4 +1,4 @@
-"""Prose: an engine says whether two answers mean the same, and clusters of such answers are the votes.
+"""Model-judged equality of prose answers: clusters of equal answers become the votes.
 
 Never by default, never by likeness of words, and never in the gateway: opt-in, cached, costed, with its error
 measured on labelled pairs. A record with its answers judged is written as a log that every command reads.
@@ -61,7 +61,7 @@ _NOT = re.compile(r"\bnot (?:\w+ )?same\b", re.IGNORECASE)
 
 @frozen
 class JudgeCost(Result):
-    """What the verdicts cost: requests made and verdicts found in the cache, and billed tokens."""
+    """Cost of the verdicts: requests, cache hits and billed tokens."""
 
     calls: int
     cached: int
@@ -70,12 +70,12 @@ class JudgeCost(Result):
 
     @property
     def usage(self) -> Usage:
-        """The tokens as a price table bills them."""
+        """The tokens as billed usage."""
         return Usage(self.prompt_tokens, 0, self.tokens)
 
 
 class Jury:
-    """Compares answers with an engine, at most ``most_calls`` requests; verdicts are kept in ``cache``.
+    """Compares answers by an engine, within ``most_calls`` requests; verdicts are cached.
 
     The cache is a file of JSON lines, one per request, written as each verdict comes in; a request is known
     by a hash of the engine's identity, the prompt's version, the question and the two answers in their
@@ -101,7 +101,7 @@ class Jury:
         self._sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=max_tokens)
 
     async def same(self, question: str, answer: str, other: str) -> bool:
-        """Return whether two answers mean the same; both orders must say so."""
+        """Return whether two answers mean the same, if both orders say so."""
         both = await asyncio.gather(self._ask(question, answer, other), self._ask(question, other, answer))
         self.pairs += 1
         self.unread += "unread" in both
@@ -110,7 +110,7 @@ class Jury:
 
     @property
     def spent(self) -> JudgeCost:
-        """What was spent so far."""
+        """Return the cost so far."""
         return JudgeCost(self._calls, self._hits, self._prompt_tokens, self._tokens)
 
     async def _ask(self, question: str, first: str, second: str) -> Said:
@@ -143,7 +143,7 @@ class Jury:
 
 
 def read_verdict(text: str) -> Said:
-    """Return what a reply says: its only verdict, or else its last; "not the same" is different."""
+    """Return a reply's verdict, the last of several; "not the same" is different."""
     words = [word.lower() for word in _WORD.findall(_NOT.sub("different", strip_thinking(text)))]
     if not words:
         return "unread"
@@ -180,7 +180,7 @@ async def cluster(jury: Jury, question: str, answers: Sequence[str]) -> dict[str
 
 @frozen
 class Pair:
-    """Two answers to a question, and whether they mean the same."""
+    """A labelled pair of answers: whether they mean the same."""
 
     first: str
     second: str
@@ -190,7 +190,7 @@ class Pair:
 
 @frozen
 class Reliability(Result):
-    """How often a judge errs on labelled pairs.
+    """A judge's error rates on labelled pairs.
 
     ``error`` is the share of all pairs; ``joined`` the share of different pairs that it calls the same, which
     makes wrong majorities; ``split`` the share of equal pairs that it calls different, which wastes votes.
@@ -203,7 +203,7 @@ class Reliability(Result):
 
 
 def read_pairs(file: Path) -> list[Pair]:
-    """Read labelled pairs: CSV with a header or JSON lines, with the names a, b, same and perhaps question.
+    """Return labelled pairs from CSV or JSON Lines with fields a, b, same and maybe question.
 
     Raises LogError naming the line.
     """
@@ -238,7 +238,7 @@ def _pair(where: str, row: dict[str, object]) -> Pair:
 
 
 async def reliability(jury: Jury, pairs: Sequence[Pair]) -> Reliability:
-    """Judge labelled pairs and return how often the verdict is wrong."""
+    """Return a judge's error rates on labelled pairs."""
     said = await asyncio.gather(*(jury.same(pair.question, pair.first, pair.second) for pair in pairs))
     joined = [verdict for verdict, pair in zip(said, pairs, strict=True) if not pair.same]
     split = [not verdict for verdict, pair in zip(said, pairs, strict=True) if pair.same]
@@ -264,7 +264,7 @@ MOST_LABELLED = 200
 
 @frozen
 class JudgedRecord(Result):
-    """What a judge made of a record.
+    """A record with judged clusters of answers, the judge's errors and cost.
 
     ``distinct`` answers became ``clusters``; ``agreement`` is how often two answers of a question have one
     key, before and after. ``flips`` of ``pairs`` were judged otherwise in the other order, and count as
@@ -285,7 +285,7 @@ class JudgedRecord(Result):
 
 
 def cache_of(path: Path) -> Path:
-    """Return where the verdicts on a run or log are kept: in the run folder, or hidden beside the log."""
+    """Return the verdict cache of a run or log: in the run folder, or hidden beside the log."""
     return (
         path / "judge.jsonl" if (path / RUN_FILE).is_file() else path.with_name(f".{path.name}.judge.jsonl")
     )
@@ -301,7 +301,7 @@ def judge_record(
     most_calls: int = 10_000,
     max_tokens: int = MAX_TOKENS,
 ) -> JudgedRecord:
-    """Let an engine join the answers of each question that mean the same, and measure its error.
+    """Return a record whose answers are clustered by an engine's verdicts, with its error rate.
 
     Answers that the record's reading already calls equal are shown once. The error is measured on ``pairs``,
     else on recorded scores: an answer scored right means the same as the gold answer. ``out`` gets the
@@ -347,7 +347,7 @@ async def _judged(
 
 
 async def _question(jury: Jury, question: Question, keys: Sequence[str | None]) -> Question:
-    """Return a question whose keys are the representatives of its clusters."""
+    """Return a question whose keys are its clusters' representatives."""
     shown: dict[str, str] = {}
     for answer, key in zip(question.answers, keys, strict=False):
         if answer is not None and key is not None:
@@ -367,7 +367,7 @@ def _golds(gold: object) -> list[str]:
 
 
 def _labelled(record: Record) -> list[Pair]:
-    """Return gold answers with answers that the record itself scored, a sample of them."""
+    """Return labelled pairs from the record: gold answers with answers it scored itself, sampled."""
     known = [
         Pair(gold, answer, bool(right), question.question or "")
         for question in record.ballot.questions

@@ -1,6 +1,6 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
-"""A record read on nodes of a Ray cluster (extra ``ray``): tables of the votes of its shares, merged."""
+"""Reading of a record on the nodes of a Ray cluster (extra ``ray``): vote tables, merged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARES = 4
 
 
 def count_on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading) -> Ballot:
-    """Return the votes that ``ballot_of_parts`` returns, of row groups that are read on ``opening.on``.
+    """Return the votes of row groups read on ``opening.on``, as ``ballot_of_parts`` does.
 
     Every node must see the files under the same path or address. Ray reads the share of a lost node again on
     another; tables are merged in the order of the shares, each once. ``first`` is any part, for reading
@@ -53,7 +53,7 @@ def count_on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading) -> B
 
 
 def count_share(path: Path, opening: Opening, share: tuple[int, int]) -> VoteTable | None:
-    """Return the table of the i-th of m shares of the row groups; None where rows must be read one by one."""
+    """Return the vote table of the i-th of m shares; None where rows must be read one by one."""
     log = find_log(path, opening.format, opening.options)
     votes: VoteParts | None = None
     try:

@@ -1,4 +1,4 @@
-"""Open a recorded log or a run as one Record: what it says about itself, and its votes."""
+"""Opening of a log or run as one Record: its metadata and its votes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LABELS = tuple("ABCDEFGHIJ")
 
 @frozen
 class Opening:
-    """How to read a record.
+    """Options of reading a record.
 
     Its format and answer space (None: detected), a trim, whether with texts, and the ``part`` of a log that
     holds several records. ``columns`` says which column means what (``id=question_id,answer=prediction``);
@@ -56,14 +56,14 @@ class Opening:
 
     @property
     def options(self) -> dict[str, object]:
-        """The options that were given for the reader of the log."""
+        """The options of the log's reader."""
         given = {"columns": self.columns, "scorer": self.scorer, "threshold": self.threshold}
         return {name: value for name, value in given.items() if value is not None}
 
 
 @frozen
 class Record:
-    """One record: where it came from, what it says about itself, and its votes.
+    """One record: source, metadata and votes.
 
     ``branches`` names the models or prompts whose paths are its slots, where it holds several.
     """
@@ -75,7 +75,7 @@ class Record:
 
 
 def named_part(path: Path, opening: Opening) -> tuple[Path, Opening]:
-    """Return the file and the part of ``PATH#PART``; a file whose own name holds ``#`` is taken as it is."""
+    """Return file and part of ``PATH#PART``; an existing file name with ``#`` is taken whole."""
     file, mark, part = str(path).rpartition("#")
     if not mark or opening.part is not None or path.exists():
         return path, opening
@@ -83,7 +83,7 @@ def named_part(path: Path, opening: Opening) -> tuple[Path, Opening]:
 
 
 def open_record(path: Path, opening: Opening | None = None) -> Record:
-    """Read one run or log; raises LogError with file and line, or with the formats that were tried.
+    """Return the record of a run or log; raises LogError with file and line, or the formats tried.
 
     ``PATH#PART`` names one record of a log that holds several.
 
@@ -101,7 +101,7 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
 
 
 def by_columns(path: Path, opening: Opening) -> Record | None:
-    """Read a log by columns, without an object per path; None where that cannot give the same record.
+    """Return a log's record read by columns; None where only the row reader gives the same.
 
     That is so for logs that are read otherwise, for several parts or branches, and where a row is not plain:
     then questions are read one by one.
@@ -161,7 +161,7 @@ def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int
 
 
 def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInfo:
-    """Return what a log says about itself.
+    """Return a log's metadata.
 
     Raises LogError where it says that it was broken off; told instead where what is there was asked for.
     """
@@ -175,7 +175,7 @@ def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInf
 
 @frozen
 class Gathered:
-    """The questions of a log before they are votes, with how they are read and what was left out."""
+    """A log's questions before they become votes, with their reading and notes."""
 
     path: Path
     info: LogInfo
@@ -188,7 +188,7 @@ class Gathered:
 def opened(
     path: Path, opening: Opening, tell: Tell, *, texts: bool, whole: bool = False
 ) -> tuple[Log, LogInfo, Reading, Iterator[Question]]:
-    """Return the reader of a log, what it says of itself, how it is read, and its questions as they come.
+    """Return a log's reader, metadata, reading, and stream of questions.
 
     Of ``whole`` questions, of one part, no paths are left out.
     """
@@ -203,7 +203,7 @@ def opened(
 
 
 def gathered(path: Path, opening: Opening) -> Gathered:
-    """Read all questions of a log, as many paths of each as are analysed."""
+    """Return all questions of a log, with as many paths as are analysed."""
     if opening.on is not None:
         raise UsageError(f"{path}: {_NOT_ON_NODES}")
     notes: list[Note] = []
@@ -237,7 +237,7 @@ _ONE_BY_ONE = (
 
 
 def recorded(source: Gathered, questions: list[Question], opening: Opening, name: str = "") -> Record:
-    """Return questions of a log, all or those of the part or branch ``name``, as one record."""
+    """Return one record of a log's questions: all, or one part or branch ``name``."""
     names = names_in(questions)
     if len(names) > 1:
         questions = numbered(questions, names)
@@ -253,7 +253,7 @@ def recorded(source: Gathered, questions: list[Question], opening: Opening, name
 
 
 def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tuple[int | None, Note | None]:
-    """Return how many paths of each question count, and what to say of it where a policy stopped the run.
+    """Return the number of paths of each question to use, and a note where a policy stopped the run.
 
     A policy stops a question as soon as its votes allow, so the number of its paths depends on them. Only the
     first paths, as many as every question has, are like paths drawn without looking at the votes.
@@ -272,13 +272,13 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
 
 
 def _as_left(sizes: Sequence[int]) -> int | None:
-    """Return how many paths of a question count of what was broken off; None: all questions have as many."""
+    """Return the number of paths to use of an interrupted log; None: all questions have as many."""
     return fullest(Counter(sizes)) if len(set(sizes)) > 1 else None
 
 
 @contextmanager
 def naming(path: Path) -> Generator[None]:
-    """Name the log in what is said against it."""
+    """Return a context that adds the log's path to errors."""
     try:
         yield
     except (LogError, TaskError) as error:
@@ -287,7 +287,7 @@ def naming(path: Path) -> Generator[None]:
 
 
 def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:
-    """Yield the questions of one part of a log; raises LogError when it holds several and none is named."""
+    """Yield one part's questions; raises LogError where there are several and none is named."""
     seen: dict[str, int] = {}
     for question in questions:
         seen[question.part] = seen.get(question.part, 0) + 1
@@ -303,7 +303,7 @@ def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Questi
 
 
 def scores_only(questions: list[Question]) -> tuple[list[Question], Note | None]:
-    """Keep the correctness alone of questions whose answers are whole completions that nobody can read.
+    """Return questions with correctness alone, where whole completions cannot be read.
 
     Questions are returned as they are where the record gives no correctness.
     """
@@ -322,7 +322,7 @@ def scores_only(questions: list[Question]) -> tuple[list[Question], Note | None]
 
 
 def reading(info: LogInfo, opening: Opening) -> Reading:
-    """Return how answers are compared: as asked, else as the named task does, else as exact text.
+    """Return how to compare answers: as requested, else by the named task, else as exact text.
 
     Raises UsageError for an answer space that does not exist.
     """

@@ -1,4 +1,4 @@
-"""Votes of a large record, of parts that are let go: of one process, or of the nodes of a cluster."""
+"""Votes of a large record, accumulated from parts that are not kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELD_PATHS = 2**23
 
 
 def ballot_of_parts(first: Bulk, rest: Iterator[Bulk], reading: Reading) -> Ballot:
-    """Return what ``bulk_ballot`` does, of columns that come part by part: a byte for each answer is kept.
+    """Return the Votes of columns that arrive in parts, one byte per answer.
 
     Raises NotPlainError for parts whose questions are too unlike: of unequal K, labelled in part, or with
     lists or clusters that only some parts have.
@@ -41,7 +41,7 @@ def ballot_of_parts(first: Bulk, rest: Iterator[Bulk], reading: Reading) -> Ball
 
 @frozen
 class VoteTable:
-    """The votes of a share of a record of K paths each, as they are sent to another process.
+    """Votes of one share of a record with K paths, as sent between processes.
 
     ``columns`` are a byte for each answer, its correctness and what stands beside them, by name. ``numbered``
     are the names behind their numbers, in the order of first use: clusters, rules, and keys of a closed set.
@@ -57,7 +57,7 @@ class VoteTable:
 
 
 class VoteParts:
-    """Votes of a large record, of parts that are let go."""
+    """Accumulates the votes of a large record."""
 
     def __init__(self, k: int, reading: Reading) -> None:
         self.k, self.reading, self.lost = k, reading, 0
@@ -71,7 +71,7 @@ class VoteParts:
         self.question: Callable[[int], Question] | None = None
 
     def add(self, bulk: Bulk) -> None:
-        """Append a part; raises NotPlainError where it is unlike the others."""
+        """Append a part; raises NotPlainError where it differs in form from the others."""
         n, reading = bulk.sizes.size, self.reading
         labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(n, bool)
         if bool(np.any(bulk.sizes != self.k)) or bool(labelled.any()) != bool(labelled.all()):
@@ -119,13 +119,13 @@ class VoteParts:
             self.columns.setdefault(name, []).append(values)
 
     def table(self) -> VoteTable:
-        """Return what was added."""
+        """Return the accumulated votes as a table."""
         numbered = {"clusters": list(self.clusters), "rules": self.rules, "answers": self.keys}
         whole = {name: np.concatenate(parts) for name, parts in self.columns.items()}
         return VoteTable(self.k, self.lost, self.model, self.names, whole, numbered)
 
     def join(self, tables: Sequence[VoteTable], question: Callable[[int], Question]) -> None:
-        """Append the shares of a record in their order; raises NotPlainError where they are unlike."""
+        """Append shares of a record in order; raises NotPlainError where they differ in form."""
         closed = self.reading.closed
         numbers = {name: dict[str, int]() for name in tables[0].numbered}
         for table in tables:

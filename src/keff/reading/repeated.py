@@ -1,4 +1,4 @@
-"""Repeated scores of a log: every repeat of every question, graded or right and wrong, however many."""
+"""Repeated scores of a log: every repeat of every question, graded or right/wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEFT_OUT = ("trimmed", "short_questions")
 
 @frozen
 class RepeatedScores:
-    """Repeated scores of one model: the questions by ``ids``, with ``clusters`` by name where there are any.
+    """Repeated scores of one model: questions by ``ids``, with named ``clusters`` if any.
 
     ``record`` holds the votes where all repeats are among them, for what needs answers or columns.
     """
@@ -44,7 +44,7 @@ class RepeatedScores:
 
 
 def scored_logs(path: Path, opening: Opening | None = None) -> list[RepeatedScores]:
-    """Return the repeated scores of a run, a log or a folder of logs, one for each part and model.
+    """Return the repeated scores in a run, log or folder, one per part and model.
 
     All repeats of a question count, however many, unless ``opening.trim`` says so or a policy stopped the
     run. Raises LogError where a log has neither scores nor gold answers, UsageError where columns are several
@@ -85,12 +85,12 @@ def _apart(path: Path, opening: Opening) -> list[RepeatedScores]:
 
 
 def of_record(record: Record) -> RepeatedScores:
-    """Return the repeats of a record whose paths are of one model; raises UsageError for one of several."""
+    """Return a record's repeated scores; raises UsageError for several models."""
     return as_scored(one_model(record))
 
 
 def as_scored(record: Record) -> RepeatedScores:
-    """Return the repeats of a record; raises UsageError without scores and gold answers."""
+    """Return a record's repeated scores; raises UsageError without scores and gold answers."""
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(
@@ -104,7 +104,7 @@ def as_scored(record: Record) -> RepeatedScores:
 def of_rows(
     rows: Sequence[Sequence[float | None]], name: str, cluster: Sequence[object] | None = None
 ) -> RepeatedScores:
-    """Return the repeats of scores in memory, a list for each question; None and NaN are missing repeats."""
+    """Return repeated scores from lists in memory; None and NaN are missing repeats."""
     kept = [[x for x in row if x is not None and x == x] for row in rows]
     clusters = None if cluster is None else list(map(str, cluster))
     return _scored(name, list(map(str, range(len(kept)))), kept, clusters, ())

@@ -1,4 +1,4 @@
-"""Several records: a folder of logs, parts of a log, models and prompts: read apart, never pooled unasked."""
+"""Several records: folders of logs, parts, models and prompts, read apart and not pooled unasked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MOST_LOGS = 1000
 
 
 def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
-    """Read all records of a run, a log or a folder of logs: one per part, model and prompt, never pooled.
+    """Return all records of a run, log or folder, one per part, model and prompt.
 
     Models and prompts are those that a record names, those that ``opening.branches`` names, and columns of
     accuracies that no one model has. Each record says of which record it is a branch;
@@ -56,12 +56,12 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
 
 
 def logs_at(path: Path, opening: Opening) -> list[Path]:
-    """Return the run or log itself, or those of a folder that is no log."""
+    """Return the run or log itself, or those in a folder."""
     return [path] if opening.format or not path.is_dir() or (path / RUN_FILE).is_file() else logs_in(path)
 
 
 def logs_in(folder: Path) -> list[Path]:
-    """Return the runs and logs below a folder; raises LogError when there is none, or more than are meant."""
+    """Return the runs and logs below a folder; raises LogError for none, or too many."""
     runs = sorted(file.parent for file in folder.rglob(RUN_FILE))
     files = [
         file
@@ -77,7 +77,7 @@ def logs_in(folder: Path) -> list[Path]:
 
 
 def _apart(path: Path, opening: Opening) -> list[Record]:
-    """Read the records of one file: by part, and within a part by branch."""
+    """Return the records of one file, by part and branch."""
     whole = by_columns(path, opening)
     if whole is not None:
         differ, note = columns_apart(whole.ballot)
@@ -144,7 +144,7 @@ def _noted(record: Record, note: Note) -> Record:
 
 
 def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
-    """Read several records as one; questions that share an id form one cluster."""
+    """Return several records pooled as one; questions with one id form a cluster."""
     spaces = {record.ballot.reading.space for record in records}
     if len(spaces) > 1:
         raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
@@ -155,7 +155,7 @@ def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
 
 
 def by_column(record: Record) -> Record:
-    """Return a record whose columns are slots where they differ as different models do; else as it is."""
+    """Return a record with columns as slots where they differ like different models."""
     votes = record.ballot.votes
     if votes.slots is not None or not columns_apart(record.ballot)[0]:
         return record
@@ -165,7 +165,7 @@ def by_column(record: Record) -> Record:
 
 
 def one_model(record: Record) -> Record:
-    """Return a record whose paths are of one model and prompt, or of numbered prompt slots of one run.
+    """Return a record of one model and prompt, or of one run's numbered prompt slots.
 
     Raises UsageError for one that holds several models or prompts by name, or columns of accuracies that no
     one model has: their votes in a row are no repeats, and rules that stop early depend on their order.

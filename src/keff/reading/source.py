@@ -1,4 +1,4 @@
-"""One way in: a Record of whatever holds answers."""
+"""The single way in: from any source of answers to a Record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from keff.stats.votes import Votes
 
 
 class How(TypedDict, total=False):
-    """How a source is read.
+    """Options of reading a source.
 
     ``answer_space`` says how answers are compared (default: what a log names, else exact text), ``trim``
     uses the first K paths; ``format``, ``part``, ``partial`` and ``rescore`` are for logs (``Opening``). The
@@ -60,7 +60,7 @@ EXPECTED = (
 
 
 def opening_of(how: Mapping[str, object], *, texts: bool = False) -> Opening:
-    """Return how a log is opened; raises UsageError for keywords that are not for logs."""
+    """Return the opening options of a log; raises UsageError for other keywords."""
     unknown(how)
     _no_words([word for word in how if word in WORDS], "a path")
     return _opening(how, texts)
@@ -71,7 +71,7 @@ def _opening(how: Mapping[str, Any], texts: bool = False) -> Opening:
 
 
 def record_of(source: object, how: Mapping[str, object]) -> Record:
-    """Return the record that data in memory hold: a Record, Votes, an array, nested lists or a frame.
+    """Return the record of data in memory: a Record, Votes, array, nested lists or frame.
 
     Raises UsageError with what was expected.
     """
@@ -93,7 +93,7 @@ def record_of(source: object, how: Mapping[str, object]) -> Record:
 
 
 def unknown(given: Iterable[str], *more: str) -> None:
-    """Raise UsageError for a keyword that is neither for reading nor in ``more``, and name the nearest."""
+    """Raise UsageError for an unknown keyword, with the nearest known one."""
     words = (*OPENING, *WORDS, *more)
     for word in given:
         if word not in words:

@@ -1,4 +1,4 @@
-"""What a reading does to the texts of a record: answer, rule and key of each, and what is not read."""
+"""Survey of a reading: answer, rule and key of each text, and texts that are not read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDING = 60
 
 @frozen
 class Sampled(Result):
-    """One text: its end, the answer that was read, by which rule (or why none), and its vote key."""
+    """One text of the sample: its end, answer, rule (or why none) and vote key."""
 
     id: str
     end: str
@@ -39,7 +39,7 @@ class Sampled(Result):
 
 @frozen
 class Survey(Result):
-    """How a record is read by ``space``.
+    """Summary of how a record is read by ``space``.
 
     ``read`` of ``texts`` have a key; ``rules`` counts how they were found, or why they abstain. ``endings``
     are the most frequent ends of the texts that abstain. ``agreement`` is how often two answers of a question
@@ -59,7 +59,7 @@ class Survey(Result):
 
 
 def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Survey:
-    """Read every text of a run or log, and keep a random sample of ``size`` of them.
+    """Return the survey of a run or log, with a random sample of ``size`` texts.
 
     Raises LogError where the record holds correctness only.
     """
@@ -75,7 +75,7 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
 
 
 def _by_columns(bulk: Bulk, how: Reading, size: int, rng: np.random.Generator) -> Survey:
-    """Return the survey of answers that were read by columns: each different one is read once."""
+    """Return the survey of answers read by columns; each distinct one is read once."""
     texts = [*bulk.answers.names, ""]  # code -1 is the last: no answer
     said = [_recorded(text, how) for text in texts]
     codes = bulk.answers.codes
@@ -101,7 +101,7 @@ def _by_columns(bulk: Bulk, how: Reading, size: int, rng: np.random.Generator) -
 
 
 def _agreements(question: IntArray, key: IntArray, questions: int) -> list[float]:
-    """Return how often two answers of a question [m] have one key [m], for each question with two."""
+    """Return the agreement of answers [m] of each question with two or more."""
     width = int(key.max(initial=0)) + 1
     pairs, votes = np.unique(question * width + key, return_counts=True)
     met = np.bincount((pairs // width).astype(np.int64), votes * (votes - 1), questions)
@@ -129,7 +129,7 @@ class _Surveyor:
         self.agreements: list[float] = []
 
     def over(self, questions: Iterator[Question]) -> Survey:
-        """Go through all questions once; memory holds the sample and the counts."""
+        """Process all questions in one pass; memory holds the sample and counts."""
         for question in questions:
             if question.form == "scores":
                 raise LogError("it holds correctness only, and no answers to read")
@@ -140,7 +140,7 @@ class _Surveyor:
         return self.result()
 
     def result(self) -> Survey:
-        """Return what was counted."""
+        """Return the survey."""
         return Survey(
             space=self.how.space,
             whole=self.whole,

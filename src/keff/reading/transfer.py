@@ -1,4 +1,4 @@
-"""Records in and out: any log into a run folder, any run or log into JSONL or Parquet."""
+"""Import of logs into run folders, and export of runs or logs to JSONL or Parquet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from keff.task import ScoredText
 def question_rows(
     questions: Iterable[Question], info: LogInfo, how: Reading, *, packed: bool
 ) -> Iterator[dict[str, object]]:
-    """Yield the row of each question, which keff reads back the same."""
+    """Yield each question's row, in a form that keff reads back unchanged."""
     about = {"task": info.task, "answer_space": how.space, "model": info.model}
     for question in questions:
         judged = list(judged_paths(question, how))
@@ -55,12 +55,12 @@ def question_rows(
 
 
 def known(values: Sequence[object]) -> list[object]:
-    """Return values of paths as JSON has them: null for NaN."""
+    """Return path values as JSON, NaN as null."""
     return [value if value == value else None for value in values]
 
 
 def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object]:
-    """Put what has no column of one type into one column of JSON."""
+    """Return a row with fields of mixed type packed into one JSON column."""
     if not isinstance(row["gold_answer"], str | None):
         meta = meta | {"gold_answer": row["gold_answer"]}
         row = row | {"gold_answer": None}
@@ -68,7 +68,7 @@ def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object
 
 
 def voted_rows(questions: Iterable[Question], how: Reading, *, packed: bool) -> Iterator[dict[str, object]]:
-    """Yield the row of each question's vote."""
+    """Yield the vote of each question as a row."""
     for question in questions:
         row = voted(question, list(judged_paths(question, how)))
         gold = row["gold_answer"]
@@ -78,7 +78,7 @@ def voted_rows(questions: Iterable[Question], how: Reading, *, packed: bool) -> 
 
 
 def voted(question: Question, judged: Sequence[ScoredText]) -> dict[str, object]:
-    """Return the row of one question's vote."""
+    """Return one question's vote as a row."""
     # A Counter keeps the order of the paths, so the first key wins among equals.
     votes = Counter(path.key for path in judged if path.key is not None)
     key, most = max(votes.items(), key=lambda pair: pair[1], default=(None, 0))
@@ -99,7 +99,7 @@ def voted(question: Question, judged: Sequence[ScoredText]) -> dict[str, object]
 
 
 def judged_paths(question: Question, how: Reading) -> Iterator[ScoredText]:
-    """Yield what is known of each path: answer, key, correctness, and the rule that read it."""
+    """Yield each path's answer, key, correctness and extraction rule."""
     k = len(question.answers)
     keys = keys_of(question, k, how.key)
     labelled = question.correct is not None or question.gold is not None
@@ -118,7 +118,7 @@ AT_ONCE = 16
 
 @frozen
 class Transfer:
-    """What was moved: questions and paths, and what was left out."""
+    """Result of a transfer: questions and paths moved, and those left out."""
 
     questions: int
     paths: int
@@ -127,7 +127,7 @@ class Transfer:
 
 @frozen
 class _Source:
-    """A log as it is moved: ``counts`` are the questions and paths that have passed."""
+    """A log in transfer, with ``counts`` of questions and paths so far."""
 
     name: str
     info: LogInfo
@@ -141,7 +141,7 @@ class _Source:
 
 
 def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Transfer:
-    """Turn a log into a run folder that analyze, replay and report read as any other run.
+    """Import a log into a run folder for analyze, replay and report.
 
     Answers, canonical keys and correctness are kept as the log has them or as the reading finds them; the
     raw texts where the log has them, else the answers themselves. The log is read twice, a few questions at
@@ -175,7 +175,7 @@ def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
 
 
 def _extent(path: Path, opening: Opening) -> tuple[list[int], tuple[int, ...], str]:
-    """Return the numbers of paths, the slots, and a hash of the first question, of a log without its texts.
+    """Return a log's path numbers, slots and a hash of its first question, read without texts.
 
     A run must know its size before the first path.
     """
@@ -204,7 +204,7 @@ def _import(run: Run, questions: Sequence[Question], source: _Source, version: s
 
 
 def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
-    """Raise where the run holds other paths of an item: their texts would get the answers of these."""
+    """Raise where the run holds different paths of an item."""
     known = {(kept.path.slot, kept.path.index): kept.completion.text for kept in run.kept(item)}
     if any(
         known.get((path.slot, path.index), path.completion.text) != path.completion.text
@@ -217,7 +217,7 @@ def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
 def export_log(
     path: Path, out: Path, to: Target, *, texts: bool = True, opening: Opening | None = None
 ) -> Transfer:
-    """Write a run or a log, question by question, as JSONL or Parquet that keff reads back the same.
+    """Export a run or log as JSONL or Parquet that keff reads back unchanged.
 
     The file appears only when it is whole. Raises UsageError when it exists already.
     """
@@ -234,7 +234,7 @@ def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, 
 
 
 def _atomically(out: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool = False) -> None:
-    """Write rows to a file that appears only when it is whole."""
+    """Write rows to a file that appears only when complete."""
     try:
         if out.exists():
             raise UsageError(f"{out} exists already: move it away, or name another file with -o")

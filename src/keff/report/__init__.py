@@ -1,1 +1,1 @@
-"""Findings to pictures and tables: one self-contained page, figures, tables."""
+"""Reports: the self-contained HTML page, figures and tables."""

@@ -1,4 +1,4 @@
-"""Rows of the charts that show the recommendation: what more paths buy; accuracy, cost and time."""
+"""Chart data of the recommendation: gain of more paths; accuracy against cost and time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from keff.stats.votes import Votes
 
 
 def gain(analysis: Analysis, cap: int) -> Datasets:
-    """Return what more paths buy: the vote that users get, with its band, prediction, and the advice.
+    """Return the plurality curve with band, prediction and recommended point.
 
     Where only correctness was recorded the vote is the strict majority.
     """
@@ -63,7 +63,7 @@ def _end_row(k: int, value: float, where: str, how: str = "") -> Row:
 
 
 def stability(analysis: Analysis) -> Datasets:
-    """Return how often the answer after k paths is that of all recorded paths: needs no labels."""
+    """Return how often the answer after k paths equals that of all recorded paths; label-free."""
     if analysis.flip is None:
         return {}
     advice = analysis.recommendation
@@ -77,7 +77,7 @@ def stability(analysis: Analysis) -> Datasets:
 
 
 def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
-    """Return accuracy against cost: fixed K measured and predicted, replayed policies, and the advice.
+    """Return accuracy against cost: fixed K, replayed policies, and the recommendation.
 
     Rules carry the letter by which the table beside the chart names them. The advice stands at what it is
     expected to do, which is corrected for its choice, wherever that is known.
@@ -110,7 +110,7 @@ def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datas
 
 
 def lettered(replayed: Replay | None) -> dict[str, str]:
-    """Return the letters of replayed rules, in the order of the table; fixed K stands on the grey line."""
+    """Return the letters that mark replayed rules, in table order."""
     rows = () if replayed is None else replayed.policies
     rules = [row.policy for row in rows if not row.policy.startswith("fixed:")]
     return dict(zip(rules, ascii_lowercase, strict=False))
@@ -127,7 +127,7 @@ def _rule(row: ReplayRow, accuracy: Interval, unit: float) -> Row:
 
 
 def _chosen(analysis: Analysis, unit: float) -> Rows:
-    """Return the advice as a point: what it draws and how accurate it is expected to be."""
+    """Return the recommendation as a point: expected cost and accuracy."""
     advice = analysis.recommendation
     paths, expected = advice.expected_paths, advice.expected_plurality
     if expected is None or paths is None:
@@ -140,12 +140,12 @@ def _chosen(analysis: Analysis, unit: float) -> Rows:
 
 
 def shares(value: Interval) -> str:
-    """Return the limits of a share in percent, such as ``95.0 to 97.7%``."""
+    """Return an interval in percent, such as ``95.0 to 97.7%``."""
     return "unknown" if value.limits is None else "{:.1f} to {:.1f}%".format(*(100 * x for x in value.limits))
 
 
 def dollars(analysis: Analysis) -> Datasets:
-    """Return accuracy against the mean dollars of a question; nothing without prices or labels."""
+    """Return accuracy against mean dollars per question; empty without prices or labels."""
     curve = [
         _row(point, point.dollars)
         for point in analysis.curve
@@ -163,7 +163,7 @@ def dollars(analysis: Analysis) -> Datasets:
 
 
 def times(analysis: Analysis) -> Datasets:
-    """Return cost against time to answer of the rules that keep what is asked; nothing without times."""
+    """Return cost against time to answer of the rules within the aim; empty without times."""
     decision = analysis.decision
     if len(decision.timed) < 2:
         return {}

@@ -1,4 +1,4 @@
-"""The pages of ``keff noise``, ``keff compare`` and ``keff audit``: one answer, one picture, the tables."""
+"""Pages of ``keff noise``, ``keff compare`` and ``keff audit``: answer, chart, tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keff.report.template import colour, drawings, filled
 
 @frozen
 class Bar:
-    """One row: its name, its interval, and how far chance alone reaches to both sides of 0."""
+    """One row of a forest plot: name, interval, and the range of chance around 0."""
 
     name: str
     value: Interval
@@ -23,7 +23,7 @@ class Bar:
 
 
 def forest(bars: Sequence[Bar], *, zero: bool) -> Datasets:
-    """Return intervals in rows on one axis, with a line at 0 where ``zero``."""
+    """Return a forest plot's rows on one axis, with a line at 0 where ``zero``."""
     places = list(enumerate(bars))
     return {
         "rows": [
@@ -45,7 +45,7 @@ def _short(name: str) -> str:
 
 
 def power(found: Noise) -> Datasets:
-    """Return the smallest difference found by the number of questions, a line for each number of repeats."""
+    """Return the minimum detectable difference by number of questions, one line per number of repeats."""
     repeats = sorted({line.repeats for line in found.power})
     return {
         "power": [
@@ -67,7 +67,7 @@ Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 @frozen
 class Sheet:
-    """One page: its question, the answer, numbers beside their names, a chart with its legend, tables."""
+    """Content of one page: question, answer, figures, chart with legend, tables."""
 
     title: str
     about: str

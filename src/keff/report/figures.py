@@ -1,4 +1,4 @@
-"""Figures for papers as Vega-Lite specifications; ``vega`` writes them."""
+"""Vega-Lite specifications of figures for papers; ``vega`` renders them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CONFIG: Spec = {
 
 
 def saturation(curves: Mapping[str, Row], k_max: int) -> Spec:
-    """Return K_eff = K/(1+(K-1)c) with its ceiling 1/c, one line for each name -> {"c"}, up to ``k_max``.
+    """Return K_eff = K/(1+(K-1)c) with ceiling 1/c, a line per name -> {"c"}, up to ``k_max``.
 
     ``points`` of a name are (K, K_eff) as observed, drawn as marks.
     """
@@ -92,7 +92,7 @@ def saturation(curves: Mapping[str, Row], k_max: int) -> Spec:
 
 
 def calibration(rows: Sequence[Row]) -> Spec:
-    """Return observed and predicted majority votes by K: rows of model, k, observed, bb, binomial."""
+    """Return observed and predicted majority votes by K; rows: model, k, observed, bb, binomial."""
     kinds = {"observed": "observed", "bb": "beta-binomial", "binomial": "independent"}
     models = list(dict.fromkeys(row["model"] for row in rows))
     values = [
@@ -120,7 +120,7 @@ def calibration(rows: Sequence[Row]) -> Spec:
 
 
 def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Spec:
-    """Return delta rho against answer diversity: rows of benchmark, domain, diversity, delta_rho.
+    """Return delta rho against answer diversity; rows: benchmark, domain, diversity, delta_rho.
 
     ``fit`` is r, p.
     """
@@ -150,7 +150,7 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Sp
 
 
 def heat_maps(matrices: Mapping[str, Sequence[Sequence[float]]], names: Sequence[str]) -> Spec:
-    """Return correlation matrices of template slots on one scale; a single one with its values."""
+    """Return correlation matrices of template slots on one scale; a single one with values."""
     values = [
         {"map": title, "first": names[row], "second": names[column], "value": value}
         for title, matrix in matrices.items()
@@ -190,7 +190,7 @@ def heat_maps(matrices: Mapping[str, Sequence[Sequence[float]]], names: Sequence
 
 
 def forest(rows: Sequence[Row]) -> Spec:
-    """Return intervals of delta rho: rows of name, value, lo, hi (shares), the first on top."""
+    """Return a forest plot of delta rho; rows: name, value, lo, hi (shares), top first."""
     values = [
         {"name": str(row["name"])}
         | {key: None if row[key] is None else 100 * row[key] for key in ("value", "lo", "hi")}
@@ -206,7 +206,7 @@ def forest(rows: Sequence[Row]) -> Spec:
 
 
 def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) -> Spec:
-    """Return one line a model of ``y`` over ``x`` (logarithmic), with a band of ± ``spread``.
+    """Return ``y`` over ``x`` (log scale), a line per model, with a band of ± ``spread``.
 
     Pilot size, epsilon.
     """
@@ -231,7 +231,7 @@ def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) 
 
 
 def policies(rows: Sequence[ReplayRow], fixed: FloatArray) -> Spec:
-    """Return the share of accuracy kept (%) over mean paths: the curve of fixed K, and rows of a replay.
+    """Return accuracy kept (%) against mean paths: the fixed-K curve and replayed policies.
 
     ``fixed`` [cap] is the plurality accuracy after 1..cap paths, the last of which is all that can be kept.
     Bars are 95% paired intervals. Policies that no other beats in cost and accuracy are filled.
@@ -276,7 +276,7 @@ def figure(
     title: str | None = None,
     orient: str = "bottom",
 ) -> Spec:
-    """Return a figure of layers on one pair of axes, ``width`` x ``height`` points with all its texts."""
+    """Return a figure of layers on common axes, ``width`` x ``height`` points including text."""
     spec: Spec = {
         "width": width,
         "height": height,
@@ -287,17 +287,17 @@ def figure(
 
 
 def layer(mark: str | Spec, values: Sequence[Mapping[str, Any]], encoding: Spec) -> Spec:
-    """Return one layer with data of its own."""
+    """Return one layer with its own data."""
     return {"mark": mark, "data": {"values": values}, "encoding": encoding}
 
 
 def quantity(field: str, title: str, **more: Spec) -> Spec:
-    """Return a position of a number."""
+    """Return a numeric position channel."""
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
 def series(field: str, names: Iterable[str]) -> Spec:
-    """Return colours or shapes of names in their order; both have one legend."""
+    """Return colour and shape channels of ordered names, with one legend."""
     return {"field": field, "type": "nominal", "scale": {"domain": list(names)}}
 
 
@@ -306,6 +306,6 @@ def _log(base: int) -> Spec:
 
 
 def dressed(spec: Spec, orient: str = "bottom") -> Spec:
-    """Return a specification in the look that all figures share."""
+    """Return a specification in the common style."""
     config = CONFIG | {"legend": CONFIG["legend"] | {"orient": orient}}
     return {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", **spec, "config": config}

@@ -1,4 +1,4 @@
-"""What the page says in words: the decision at its top, a few numbers, and each chart in a sentence."""
+"""The page's words: the decision, headline figures, and a sentence for each chart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TONES = {"vote": "go", "ask once": "go"}
 
 @frozen
 class Tile:
-    """One number with what it is and what it means."""
+    """One headline figure with label and explanation."""
 
     label: str
     value: str
@@ -33,7 +33,7 @@ class Tile:
 
 @frozen
 class Headline:
-    """The decision: its tone for colour, the verdict, the sentence, the rule, why, and the numbers.
+    """The page's top: verdict with tone, sentence, rule, reason, and figures.
 
     ``rule`` is what is copied, ``words`` what it does; ``why`` are sentences, of an open verdict also what is
     settled; ``saved`` is the number of the overview.
@@ -50,7 +50,7 @@ class Headline:
 
 
 def headline(decision: Decision, advice: Recommendation) -> Headline:
-    """Say what to draw instead of what is drawn, what that keeps and saves; ``advice`` knows the prices."""
+    """Return the page's top for an analysis; ``advice`` knows the prices."""
     saved = _saved(decision)
     verdict = decision.verdict or "no decision"
     return Headline(
@@ -99,7 +99,7 @@ def _saved(decision: Decision) -> Tile:
 
 
 def _money(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
-    """Return what a thousand questions cost, where prices are given."""
+    """Return the cost per thousand questions, where priced."""
     bill, dollars = advice.bill, decision.change.dollars
     if bill is None or bill.per_1000 is None:
         return ()
@@ -111,7 +111,7 @@ def _money(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
 
 
 def _seconds(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
-    """Return the 95th percentile of the time to answer, where seconds are known."""
+    """Return the 95th percentile of time to answer, where recorded."""
     seconds, change = advice.expected_seconds, decision.change.p95
     if seconds is None or seconds.p95 is None:
         return ()
@@ -125,7 +125,7 @@ def _seconds(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
 
 
 def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:
-    """Return the alternative text of every chart of a run by its name."""
+    """Return the alternative text of each chart of a run, by name."""
     told = f"{_curve(analysis)} {_advice(analysis)}"
     cost = f"Accuracy against cost. {told}"
     return {

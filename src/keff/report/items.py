@@ -1,4 +1,4 @@
-"""The items of a record for the page: vote splits, and raw paths as far as a size limit goes."""
+"""Items of a record for the page: vote splits, and raw paths within a size limit."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BLOCK = 16_384
 
 @frozen
 class ByteLimits:
-    """How many bytes vote splits and raw texts of one record may take."""
+    """Limits in bytes on a record's vote splits and raw texts."""
 
     votes: int = 300_000
     texts: int = 150_000
 
 
 def embed(value: object) -> str:
-    """Return JSON that cannot end or open anything in the page that holds it.
+    """Return JSON that is safe within a script element.
 
     ``<``, ``>``, ``&`` and line separators are written as escapes. A lone surrogate, which is no text,
     becomes a question mark.
@@ -51,7 +51,7 @@ Path: TypeAlias = tuple[str, str | None, str, int | None]
 
 
 class Row(TypedDict):
-    """One question, under short names, for the page repeats them.
+    """One question, under short field names, since the page repeats them.
 
     Its place ``n``, ``id``, gold answer ``g``, question ``q``, raw paths ``p``; answers ``a``,
     most frequent first, as [text, votes, right votes], each path's place ``v`` among them (-1
@@ -69,7 +69,7 @@ class Row(TypedDict):
 
 
 class QuestionTable(TypedDict):
-    """The table of questions: how many there are, those that are shown, and how many carry raw paths."""
+    """The table of questions: number in all, rows shown, and rows with raw paths."""
 
     total: int
     rows: list[Row]
@@ -78,7 +78,7 @@ class QuestionTable(TypedDict):
 
 
 def items_payload(record: Record, limits: ByteLimits) -> QuestionTable:
-    """Return the rows of the items table; where all would not fit, the most contested and a random sample.
+    """Return the items table's rows; of too many, the most contested and a random sample.
 
     ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says
     whether any of those shown has them.
@@ -94,7 +94,7 @@ def items_payload(record: Record, limits: ByteLimits) -> QuestionTable:
 
 
 def _shown(record: Record, limit: int) -> list[Row]:
-    """Return all rows where they fit; else half of the bytes for the most contested, half for a sample."""
+    """Return all rows if they fit; else half the bytes for the most contested, half for a sample."""
     n, rows = record.ballot.votes.n, dict[int, Row]()
     if n <= limit // LEAST:
         rows = {index: _row(record, index) for index in range(n)}
@@ -115,7 +115,7 @@ FIRST_READ = 50
 def _while_they_fit(
     record: Record, indices: Sequence[int], limit: int, rows: Mapping[int, Row]
 ) -> Iterator[tuple[int, Row]]:
-    """Yield rows with their places; ``rows`` are those that were made already.
+    """Yield (index, row) while bytes remain; ``rows`` caches rows made already.
 
     They are made in the order of the record: a row of Parquet is read again with all of its row group.
     """
@@ -132,7 +132,7 @@ def _while_they_fit(
 
 
 def _leads(votes: Votes) -> FloatArray:
-    """Return by how large a share of its votes each question's first answer leads the second [n].
+    """Return the leader's margin over the runner-up, as a share of each question's votes [n].
 
     2 where nobody voted, so that such questions come last, as on the page.
     """
@@ -177,7 +177,7 @@ def _row(record: Record, index: int) -> Row:
 def _votes(
     keys: Sequence[str | None], answers: Sequence[str | None], right: Sequence[int] | None
 ) -> tuple[list[tuple[str, int, int]], list[int]]:
-    """Return the answers of a row with their votes and right votes, and each path's place among them."""
+    """Return a row's distinct answers with votes and right votes, and each path's answer."""
     counts = Counter(keys)
     order = [key for key, _ in counts.most_common() if key is not None]
     rights = Counter[str | None]()
@@ -189,12 +189,12 @@ def _votes(
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text, or its beginning with a note of how much is left out."""
+    """Return a text, shortened with a note of how much is omitted."""
     return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters)"
 
 
 def _add_texts(record: Record, rows: Iterable[Row], limit: int) -> tuple[int, bool]:
-    """Give items their raw paths, whole items in a stable random order.
+    """Add raw paths to items, whole items in a stable random order.
 
     Returns how many got them, and whether any item has some.
     """

@@ -1,4 +1,4 @@
-"""The page of ``keff mix``: the frontier, what each branch adds, and where questions go on."""
+"""The page of ``keff mix``: cost frontier, contribution of branches, and escalation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST = 1e-12
 
 
 def plan_rows(mix: MixFindings) -> Datasets:
-    """Return each branch's undominated plans, the frontier, its plans of several branches, and the choice."""
+    """Return the chart's plans: undominated single branches, the frontier, combinations, the choice."""
     curve = [
         _placed(plan) | {"branch": branch.name, "colour": colour(place)}
         for place, branch in enumerate(mix.branches)
@@ -46,7 +46,7 @@ def _undominated(plans: Sequence[PlanLine]) -> list[PlanLine]:
 
 
 def worth_rows(mix: MixFindings) -> Datasets:
-    """Return the plan by what a right answer is worth, one step for each, and from where the choice pays."""
+    """Return the plan by the worth of a right answer, and where the choice begins to pay."""
     worths = [line.worth for line in mix.by_worth[1:]]
     first: float = min([*worths, mix.pays_from or math.inf])
     first = first / 4 if math.isfinite(first) else 1.0
@@ -63,7 +63,7 @@ def worth_rows(mix: MixFindings) -> Datasets:
 
 
 def told(plan: PlanLine) -> str:
-    """Return a plan in one line: its policy, accuracy with interval, and cost."""
+    """Return a plan in one line: policy, accuracy with interval, cost."""
     return f"{plan.policy}: {plan.accuracy.percent()} at {short(plan.cost.value)}"
 
 

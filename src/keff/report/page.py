@@ -1,4 +1,4 @@
-"""One self-contained HTML page that shows runs: what to do, why, what it rests on, and every question."""
+"""The report page, one self-contained HTML file: what to do, why, and every question."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
 
 @frozen
 class Exhibit:
-    """One run as the page shows it: its record, its analysis, and its replay (None: not replayed)."""
+    """One run on the page: its record, analysis, and replay (None: not replayed)."""
 
     record: Record
     analysis: Analysis
@@ -65,7 +65,7 @@ def write_page(exhibits: Sequence[Exhibit], file: Path, draw: vega.Draw = vega.d
 
 @frozen
 class RunView:
-    """One run as the template shows it; ``charts`` name the datasets that it has something to draw in."""
+    """One run in the template's form; ``charts`` are the datasets that have data."""
 
     id: str
     title: str
@@ -102,7 +102,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
 
 
 def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
-    """Return the datasets of every chart that this run has something to draw in."""
+    """Return the chart datasets for which this run has data."""
     analysis, votes = exhibit.analysis, exhibit.record.ballot.votes
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
     several = votes.k > 1
@@ -122,7 +122,7 @@ def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
 
 
 def _numbers(analysis: Analysis) -> list[dict[str, Any]]:
-    """Return the table under the saturation chart: powers of two, measured and predicted."""
+    """Return the table below the saturation chart: measured and predicted votes at powers of two."""
     ahead = analysis.predicted
     if ahead is None:
         return []
@@ -142,7 +142,7 @@ def _numbers(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _grid(views: Sequence[RunView]) -> dict[str, Any] | None:
-    """Arrange several runs as models x tasks; None for one run. Runs that name neither get a row each."""
+    """Return several runs as a grid of models x tasks; None for one run."""
     if len(views) < 2:
         return None
     cells: dict[tuple[str, str], list[RunView]] = {}

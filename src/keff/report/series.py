@@ -1,4 +1,4 @@
-"""Estimates -> the rows that each chart of the report page draws."""
+"""Chart data of the report page, from estimates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keff.stats.voting.choose import k_eff
 
 
 def fixed(value: float | Interval | None, digits: int = 2) -> str:
-    """Format a number, or one with its limits, with thousands apart."""
+    """Return a number, with its limits if any, with thousands separators."""
     return number(value, f",.{digits}f")
 
 
@@ -37,7 +37,7 @@ MOST_POINTS, MOST_BINS = 24, 21
 
 
 def shown_ks(k: int, odd: bool = False) -> list[int]:
-    """Return about 24 of the numbers 1..k, denser where they are small; odd ones and k if asked.
+    """Return about 24 of the numbers 1..k, denser where small; odd ones and k if asked.
 
     Majority is the same at 2m - 1 and 2m votes: a line through the odd ones has no steps.
     """
@@ -47,21 +47,21 @@ def shown_ks(k: int, odd: bool = False) -> list[int]:
 
 
 def side(value: float, low: float, high: float) -> str:
-    """Return on which side of a chart's logarithmic axis a point stands, so that its label stays inside."""
+    """Return the side of the axis on which a point lies, so that its label fits."""
     share = math.log(max(value, low) / low) / math.log(high / low) if high > low else 0.5
     # A label is about a third of the chart wide.
     return "first" if share < 0.3 else "last" if share > 0.7 else "middle"
 
 
 def usable_c(analysis: Analysis) -> float | None:
-    """Return c as the beta-binomial model takes it, or None where it is undefined."""
+    """Return c clipped to the beta-binomial's range; None where it is undefined."""
     if analysis.c is None or math.isnan(analysis.c.value):
         return None
     return min(max(analysis.c.value, 0.0), 1.0)
 
 
 def saturation(analysis: Analysis, k_max: int) -> Datasets:
-    """Return measured curves with bands, models, whiskers, the interval of K* and the limit of majority."""
+    """Return measured curves with bands, models, intervals, K* and the majority's limit."""
     ahead = [ahead_row(*point) for point in plurality_ahead(analysis)]
     star, c = analysis.k_star, usable_c(analysis)
     shade = [] if star is None else [_shade(star.lo, star.hi)]
@@ -82,7 +82,7 @@ def _shade(lo: int, hi: int) -> Row:
 
 
 def _seen(analysis: Analysis) -> Rows:
-    """Return the measured curves with their bands."""
+    """Return the measured curves with bands."""
     if analysis.bands is None:
         return []
     drawn = (
@@ -98,7 +98,7 @@ def _seen(analysis: Analysis) -> Rows:
 
 
 def plurality_ahead(analysis: Analysis) -> list[tuple[int, Interval]]:
-    """Start at the last measured K, then what is predicted beyond it."""
+    """Return the predicted plurality beyond the record, from the last measured K on."""
     if analysis.predicted is None or analysis.predicted.plurality is None or analysis.plurality is None:
         return []
     beyond = [(k, value) for k, value in analysis.predicted.plurality.items() if k > analysis.k]
@@ -113,12 +113,12 @@ def _last_measured(analysis: Analysis, curve: Mapping[int, float]) -> Interval:
 
 
 def ahead_row(k: int, value: Interval) -> dict[str, Value]:
-    """Return a point of predicted plurality."""
+    """Return one point of predicted plurality."""
     return {"k": k, "series": PLURALITY_AHEAD, **limits(value)}
 
 
 def limits(value: Interval) -> dict[str, float | None]:
-    """Return a value and its limits as columns of a row."""
+    """Return a value and its limits as a row's columns."""
     return {"value": value.value, "lo": value.lo, "hi": value.hi}
 
 
@@ -139,7 +139,7 @@ def _bounds(analysis: Analysis) -> Rows:
 
 
 def worth(analysis: Analysis, k_max: int) -> Datasets:
-    """Return K_eff at 1..k_max with its band, the line of independent paths, and the ceiling."""
+    """Return K_eff at 1..k_max with its band, independent paths' line, and the ceiling."""
     c = analysis.c
     if c is None or analysis.ceiling is None or math.isnan(c.value):
         return {}
@@ -162,7 +162,7 @@ def _end(limit: float | None) -> str:
 
 
 def difficulty(votes: Votes, analysis: Analysis) -> Datasets:
-    """Return the histogram of items by their share of right paths, with what two models expect per bin."""
+    """Return the histogram of items by share of right paths, with two models' expectations."""
     if votes.correct is None:
         return {}
     k, hist = votes.k, votes.hist
@@ -193,7 +193,7 @@ def difficulty(votes: Votes, analysis: Analysis) -> Datasets:
 
 
 def reliability(analysis: Analysis) -> Datasets:
-    """Return cross-fitted chances against what is right, of every confidence that tells something."""
+    """Return the reliability diagram of every informative confidence."""
     rows: Rows = [
         {"name": found.name, "chance": point.chance, "right": point.right, "paths": point.paths}
         for found in analysis.confidences or ()
@@ -208,7 +208,7 @@ def _sum(law: FloatArray, start: int, stop: int) -> float:
 
 
 def slots(table: Sequence[Slot] | None) -> Datasets:
-    """Return accuracy and missing answers of each template slot; nothing under one prompt."""
+    """Return accuracy and unanswered share of each template slot; empty under one prompt."""
     rows = [
         {"slot": str(row.slot), "accuracy": row.accuracy, "failures": row.extraction_failures}
         for row in table or ()

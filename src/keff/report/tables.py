@@ -1,4 +1,4 @@
-"""Tables: plain rows -> LaTeX (booktabs) that fits its column, Markdown and CSV."""
+"""Tables from plain rows: LaTeX (booktabs), Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FORMULA = ("=", "+", "-", "@")
 
 @frozen
 class Column:
-    """One column: the key in a row, its header, and how a number is written.
+    """One table column: its key, header and number format.
 
     ``style`` is a format such as ``.2f``, ``+.1%`` or ``d``; "" writes the value as it is. ``spread`` names
     the key of a deviation that follows after ±. ``latex`` replaces the header in LaTeX, as it is.
@@ -85,14 +85,14 @@ class Column:
     latex: str = ""
 
     def text(self, row: Row) -> str:
-        """Return the cell; a dash where the value is missing or undefined."""
+        """Return a row's cell; a dash where missing or undefined."""
         value = _written(row.get(self.key), self.style)
         spread = _written(row.get(self.spread), self.style.lstrip("+")) if self.spread else "–"
         return value if "–" in (value, spread) else f"{value} ± {spread}"
 
     @property
     def head(self) -> list[str]:
-        """The lines of its header in LaTeX: one a word."""
+        """The LaTeX header's lines, one per word."""
         return self.header.split(" ") if self.header else [""]
 
     @property
@@ -122,14 +122,14 @@ def render(table: Table, form: Format) -> str:
 
 
 def files_of(table: Table, form: Format) -> dict[str, str]:
-    """Return the files of a table by name: LaTeX comes in two, for one column and for the whole text."""
+    """Return a table's files by name; LaTeX in two widths, for one column and the whole text."""
     ending = {"latex": "tex", "markdown": "md", "csv": "csv"}[form]
     files = {f"{table.name}.{ending}": render(table, form)}
     return files | ({f"{table.name}_wide.tex": latex(table, "text")} if form == "latex" else {})
 
 
 def latex(table: Table, span: Span = "column") -> str:
-    r"""Return a LaTeX float, sized to one column or to the text: columns that do not fit go on below.
+    r"""Return a LaTeX float of column or text width; columns that do not fit continue below.
 
     Type is \footnotesize. What is told of the width is counted with the widths of Computer Modern, the
     widest of the usual faces, so the float fits IEEEtran and article alike. Needs the package booktabs.
@@ -167,7 +167,7 @@ def _tabular(columns: Sequence[Column], table: Table) -> Iterator[str]:
 
 
 def _panels(table: Table, room: float) -> Iterator[tuple[Sequence[Column], float]]:
-    """Yield columns that fit side by side, with their width; later ones begin with what names the rows."""
+    """Yield groups of columns that fit side by side, with width; each begins with the row names."""
     names = _names(table)
     panel: list[Column] = []
     for column in table.columns:
@@ -179,7 +179,7 @@ def _panels(table: Table, room: float) -> Iterator[tuple[Sequence[Column], float
 
 
 def _names(table: Table) -> list[Column]:
-    """Return the fewest leading columns that tell all rows apart."""
+    """Return the fewest leading columns that identify all rows."""
     values = [column for column in table.columns if column.style not in ("", "d", "g")]
     leading = list(table.columns[: table.columns.index(values[0])] if values else table.columns[:1])
     for size in range(1, len(leading)):
@@ -190,7 +190,7 @@ def _names(table: Table) -> list[Column]:
 
 
 def _width(columns: Sequence[Column], table: Table) -> float:
-    """Return the points that columns take beside each other, without space at the ends."""
+    """Return the width in points of columns side by side."""
     cells = [
         max(_points(text) for text in (*column.head, *(column.text(row) for row in table.rows)))
         for column in columns
@@ -224,7 +224,7 @@ def markdown(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Return comma-separated values in full precision, under the keys of the columns.
+    """Return CSV in full precision, with the columns' keys as header.
 
     Empty where undefined.
     """
@@ -252,7 +252,7 @@ def _latex_cell(column: Column, row: Row) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line: a line break in a model's name would end a row."""
+    """Return a text on one line, since a line break would end a row."""
     return " ".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""How the pages are made: one template language, everything escaped, and charts drawn from their data."""
+"""HTML templates: one autoescaped template language, and charts from their data."""
 
 # pyright: reportUnknownMemberType=false
 
@@ -39,7 +39,7 @@ Filters = Mapping[str, Callable[..., str]]
 
 
 def filled(name: str, filters: Filters | None = None, **values: object) -> str:
-    """Return a page as text: the template ``name`` with ``values``, the style of all pages and the version.
+    """Return the page of template ``name`` with ``values``, common style and version.
 
     Texts are escaped unless they are ``Markup``. Raises UndefinedError for a value that is missing.
     """
@@ -56,14 +56,14 @@ def filled(name: str, filters: Filters | None = None, **values: object) -> str:
 
 
 def colour(place: int) -> str:
-    """Return the colour of one of several lines, that of a branch for instance."""
+    """Return the colour of the i-th line of a chart."""
     return COLOURS[place % len(COLOURS)]
 
 
 def drawings(
     charts: Mapping[str, Mapping[str, Datasets]], draw: vega.Draw = vega.draw, *, titles: bool = False
 ) -> dict[tuple[str, str], Markup]:
-    """Return the drawings of charts by the run that they belong to and their name.
+    """Return SVG drawings of charts, by run and name.
 
     A chart that may have a whole column is drawn in two widths, of which the style shows the one that fits.
     What marks stand for is in their ``data-tip``, or in ``titles`` of their own for a page without scripts.
@@ -93,7 +93,7 @@ def _specs() -> dict[str, dict[str, Any]]:
 
 
 def _slim(svg: str, name: str, kind: str, *, titles: bool) -> Markup:
-    """Return a drawing without what a page has no use for, which is half of it, as a part of a page.
+    """Return an SVG without what a page does not need, half of its size.
 
     Ids begin with ``name``, for a page has many drawings. The drawing is hidden from screen readers: the
     sentence on its element says what is to be seen.
@@ -111,7 +111,7 @@ def _slim(svg: str, name: str, kind: str, *, titles: bool) -> Markup:
 
 
 def _prune(element: Xml.Element) -> None:
-    """Keep how marks look and where they stand."""
+    """Keep only attributes of style and position."""
     for child in list(element):
         if child.get("class") not in ("background", "foreground"):
             _prune(child)
@@ -135,7 +135,7 @@ def _prune(element: Xml.Element) -> None:
 
 
 def _share(group: Xml.Element) -> None:
-    """Let a group have the looks that all its children share, which it hands down to them."""
+    """Move the style that all children of a group share to the group."""
     for name, value in list(group[0].items()) if len(group) else ():
         if LOOKS.match(name) and all(child.get(name) == value for child in group):
             group.set(name, value)

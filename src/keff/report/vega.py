@@ -1,4 +1,4 @@
-"""Vega-Lite specifications as vector PDF and SVG: the same bytes on every run.
+"""Rendering of Vega-Lite specifications as PDF and SVG, reproducible to the byte.
 
 As a program (``python -m keff.report.vega``) it reads ``{"name": specification}`` in JSON and prints
 ``{"name": SVG}``.
@@ -28,7 +28,7 @@ SaveAll = Callable[[Mapping[Path, Mapping[str, Any]]], list[Path]]
 
 @contextmanager
 def draw_beside() -> Generator[Draw]:
-    """Start a process that draws, and give what returns specifications by name as SVG, once.
+    """Start a renderer process; returns a function from specifications to SVG, for one use.
 
     The converter's engine takes a second to start, in which others compute; it keeps some 80 MB, which would
     come on top of what the caller holds.
@@ -50,7 +50,7 @@ def draw_beside() -> Generator[Draw]:
 
 @contextmanager
 def converter() -> Generator[SaveAll]:
-    """Start a process that draws, and give what writes figures by their stems, once."""
+    """Start a renderer process; returns a function that writes figures, for one use."""
     with draw_beside() as ask:
 
         def save_all(specs: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
@@ -61,12 +61,12 @@ def converter() -> Generator[SaveAll]:
 
 
 def draw(specs: Specs) -> dict[str, str]:
-    """Return specifications by name as SVG."""
+    """Return specifications rendered as SVG, by name."""
     return {name: svg_of(spec) for name, spec in specs.items()}
 
 
 def save(spec: Mapping[str, Any], stem: Path) -> list[Path]:
-    """Write ``stem.pdf`` and ``stem.svg``; returns the files."""
+    """Write ``stem.pdf`` and ``stem.svg``; returns their paths."""
     return _written(svg_of(spec), stem)
 
 
@@ -91,7 +91,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _renumbered(svg: str) -> str:
-    """Number the ids of gradients and clips from 0: the converter counts them on from figure to figure."""
+    """Return SVG with ids of gradients and clips numbered from 0 in each figure."""
     ids = {
         name: f"mark{place}" for place, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg)))
     }
@@ -99,7 +99,7 @@ def _renumbered(svg: str) -> str:
 
 
 def _in_order(pdf: bytes) -> bytes:
-    """Sort the entries of resource dictionaries, which the converter writes in the order of a hash table.
+    """Return PDF with sorted resource dictionaries, since the converter's order is random.
 
     No byte is added or taken away, so the offsets of objects still hold.
     """

@@ -48,7 +48,7 @@ def write_report(
 
 
 def _several(source: object) -> list[object]:
-    """Return the sources of one page: those of a list of paths and records, else the source itself."""
+    """Return a page's sources: the entries of a list, else the single source."""
     if isinstance(source, list | tuple):
         members = list(cast("Sequence[object]", source))
         if members and all(isinstance(each, str | PathLike | Record) for each in members):
@@ -71,7 +71,7 @@ def write_runs(runs: Iterable[tuple[Record, Analysis]], file: Path, seed: int = 
 
 
 def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:
-    """Replay the recommended policy and some others, or None where too few paths were recorded for that."""
+    """Return the replay of the recommended and some other policies; None for too few paths."""
     chosen = analysis.recommendation.policy
     if votes.k < CAP or votes.answers is None or votes.correct is None:
         return None

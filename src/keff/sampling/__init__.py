@@ -1,4 +1,4 @@
-"""Task x engine x policy -> run folder: draw paths, keep them, resume."""
+"""Sampling: draw the paths of a task from an engine under a policy into a run folder, resumably."""
 
 # The file that makes a folder a run.
 RUN_FILE = "manifest.json"

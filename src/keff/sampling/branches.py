@@ -18,7 +18,7 @@ from keff.task import Task
 
 @frozen
 class BranchSampler:
-    """One branch of a policy: the task as it asks it, its engine, how it draws, and the run that keeps it."""
+    """One branch of a policy: its task, engine, drawing order and run folder."""
 
     run: Run
     task: Task
@@ -29,7 +29,7 @@ class BranchSampler:
 async def sample_branches(
     arms: Mapping[str, BranchSampler], items: Sequence[Item], policy: Policy
 ) -> dict[str, Progress]:
-    """Draw what a policy over branches asks for every item, and return the counts of each branch.
+    """Draw every item's paths under a policy over branches; returns the counts of each branch.
 
     Votes are seen in the policy's launch order, whatever the order of arrival; paths that were kept in an
     earlier session count as drawn, so an interrupted sampling goes on where it stopped. An item whose paths
@@ -69,7 +69,7 @@ async def _follow(
 
 
 def branch_view(arms: Mapping[str, BranchSampler], item: Item, policy: Policy) -> tuple[View, Sample | Stop]:
-    """Return the kept paths of an item in the policy's launch order up to the first gap, and its decision."""
+    """Return the policy's view of an item, its kept paths up to the first gap, and the decision."""
     kept = {
         name: launch_view(arm.run, arm.task, item, arm.order.slots[0], policy).keys
         for name, arm in arms.items()

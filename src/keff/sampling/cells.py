@@ -1,4 +1,4 @@
-"""How far the cells of a study are, told from their run folders alone: no data are read, no engine starts."""
+"""Progress of a study's cells, from their run folders alone: no data are read, no engine starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAY_GROW = ("n", "k", "policy")
 
 @frozen
 class CellState:
-    """One cell: the questions ``n`` and paths ``k`` that it wants, and the paths and tokens that it holds.
+    """One cell's progress: questions ``n`` and paths ``k`` wanted, paths and tokens stored.
 
     ``stage`` is complete, begun or missing, record for a run or log that the study only reads, or unreadable
     for a folder that holds something else, with ``error``.
@@ -46,7 +46,7 @@ class CellState:
 
     @property
     def owed(self) -> int:
-        """Return how many paths are still to be drawn; under a policy the most that may be."""
+        """Return how many paths remain to be drawn; under a policy, at most."""
         return 0 if self.stage in ("complete", "record") else max(self.n * self.k - self.paths, 0)
 
 
@@ -72,7 +72,7 @@ class CellSettings(TypedDict):
 
 
 def settings(study: Study, cell: Cell) -> CellSettings:
-    """Return every setting of a cell as the study states it; None where it is left to the task or engine."""
+    """Return a cell's settings from its study; None where left to the task or engine."""
     model, task, arm = cell.model, cell.task, cell.arm
     thinking = study.thinking if arm.thinking is None else arm.thinking
     return {
@@ -96,7 +96,7 @@ def settings(study: Study, cell: Cell) -> CellSettings:
 
 
 def state(study: Study, cell: Cell) -> CellState:
-    """Return how far a cell is."""
+    """Return a cell's progress."""
     wanted = settings(study, cell)
     n, k = wanted["n"], wanted["k"]
     if cell.record:
@@ -119,7 +119,7 @@ def state(study: Study, cell: Cell) -> CellState:
 
 
 def _covers(drawn: dict[str, object], wanted: CellSettings) -> bool:
-    """Return whether what was drawn is all that is wanted, under the same settings and the same keff."""
+    """Return whether the stored paths are all that is wanted, under the same settings and version."""
     if drawn.get("keff") != _version() or drawn.get("policy") != wanted["policy"]:
         return False
     same = all(drawn.get(name) == value for name, value in wanted.items() if name not in MAY_GROW)
@@ -129,12 +129,12 @@ def _covers(drawn: dict[str, object], wanted: CellSettings) -> bool:
 
 @cache
 def _version() -> str:
-    """Return the version of keff; read once, for it is a file and there may be hundreds of cells."""
+    """Return keff's version, read once."""
     return version("keff")
 
 
 def read_note(folder: Path) -> dict[str, object]:
-    """Return the note of a cell; empty where there is none that can be read."""
+    """Return a cell's stored note; empty where none can be read."""
     try:
         note = json.loads((folder / NOTE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -143,13 +143,13 @@ def read_note(folder: Path) -> dict[str, object]:
 
 
 def write_note(study: Study, cell: Cell, *, complete: bool) -> None:
-    """Keep the settings that a cell was drawn under, and whether it is complete; written atomically."""
+    """Store a cell's settings and whether it is complete, atomically."""
     note = {"complete": complete, "settings": {**settings(study, cell), "keff": _version()}}
     write_text(cell.folder / NOTE, json.dumps(note, indent=1) + "\n")
 
 
 def refuse_changes(study: Study, grid: Iterable[Cell]) -> None:
-    """Raise UsageError that names the cells whose paths were drawn under other settings, and which they are.
+    """Raise UsageError that names cells whose stored paths have other settings, and which.
 
     Only what the study states itself is compared here; the run folder compares the rest when it is opened.
     """
@@ -164,7 +164,7 @@ def refuse_changes(study: Study, grid: Iterable[Cell]) -> None:
 
 
 def _changes(study: Study, cell: Cell) -> list[str]:
-    """Return ``setting: drawn -> wanted`` for every stated setting under which a cell was not drawn."""
+    """Return ``setting: drawn -> wanted`` for every setting that differs from the stored one."""
     if cell.record or not (cell.folder / RUN_FILE).exists():
         return []
     if not (cell.folder / "paths.sqlite").exists():

@@ -1,4 +1,4 @@
-"""Self-consistency for one question: paths from any AsyncOpenAI client, as many as a policy asks for."""
+"""Self-consistency for one question, with any AsyncOpenAI client, under a stopping policy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from keff.sampling.sampler import SLOW_SPACES
 
 
 class ChatClient(Protocol):
-    """An ``openai.AsyncOpenAI``, or a client that looks like it: ``client.chat.completions.create``."""
+    """Protocol of ``openai.AsyncOpenAI``: ``client.chat.completions.create``."""
 
     @property
     def chat(self) -> Any:
@@ -63,14 +63,14 @@ class Verdict(Result):
 
     @classmethod
     def of(cls, keys: Sequence[str | None], stop: Stop) -> Verdict:
-        """Return what a policy's stop after these votes means."""
+        """Return the verdict of a policy's stop after these votes."""
         abstentions = sum(key is None for key in keys)
         return cls(stop.answer, stop.weight, stop.kind, len(keys), abstentions, stop.reason)
 
 
 @frozen
 class Consensus(Finding):
-    """How a vote ended: the verdict, and the paths that were counted, in the order in which they counted.
+    """Result of a live vote: the verdict, and the counted paths in order.
 
     ``keys`` are the canonical answers of the paths (None abstains), ``completions`` the paths themselves.
     ``cancelled`` paths were cancelled when the vote stopped; what they had generated is not in ``tokens``.
@@ -93,16 +93,16 @@ class Consensus(Finding):
 
     @property
     def tokens(self) -> int:
-        """The tokens that the counted paths took."""
+        """The output tokens of the counted paths."""
         return sum(path.tokens for path in self.completions)
 
     def line(self) -> str:
-        """Return the answer, its strength, and what it took."""
+        """Return the answer, its vote share, and the paths and tokens used."""
         won = self.verdict
         return f"{won.answer!r} with {won.kind} {won.weight:.2f} after {won.paths} paths: {won.reason}"
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return one line for each path."""
+        """Return one table row per path."""
         paths = zip(self.keys, self.completions, strict=True)
         body = [
             (str(place), "–" if key is None else key, str(path.tokens))
@@ -112,7 +112,7 @@ class Consensus(Finding):
 
 
 def _text(answer: object) -> str:
-    """Return an answer that is a text; raises UsageError for a number or another value."""
+    """Return an answer of type text; raises UsageError for other types."""
     if isinstance(answer, str):
         return answer
     raise UsageError(
@@ -121,7 +121,7 @@ def _text(answer: object) -> str:
 
 
 def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict:
-    """Return the plurality of some answers, equal where the answer space says so.
+    """Return the plurality of answers, compared in an answer space.
 
     None and answers that are none in this space abstain; of answers that tie, the first seen wins.
     ``weight`` is its share of the votes cast. Raises UsageError for a single text and for answers that are
@@ -189,7 +189,7 @@ async def self_consistency(
 def self_consistency_sync(
     client: ChatClient, messages: str | Sequence[Message], policy: str | Policy = "lead_k:3", **options: Any
 ) -> Consensus:
-    """Do the same as ``self_consistency`` where no event loop is running; takes the same options.
+    """Synchronous ``self_consistency``, with the same options, for code without an event loop.
 
     Each call opens connections of its own, so an ``http_client`` given to an AsyncOpenAI is not used.
     """
@@ -224,7 +224,7 @@ async def _only_model(client: Any) -> str:
 
 @frozen
 class _PathsOfQuestion:
-    """The paths of one question: launched as the policy asks, voting as it counts them."""
+    """Draws and counts the paths of one question as the policy asks."""
 
     client: Any
     policy: Policy
@@ -232,7 +232,7 @@ class _PathsOfQuestion:
     request: Mapping[str, object]
 
     async def run(self) -> Consensus:
-        """Draw until the policy stops; whatever is still in flight then is cancelled."""
+        """Draw until the policy stops, then cancel paths in flight."""
         drawn: dict[int, tuple[str | None, Completion]] = {}
         running: dict[asyncio.Task[None], int] = {}
 

@@ -1,4 +1,4 @@
-"""What paths cost: prices by model, and the dollars of a run."""
+"""Prices by model, and the dollars of token usage."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ FREE = Price(prompt=0, output=0)
 
 @frozen
 class Usage:
-    """Tokens that were billed: the prompts, the cached part of them, and the output."""
+    """Billed tokens: prompts, the cached part of them, and output."""
 
     prompt: int = 0
     cached: int = 0
     output: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the tokens of both."""
+        """Return the sum of both usages."""
         return Usage(self.prompt + other.prompt, self.cached + other.cached, self.output + other.output)
 
     def dollars(self, price: Price) -> float:
@@ -56,6 +56,6 @@ class Usage:
 
 
 def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model: its own, else that of the longest name that begins its name, else None."""
+    """Return a model's price: under its own name, else the longest prefix of it, else None."""
     fitting = [name for name in prices if model is not None and model.startswith(name) and name != VERIFIER]
     return prices[max(fitting, key=len)] if fitting else None

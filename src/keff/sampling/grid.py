@@ -187,7 +187,7 @@ class Study(_FrozenModel):
         return self
 
     def _check_cells(self) -> None:
-        """Refuse arms and records without a cell, comparisons without a pair, and folders used twice."""
+        """Refuse arms and records without a cell, comparisons without a pair, and repeated folders."""
         grid = list(cells(self))
         places = {arm.name: {_place(cell) for cell in grid if cell.arm.name == arm.name} for arm in self.arms}
         for arm in self.arms:
@@ -230,7 +230,7 @@ class Cell:
 
 
 def read_study(file: Path) -> Study:
-    """Read a study file; raises UsageError that names the field that does not fit."""
+    """Return the study of a TOML file; raises UsageError that names a wrong field."""
     try:
         study = Study.model_validate(toml_of(file))
     except ValidationError as error:
@@ -279,14 +279,14 @@ def _names(kind: str, entries: Sequence[ModelEntry | TaskEntry | ArmEntry]) -> l
 
 
 def _refer(where: str, kind: str, named: Sequence[str] | None, known: Sequence[str]) -> None:
-    """Refuse names that are not listed, with those that are."""
+    """Raise UsageError for names that are not defined, listing those that are."""
     for name in named or ():
         if name not in known:
             raise ValueError(f"{where} names {name!r}, which is not listed ({kind}s: {', '.join(known)})")
 
 
 def choose(grid: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
-    """Return the cells that ``--only`` names: ``model=a,task=b``; alternatives of one key add up.
+    """Return the cells selected by ``--only``: ``model=a,task=b``; repeated keys are alternatives.
 
     Keys are model, task, arm and seed. Raises UsageError for another key, or for a value that no cell has.
     """

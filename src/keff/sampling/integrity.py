@@ -1,4 +1,4 @@
-"""Signs that paths are not what they should be: copies, cut-off texts, missing answers, failed requests."""
+"""Integrity checks on paths: copies, truncated texts, missing answers, failed requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLLAPSED = 0.5
 
 @frozen
 class Thresholds:
-    """Shares above which something is wrong: identical pairs, truncated and unread paths, failed attempts."""
+    """Shares above which a run is suspect: identical pairs, truncated, unread, failed."""
 
     identical: float = COLLAPSED
     truncated: float = 0.05
@@ -30,7 +30,7 @@ WASTED = Thresholds(truncated=0.25, unread=0.5, failed=0.25)
 
 @frozen
 class Integrity:
-    """Counts of a run.
+    """Counts of suspicious paths in a run.
 
     ``pairs`` of paths of one item and slot with at least ``LONG`` tokens each, ``identical`` those with
     equal texts; ``paths`` kept, ``truncated`` of them cut at max_tokens, ``unread`` of them without an
@@ -54,7 +54,7 @@ class Integrity:
         }
 
     def notes(self, temperature: float, most: Thresholds = SPOILED) -> list[Note]:
-        """Return a warning for every share that is above its threshold."""
+        """Return a warning for every share above its threshold."""
         shares = {name: value or 0.0 for name, value in self.shares().items()}
         cause = (
             "temperature 0 draws the same path again and again"

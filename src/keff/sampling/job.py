@@ -1,4 +1,4 @@
-"""A sampling job: a task, an engine, a run folder, and how many paths; from configuration to kept paths."""
+"""A sampling job: task, engine, run folder and number of paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCORES = 1000
 
 @frozen
 class Job:
-    """What to sample into which run folder.
+    """One sampling job: what is drawn, from which engine, into which run folder.
 
     ``options`` are the task's options as given, kept in the manifest so that the run can be scored again.
     ``n`` None takes every item of the task. ``sampling.seed`` also chooses the items, of
@@ -51,19 +51,19 @@ class Job:
     verifier: Verifier | None = None
 
     def items(self) -> Selection:
-        """Return the items of this job in order."""
+        """Return the job's items in order."""
         if self.chosen is not None:
             return Selection.of(self.chosen)
         return choose(self.task, self.n, self.sampling.seed, self.shard, self.folder)
 
     @property
     def sampling(self) -> Sampling:
-        """How paths are drawn."""
+        """The sampling parameters of this job."""
         return self.order.sampling
 
 
 def parse_templates(text: str, task: Task) -> tuple[int, ...]:
-    """Turn ``none``, ``all`` or ``1,3,5`` into slots; raises UsageError for slots the task does not have."""
+    """Return the slots of ``none``, ``all`` or ``1,3,5``; raises UsageError for unknown slots."""
     last = len(task.templates) - 1
     if text == "none":
         return (0,)
@@ -84,7 +84,7 @@ def parse_templates(text: str, task: Task) -> tuple[int, ...]:
 
 
 def parse_shard(text: str | None) -> tuple[int, int]:
-    """Turn ``i/m`` into (i, m), and ``m`` into (0, m); raises UsageError unless 1 <= i <= m."""
+    """Return (i, m) of ``i/m``, or (0, m) of ``m``; raises UsageError unless 1 <= i <= m."""
     if text is None:
         return 1, 1
     if text.isdigit() and int(text):
@@ -96,7 +96,7 @@ def parse_shard(text: str | None) -> tuple[int, int]:
 
 
 def configuration(job: Job, first: Item) -> Config:
-    """Return what a measurement by this job belongs to (the engine must be started)."""
+    """Return the configuration that identifies this job's measurements (the engine must be started)."""
     task = job.task
     return Config(
         engine=job.engine.identity(),
@@ -108,7 +108,7 @@ def configuration(job: Job, first: Item) -> Config:
 
 
 def prompt_of(job: Job, first: Item) -> str:
-    """Return a hash of what is asked about the first item."""
+    """Return a hash of the first item's prompt under all slots."""
     return stable_hash([[dict(m) for m in job.task.messages(first, slot)] for slot in job.order.slots])
 
 
@@ -126,7 +126,7 @@ def _check(order: Order) -> None:
 
 
 def score(run: Run, task: Task, *, everything: bool = False) -> int:
-    """Read and score stored paths again under the task's version; returns how many were scored.
+    """Extract and score stored paths again with the task's version; returns how many.
 
     Without ``everything`` only paths that have no score under the current version. Nothing is drawn.
     """
@@ -146,7 +146,7 @@ def score(run: Run, task: Task, *, everything: bool = False) -> int:
 
 
 def save_embeddings(run: Run) -> None:
-    """Write the hidden states of a run, if any, beside it as ``embeddings.npy`` (float16, [items, K, D]).
+    """Store a run's hidden states, if any, beside it as ``embeddings.npy`` (float16, [items, K, D]).
 
     One item is in memory at a time.
     """
@@ -162,7 +162,7 @@ def save_embeddings(run: Run) -> None:
 
 
 async def execute(job: Job, watch: Watch | None = None) -> Progress:
-    """Draw all that the job still owes and leave every kept path scored.
+    """Draw all paths the job still owes, and score every stored path.
 
     Raises UsageError for orders that make no sense, TaskError for data, EngineError when the engine cannot
     work, StoreError when the folder holds something else.
@@ -181,7 +181,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Progress:
 
 
 async def draw(job: Job, watch: Watch | None = None) -> Progress:
-    """Draw all that the job still owes on an engine that is started, and leave the engine open.
+    """Draw all paths the job still owes on a started engine, which stays open.
 
     For many jobs on one engine; raises as ``execute``.
     """

@@ -1,4 +1,4 @@
-"""What a run is: its configuration, and the fingerprint that says what a measurement belongs to."""
+"""Manifest of a run: its configuration and fingerprint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMPORTED = "log "
 
 
 class Config(BaseModel):
-    """The part of a run that a measurement depends on; a run is resumed only under an equal one.
+    """Configuration that a measurement depends on; a run resumes only under an equal one.
 
     ``engine`` is the engine's identity, ``task`` its name, version and options, ``prompt`` a hash of the
     first item's messages under every slot, ``templates`` the slots in the order in which paths cycle
@@ -46,11 +46,11 @@ class Config(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Return the stable hash of the whole configuration."""
+        """Return a stable hash of the configuration."""
         return stable_hash(self.model_dump(mode="json"))
 
     def differences(self, other: Config) -> list[str]:
-        """Return one ``field: mine -> theirs`` for every leaf that differs."""
+        """Return ``field: mine -> theirs`` for every field that differs."""
         mine, theirs = _leaves(self.model_dump(mode="json")), _leaves(other.model_dump(mode="json"))
         return [
             f"{name}: {mine.get(name)!r} -> {theirs.get(name)!r}"
@@ -93,7 +93,7 @@ class Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _take_no_code(self) -> Self:
-        """Move options that name code, as older runs hold them, to what is only recorded."""
+        """Move options that name code (older runs) to the recorded stamps, which are never run."""
         named = {
             kind: Stamp(str(value), "")
             for kind in FLAGS
@@ -106,24 +106,24 @@ class Manifest(BaseModel):
         return self
 
     def with_code_of(self, other: Manifest) -> Manifest:
-        """Return the manifest with what another recorded of code that this call did not name."""
+        """Return the manifest with another's recorded code stamps that this call did not name."""
         return self.model_copy(
             update={"code": other.code | self.code, "unsafe_exec": self.unsafe_exec or other.unsafe_exec}
         )
 
     def scored_by(self, scorer: Stamp, version: str) -> Manifest:
-        """Return the manifest of a run whose scorer the user changed: its task has another version then."""
+        """Return the manifest with another scorer's task version."""
         config = self.config.model_copy(update={"task": self.config.task | {"version": version}})
         return self.model_copy(update={"config": config, "code": self.code | {"scorer": scorer}})
 
     def write(self, folder: Path) -> None:
-        """Write the manifest: a killed process leaves the old one or the new one."""
+        """Write the manifest atomically: a crash leaves the old or the new one."""
         stamped = self.model_copy(update={"fingerprint": self.config.fingerprint})
         write_text(folder / RUN_FILE, stamped.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Read a run folder's manifest; raises StoreError when it is missing, foreign or newer."""
+        """Return a run folder's manifest; raises StoreError where missing, foreign or newer."""
         try:
             manifest = cls.model_validate_json((folder / RUN_FILE).read_text("utf-8"))
         except FileNotFoundError:
@@ -142,5 +142,5 @@ class Manifest(BaseModel):
 
 
 def sampling_config(sampling: Sampling) -> dict[str, object]:
-    """Return a Sampling as the plain dictionary that manifests and plans hold."""
+    """Return a Sampling as a plain dictionary for manifests and plans."""
     return dataclasses.asdict(sampling)

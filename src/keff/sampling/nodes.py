@@ -1,6 +1,6 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false, reportUnknownParameterType=false
-"""A run drawn on nodes of a Ray cluster (extra ``ray``): each part into a store of its node, then merged."""
+"""Sampling on the nodes of a Ray cluster (extra ``ray``): one store per node, merged at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from keff.sampling.store import Run, Tables
 
 @frozen
 class DrawnPart:
-    """A part of a run as its node has drawn it: the rows of its store, under which configuration."""
+    """One node's part of a run: its store's rows, and their configuration."""
 
     config: Config
     progress: Progress
@@ -37,7 +37,7 @@ class DrawnPart:
 
 
 async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
-    """Draw what a job owes in ``job.shard[1]`` parts, each with the engine and the store of its node.
+    """Draw a job in ``job.shard[1]`` parts, each with an engine and store on its node.
 
     ``job.engine`` is the ``Cluster``. Ray chooses the nodes, and begins the part of a lost node anew on
     another. A part that ends is merged, by item, slot, path and attempt: the run is the one that a single
@@ -83,7 +83,7 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
 
 
 def _whole(job: Job, items: Selection) -> set[str]:
-    """Return the questions that owe nothing; under a policy nobody knows before they are drawn."""
+    """Return the ids of complete questions; none under a policy, whose number of paths is unknown."""
     if job.order.policy is not None or not (job.folder / RUN_FILE).exists():
         return set()
     shares = wanted(job.order.k, job.order.slots)
@@ -92,7 +92,7 @@ def _whole(job: Job, items: Selection) -> set[str]:
 
 
 def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:
-    """Add the rows of a part to the run of a job, which is begun where it is not there."""
+    """Add a part's rows to the job's run, creating it if needed."""
     # A part has a first item of its own.
     config = drawn.config.model_copy(update={"prompt": prompt_of(job, items[0])})
     order, options = job.order, job.options
@@ -103,7 +103,7 @@ def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:
 
 
 def draw_part(job: Job, name: str, options: Mapping[str, object]) -> DrawnPart:
-    """Draw a part of a job on this node; its store goes on where a task on this node was killed."""
+    """Draw one part of a job on this node, resuming the store of a killed task."""
     node, ids = ray.get_runtime_context().get_node_id(), [item.id for item in job.items()]
     folder = Path(tempfile.gettempdir()) / f"keff-{stable_hash(node, str(job.folder), ids)}"
     engine = load("engine", name, **options)

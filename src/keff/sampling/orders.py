@@ -1,4 +1,4 @@
-"""What to draw, and how far the drawing is."""
+"""Drawing orders (how many paths, from which slots) and their progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keff.records import Sampling, frozen
 
 @frozen
 class Order:
-    """What to draw: K paths per question, cycling through the slots; or as many as the policy asks for.
+    """How many paths to draw: K per question, cycling through slots, or as a policy asks.
 
     ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
     at one path in this session; ``breaker`` failed requests in a row without one success stop the run
@@ -33,7 +33,7 @@ class Order:
 
 @dataclass(slots=True)
 class Progress:
-    """Counts of a session so far, shown while it runs.
+    """Counts of a drawing session so far.
 
     ``total`` paths are wanted (None under a policy); ``kept`` were there before; ``done`` were drawn now;
     ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
@@ -60,7 +60,7 @@ class Progress:
     rated: int = 0
 
     def after(self, before: Progress) -> Progress:
-        """Return this session of a run and the one before it as one."""
+        """Return the sum of this session and an earlier one of the same run."""
         now = replace(self, kept=self.kept - before.done, refused=before.refused | self.refused)
         now.rules = before.rules + self.rules
         for name in SUMMED:
@@ -87,12 +87,12 @@ Halt = Callable[[Progress], str | None]
 
 
 def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
-    """Return how many of K paths fall to each slot when path i uses slot ``slots[i % len(slots)]``."""
+    """Return how many of K paths each slot gets when path i uses ``slots[i % len(slots)]``."""
     return [(slot, len(range(position, k, len(slots)))) for position, slot in enumerate(slots)]
 
 
 def advised(engine: Capabilities, order: Order) -> int:
-    """Return how many requests of this order an engine wants in flight."""
+    """Return the recommended number of concurrent requests for an engine."""
     if not engine.by_paths or order.policy:
         return engine.parallel
     most = min(engine.max_n, -(-order.k // len(order.slots)))

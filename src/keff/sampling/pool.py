@@ -1,4 +1,4 @@
-"""Many cells on one engine: it starts once, and a cell takes the seats that the cell before leaves free.
+"""Several cells on one engine, which starts once; a cell begins when the one before leaves capacity.
 
 Without that an engine would load its model for each cell, and stand idle while the last long paths of a cell
 are drawn and the next run folder is opened.
@@ -27,7 +27,7 @@ DEAD_AFTER = 3
 
 @dataclass(slots=True)
 class JobResult:
-    """What became of one job: its counts, or why it failed."""
+    """Result of one job: its counts, or why it failed."""
 
     progress: Progress | None = None
     error: KeffError | None = None
@@ -39,7 +39,7 @@ Watch = Callable[[int, Progress], None]
 
 @dataclass(slots=True)
 class Seats:
-    """The requests that an engine takes at once, given to the job that comes first.
+    """Semaphore over an engine's capacity, with priority for earlier jobs.
 
     ``waiting`` says how many ask for a seat. One that wants more than there are waits for all.
     """
@@ -54,11 +54,11 @@ class Seats:
 
     @property
     def waiting(self) -> int:
-        """Return how many seats are asked for that nobody has yet."""
+        """Return the seats requested and not yet granted."""
         return sum(cost for _, _, cost, seat in self._queue if not seat.done())
 
     async def take(self, rank: int, cost: int) -> None:
-        """Wait for ``cost`` seats; lower ranks first."""
+        """Acquire ``cost`` seats; lower ranks come first."""
         seat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._queue, (rank, next(self._serial), cost, seat))
         self._grant()
@@ -70,7 +70,7 @@ class Seats:
             raise
 
     def leave(self, cost: int) -> None:
-        """Give seats back."""
+        """Release seats."""
         self.busy -= cost
         self._grant()
 
@@ -88,14 +88,14 @@ class Seats:
         self._changed.set()
 
     async def few_wait(self) -> None:
-        """Wait until fewer seats are asked for than there are: then the next job can be opened."""
+        """Wait until fewer seats are requested than exist, so that the next job can begin."""
         while self.waiting >= self.capacity:
             self._changed.clear()
             await self._changed.wait()
 
 
 class Seated:
-    """An engine as one job sees it: each request waits for its seats. It neither starts nor closes."""
+    """An engine as seen by one job: requests wait for seats; start and close do nothing."""
 
     def __init__(self, engine: Engine, seats: Seats, rank: int) -> None:
         self.name, self.local, self.needs_gpu = engine.name, engine.local, engine.needs_gpu
@@ -104,18 +104,18 @@ class Seated:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The engine's own: a cluster's may change while it runs."""
+        """The engine's capabilities, which may change while a cluster runs."""
         return self._engine.capabilities
 
     async def start(self) -> None:
-        """Nothing: the engine runs."""
+        """Do nothing: the engine is running."""
 
     def identity(self) -> dict[str, object]:
         """Return the engine's identity."""
         return self._engine.identity()
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths once there is a seat."""
+        """Draw n paths once seats are free."""
         self.asked.set()
         cost = n if self.capabilities.by_paths else 1
         await self._seats.take(self._rank, cost)
@@ -125,11 +125,11 @@ class Seated:
             self._seats.leave(cost)
 
     async def close(self) -> None:
-        """Nothing: others may still draw."""
+        """Do nothing: other jobs may still draw."""
 
 
 async def draw_all(engine: Engine, jobs: Sequence[Job], watch: Watch | None = None) -> list[JobResult]:
-    """Start the engine, draw what every job owes, close it; jobs that fail do not stop the others.
+    """Start the engine, draw all jobs, close it; a failing job does not stop the others.
 
     The engines of the jobs are replaced by ``engine``. Returns one outcome per job, in order. When the engine
     cannot start, or fails several jobs in a row without one path, the jobs that are left carry that error.
@@ -148,7 +148,7 @@ async def draw_all(engine: Engine, jobs: Sequence[Job], watch: Watch | None = No
 
 
 class _Pool:
-    """One call of ``draw_all``, once the engine runs."""
+    """State of one ``draw_all`` call while the engine runs."""
 
     def __init__(
         self, engine: Engine, jobs: Sequence[Job], outcomes: list[JobResult], watch: Watch | None
@@ -160,7 +160,7 @@ class _Pool:
         self._dead: EngineError | None = None
 
     async def run(self) -> None:
-        """Open one job after the other, each as soon as those before leave seats free."""
+        """Start jobs one after the other, each as soon as there is capacity."""
         running: set[asyncio.Task[None]] = set()
         try:
             for place, job in enumerate(self._jobs):
@@ -215,7 +215,7 @@ class _Pool:
 
 
 def _seats_of(can: Capabilities, job: Job) -> int:
-    """Return how many seats a job wants: requests, or paths where it is the paths that count."""
+    """Return a job's seats: its requests, or its paths where the engine counts those."""
     if job.order.concurrency:
         return job.order.concurrency * (can.max_n if can.by_paths else 1)
     return can.parallel * can.max_n if can.by_paths else advised(can, job.order)

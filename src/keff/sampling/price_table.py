@@ -1,4 +1,4 @@
-"""A price table in TOML."""
+"""Price tables in TOML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keff.sampling.cost import Price
 
 
 class _Row(BaseModel):
-    """A ``Price`` as it stands in the file."""
+    """One model's prices as written in the file."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -34,7 +34,7 @@ class _Row(BaseModel):
 
 
 def read_prices(file: Path) -> dict[str, Price]:
-    """Read a price table: one ``["model name"]`` section per model with prompt, output and cached.
+    """Return the prices of a TOML file with one ``["model name"]`` section per model.
 
     Raises UsageError when the file is missing, not TOML, or holds something else.
     """
@@ -42,7 +42,7 @@ def read_prices(file: Path) -> dict[str, Price]:
 
 
 def prices_of(table: Mapping[str, object], name: str) -> dict[str, Price]:
-    """Return the prices of a table by model; raises UsageError that names it for what is no price."""
+    """Return prices by model from a table; raises UsageError that names a wrong one."""
     try:
         return {
             model: price if isinstance(price, Price) else Price(**_Row.model_validate(price).model_dump())

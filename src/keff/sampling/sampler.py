@@ -1,4 +1,4 @@
-"""Draw the paths that a run still owes: asynchronous, bounded, resumable; with a policy or a fixed K."""
+"""The sampler: draws the paths a run still owes, concurrently and resumably, for fixed K or a policy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REFUSED_QUESTIONS = 5
 async def sample(
     run: Run, task: Task, engine: Engine, items: Sequence[Item], order: Order, watch: Watch | None = None
 ) -> Progress:
-    """Draw every path that ``run`` owes for ``items`` and return the counts.
+    """Draw every path that ``run`` owes for ``items``; returns the counts.
 
     No text is held once it is committed, so memory does not grow with the number of paths. A failed request
     is committed as an error row and tried again as a new attempt. Cancelling keeps all that was received. A
@@ -66,7 +66,7 @@ async def sample(
 
 
 def refuse_arrival(policy: Policy) -> None:
-    """Raise UsageError for votes on arrival: a record of what came first holds short paths only."""
+    """Raise UsageError for votes in order of arrival: the record would be biased to short paths."""
     flight = in_flight_of(policy)
     if flight is not None and flight.order == "arrival":
         raise UsageError(
@@ -76,7 +76,7 @@ def refuse_arrival(policy: Policy) -> None:
 
 
 async def bounded(units: Iterator[Coroutine[None, None, None]], limit: int) -> None:
-    """Run units, at most ``limit`` at once; the first that fails cancels the others and is raised."""
+    """Run tasks, at most ``limit`` at once; the first failure cancels the others and is raised."""
 
     async def work() -> None:
         for unit in units:
@@ -92,23 +92,23 @@ async def bounded(units: Iterator[Coroutine[None, None, None]], limit: int) -> N
 
 
 class _MissingPathError(Exception):
-    """A path in flight could not be drawn, or no more is to be drawn."""
+    """Raised where a path in flight failed, or no more may be drawn."""
 
 
 @frozen
 class _Arrival:
-    """What came of one request for an item."""
+    """The paths of one finished request for an item."""
 
     item: Item
     paths: list[Path]
 
     @property
     def slow(self) -> bool:
-        """Whether reading the answers takes a process, or long."""
+        """Whether reading the answers needs a worker process or may be slow."""
         return self.item.space in SLOW_SPACES
 
     def judged(self, task: Task) -> list[tuple[Path, ScoredText]]:
-        """Read the answers."""
+        """Return the paths with extracted and scored answers."""
         return [
             (path, task.judge(self.item, path.completion))
             for path in self.paths
@@ -117,7 +117,7 @@ class _Arrival:
 
 
 class Session:
-    """One session of drawing into a run: its engine, and the counts."""
+    """One session of drawing into a run, with its counts."""
 
     def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: Watch | None) -> None:
         self.run, self.task, self.engine, self.order = run, task, engine, order
@@ -133,7 +133,7 @@ class Session:
         self.refused: dict[tuple[str, int], EngineError] = {}
 
     def units(self, items: Iterable[Item]) -> Iterator[Coroutine[None, None, None]]:
-        """Yield one unit of work for each request of a fixed-K run."""
+        """Yield one task per request of a fixed-K run."""
         shares = wanted(self.order.k, self.order.slots)
         items = Selection.of(items)
         if items.is_of_the_run and self.run.complete(shares) == len(items):
@@ -155,20 +155,20 @@ class Session:
                         yield self._draw(item, part)
 
     def policy_units(self, items: Iterable[Item]) -> Iterator[Coroutine[None, None, None]]:
-        """Yield one unit of work for each item whose policy has not stopped."""
+        """Yield one task per item whose policy has not stopped."""
         for item in items:
             if self.halted():
                 return
             yield self._follow_policy(item)
 
     def halted(self) -> bool:
-        """Return whether the limits of the order are reached."""
+        """Return whether a limit of the order is reached."""
         if self.order.halt and not self.progress.stopped:
             self.progress.stopped = self.order.halt(self.progress)
         return self.progress.stopped is not None
 
     def begin(self, item: Item) -> None:
-        """Put an item into the run and count it, with its paths from before."""
+        """Add an item to the run, and count it with the paths it has."""
         self.run.put_items([item])
         self._count(1, len(self.run.kept(item.id)))
 
@@ -195,7 +195,7 @@ class Session:
                 return
 
     async def _fly(self, item: Item, policy: Policy) -> None:
-        """Keep paths of an item in flight; what the run holds already ends at once, what ends is kept."""
+        """Draw an item's paths in flight under its policy; stored paths count as finished at once."""
         slot, running = self.order.slots[0], dict[asyncio.Task[None], int]()
 
         def owed() -> dict[int, OwedPaths]:
@@ -232,19 +232,19 @@ class Session:
             await cancel_running(running)
 
     async def reach(self, item: Item, target: int) -> bool:
-        """Draw an item up to ``target`` paths; returns whether they are there now."""
+        """Draw an item up to ``target`` paths; returns whether it has them now."""
         shares = [(self.order.slots[0], target)]
         await self._draw_all(item, self.run.owed([item.id], shares)[item.id])
         return not self.run.owed([item.id], shares)[item.id]
 
     async def _draw_all(self, item: Item, spans: Iterable[OwedPaths], tries: int = 1) -> None:
-        """Draw spans at once, each in requests as large as the engine takes now."""
+        """Draw spans concurrently, in requests as large as the engine allows."""
         most = self.engine.capabilities.max_n
         parts = [part for span in spans for part in _split(span, most)]
         await bounded((self._draw(item, part, tries) for part in parts), min(self.limit, len(parts)))
 
     async def _draw(self, item: Item, span: OwedPaths, tries: int = 1) -> None:
-        """Draw one span in one request, what failed again, and then what one request could not hold."""
+        """Draw one span in one request, then what failed or did not fit."""
         if span.count > self.engine.capabilities.max_n:
             # The server has taught the engine a smaller n since this span was cut.
             await self._draw_all(item, [span], tries)
@@ -275,7 +275,7 @@ class Session:
     def _paths(
         self, span: OwedPaths, came: Iterable[Completion | None], error: str | None = None
     ) -> list[Path]:
-        """Return the paths of a span with what came of each, or why none did."""
+        """Return the paths of a span, or the errors in their place."""
         item, slot, start = span.item, span.slot, span.start
         seed = path_seed(self.order.sampling.seed, item, slot, start)
         return [
@@ -284,7 +284,7 @@ class Session:
         ]
 
     def end(self) -> None:
-        """Raise EngineError when all that was asked was refused and the run holds nothing."""
+        """Raise EngineError when every request was refused and the run is empty."""
         if self.refused and not self.fruitful:
             raise self._refuses_all(next(iter(self.refused.values())))
 
@@ -313,7 +313,7 @@ class Session:
             )
 
     def _note_refusal(self, span: OwedPaths, error: EngineError) -> None:
-        """Ask this question no more. It says nothing about the others, unless none was ever answered."""
+        """Stop asking a refused question; stop the run if none was ever answered."""
         self.refused[span.item, span.slot] = error
         self.progress.refused.setdefault(span.item, str(error))
         self.watch(self.progress)
@@ -321,7 +321,7 @@ class Session:
             raise self._refuses_all(error)
 
     async def _keep(self, item: Item, span: OwedPaths, drawn: Sequence[Completion]) -> None:
-        """Keep what came of a request.
+        """Queue the paths of one request for storage.
 
         The network has its turn first: what comes meanwhile is kept with it, in one commit.
         """
@@ -343,7 +343,7 @@ class Session:
                 self._keep_scores(judged)
 
     def _keep_all(self) -> None:
-        """Keep all that came, with the answers that are read at once: one that fails costs no path."""
+        """Store all queued paths with the answers that are quick to read, in one commit."""
         arrived, self.arrived = self.arrived, []
         kept, self.next_keeping = self.next_keeping, asyncio.Event()
         judged: list[tuple[Path, ScoredText]] = []
@@ -367,7 +367,7 @@ class Session:
         progress.truncated += sum(done.finish == "length" for done in drawn)
 
     def _keep_scores(self, judged: Sequence[tuple[Path, ScoredText]]) -> None:
-        """Keep and count what was read from paths, with the log-probability of each answer."""
+        """Store and count extracted answers, with each answer's log-probability."""
         self.run.add_scores(judged, self.task.version)
         told = [
             (path, answer_logprob(path.completion and path.completion.logprobs, one.answer))
@@ -387,7 +387,7 @@ def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
 
 
 def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> View:
-    """Return what a policy may see of an item: its kept paths in launch order up to the first gap.
+    """Return the policy's view of an item: its stored paths in launch order up to the first gap.
 
     With the log-probability that it reads.
     """

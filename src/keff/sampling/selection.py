@@ -1,4 +1,4 @@
-"""The items of a job in little memory: in the form in which a run keeps them, objects only when asked."""
+"""Items of a job in compact form, decoded on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTE = "items.json"
 
 
 class Selection(Sequence[Item]):
-    """Items in order, each a few hundred bytes; what it gives is as it comes back from a run.
+    """A sequence of items, stored compactly and decoded on access.
 
     So a tuple in ``gold`` or ``meta`` is a list. ``key`` names what they were drawn from, where known.
     """
@@ -35,21 +35,21 @@ class Selection(Sequence[Item]):
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> Selection:
-        """Pack items."""
+        """Return a compact sequence of these items."""
         return items if isinstance(items, cls) else cls([_pack(item) for item in items])
 
     @classmethod
     def drawn(cls, task: Task, n: int | None, seed: int) -> Selection:
-        """Draw items as ``keff.task.select`` does, without holding all of them."""
+        """Return a compact sequence of items chosen as by ``keff.task.select``."""
         return cls(ranked(task, n, seed, _pack, _unpack))
 
     @property
     def is_of_the_run(self) -> bool:
-        """Whether these are, and were never other than, all items of the run that they are drawn into."""
+        """Whether the items were read from the run and are all of it."""
         return False
 
     def __len__(self) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
         return len(self._packed)
 
     @overload
@@ -70,7 +70,7 @@ class Selection(Sequence[Item]):
 
 
 class Remembered(Selection):
-    """The items of a run that was made of the same data, read from the run when they are asked for."""
+    """The items of an earlier run on the same data, read from the run on access."""
 
     def __init__(self, folder: Path, size: int, key: str) -> None:
         self._folder, self._size, self.key = folder, size, key
@@ -81,17 +81,17 @@ class Remembered(Selection):
             return [marshal.dumps(row) for row in run.item_rows()]
 
     def __len__(self) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
         return self._size
 
     @property
     def is_of_the_run(self) -> bool:
-        """Whether these are all items of the run that they are drawn into."""
+        """Whether these are all items of the run: always."""
         return True
 
 
 def choose(task: Task, n: int | None, seed: int, shard: tuple[int, int], folder: Path) -> Selection:
-    """Draw the items of a job; where its run has them already, from the same data, no data are read."""
+    """Return a job's items; from its run, without reading data, where that has the same ones."""
     key = _key(task, n, seed, shard)
     if key is not None and (size := _noted(folder, key)):
         return Remembered(folder, size, key)
@@ -102,7 +102,7 @@ def choose(task: Task, n: int | None, seed: int, shard: tuple[int, int], folder:
 
 
 def remember(run: Run, items: Selection) -> None:
-    """Note beside a run what its items were drawn from, where they are these and no others, in this order."""
+    """Store beside a run the hash of its items' source, if it holds exactly these items."""
     if items.key is None or items.is_of_the_run:
         return
     rows = run.item_rows()
@@ -111,7 +111,7 @@ def remember(run: Run, items: Selection) -> None:
 
 
 def _noted(folder: Path, key: str) -> int:
-    """Return how many items the run has, where its note says that they were drawn from the same; else 0."""
+    """Return the number of items of a run with the same source hash; else 0."""
     try:
         note = fields(json.loads((folder / NOTE).read_text("utf-8")))
         if note.get("key") != key:
@@ -124,7 +124,7 @@ def _noted(folder: Path, key: str) -> int:
 
 
 def _key(task: Task, n: int | None, seed: int, shard: tuple[int, int]) -> str | None:
-    """Return a name for all that decides the items: keff, the task with its options, its file, the draw.
+    """Return a hash of all that determines the items: version, task, options, file, draw.
 
     None for data that are no file, and for tasks of others, whose code may change under one version.
     """

@@ -1,4 +1,4 @@
-"""A verifier that rates paths: the user's own function, or a reward model that is served behind a URL."""
+"""Verifiers that rate paths: the user's function, or a reward model at a URL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RatingFunction: TypeAlias = Callable[[Sequence[Message], str], Awaitable[object]
 
 @dataclass
 class Verifier:
-    """Rates paths, some at once and each within a time limit; a path that it fails on is NaN, and counted.
+    """Rates paths concurrently with a time limit; a failed rating is NaN, and counted.
 
     ``stamp`` names it, with the hash of the function's file or of the URL: its version.
     """
@@ -59,7 +59,7 @@ class Verifier:
     _places: asyncio.Semaphore | None = field(default=None, repr=False)
 
     async def rate(self, messages: Sequence[Message], text: str) -> tuple[float, float]:
-        """Return the confidence in a path, NaN where it cannot be had, and the seconds that it took."""
+        """Return the confidence in a path (NaN on failure), and the seconds taken."""
         # Made where it is used: a verifier travels to the processes of a gateway.
         self._places = self._places or asyncio.Semaphore(AT_ONCE)
         async with self._places:
@@ -83,7 +83,7 @@ class Verifier:
         return value, spent
 
     def told(self) -> str | None:
-        """Return in one line what failed; None where nothing did."""
+        """Return a line on failed ratings; None without any."""
         if not self.failures:
             return None
         reasons = ", ".join(f"{why} ({count})" for why, count in self.failures.most_common(3))
@@ -91,7 +91,7 @@ class Verifier:
 
 
 async def rate_paths(run: Run, task: Task, verifier: Verifier) -> int:
-    """Rate every completed path of a run that this version has not rated; returns how many were rated now.
+    """Rate every completed path not yet rated by this version; returns how many.
 
     A path on which the verifier fails is not kept, so that the next call tries it again.
     """
@@ -115,7 +115,7 @@ async def rate_paths(run: Run, task: Task, verifier: Verifier) -> int:
 
 
 def verifier_of(function: str | None, url: str | None) -> Verifier | None:
-    """Return the verifier that ``--verifier`` or ``--verifier-url`` names; raises UsageError for both."""
+    """Return the verifier of ``--verifier`` or ``--verifier-url``; raises UsageError for both."""
     if function is not None and url is not None:
         raise UsageError("give --verifier or --verifier-url, not both")
     if function is not None:
@@ -129,7 +129,7 @@ def verifier_of(function: str | None, url: str | None) -> Verifier | None:
 
 
 def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
-    """Raise PlanError or UsageError where nothing gives the confidence that the plan's policy was judged on.
+    """Raise PlanError or UsageError where the confidence that a plan's policy reads is unavailable.
 
     A run of keff says what rated its paths. Of another record nobody knows what its column is: without a
     verifier it passes for a log-probability only where no number of it is above 0.
@@ -152,7 +152,7 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
 
 
 def rule_of(text: str) -> Policy:
-    """Return the policy of a string, or that of a plan (``plan.json``) with the calibrations that it holds.
+    """Return the policy of a spec, or of a ``plan.json`` with its calibrations.
 
     Raises UsageError for a plan whose rule reads a verifier: a run rates paths when all are drawn.
     """
@@ -171,7 +171,7 @@ def rule_of(text: str) -> Policy:
 
 
 def prompt_of(messages: Sequence[Message]) -> str:
-    """Return what the messages say, one after the other: the prompt that a verifier sees."""
+    """Return the messages joined into one prompt, as a verifier sees it."""
     return "\n\n".join(str(message.get("content") or "") for message in messages)
 
 
@@ -183,7 +183,7 @@ class OwnFunction:
     _hung: int = 0
 
     async def __call__(self, messages: Sequence[Message], text: str) -> object:
-        """Return what the function does."""
+        """Return the function's rating."""
         function = self.load()
         if inspect.iscoroutinefunction(function):
             return await cast("Awaitable[object]", function(prompt_of(messages), text))
@@ -216,7 +216,7 @@ class RewardModel:
     _client: httpx2.AsyncClient | None = None
 
     async def __call__(self, messages: Sequence[Message], text: str) -> object:
-        """Return the one number of the reply: of several classes that of the last."""
+        """Return the reply's rating; of several classes, the last one's."""
         self._client = self._client or httpx2.AsyncClient(timeout=SECONDS)
         if self.url.endswith("/score"):
             body: dict[str, object] = {"text_1": prompt_of(messages), "text_2": text}

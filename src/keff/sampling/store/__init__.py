@@ -1,4 +1,4 @@
-"""Run: a folder with ``manifest.json`` and ``paths.sqlite`` that loses nothing and repeats nothing."""
+"""Run folders: ``manifest.json`` and ``paths.sqlite``, crash-safe and without repeated paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQLite file of a run: its tables, its lock, and one clear line for whatever goes wrong with it."""
+"""SQLite database of a run: tables, lock, and errors as one clear line."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
 
 
 def _opened(file: File, mode: str) -> tuple[sqlite3.Connection, int]:
-    """Open the file and count its tables; on read-only media as an immutable file, for which no log is made.
+    """Open the file and check its tables; immutable on read-only media, where no log can be made.
 
     A log that is there may hold committed paths: with it the file is never taken as immutable.
     """

@@ -1,4 +1,4 @@
-"""What a run folder holds and still owes: every question that is asked of it without changing it."""
+"""Read-only queries on a run folder: what it holds, and what it still owes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OwedPaths:
 
 
 def missing(item: str, seen: Mapping[tuple[int, int], tuple[int, bool]], wanted: Wanted) -> list[OwedPaths]:
-    """Return wanted minus kept; ``seen`` gives the last attempt at a (slot, path), and whether all failed."""
+    """Return the paths still owed; ``seen`` gives each (slot, path)'s last attempt, and if all failed."""
     spans: list[OwedPaths] = []
     for slot, count in wanted:
         for index in range(count):
@@ -92,7 +92,7 @@ STALE = (
 
 
 def equal_pairs(blocks: Iterable[Sequence[tuple[object, ...]]]) -> tuple[int, int]:
-    """Return how many pairs of rows (item, slot, text) are of one item and slot, and how many are equal.
+    """Return the pairs of texts within an item and slot, and how many are equal.
 
     Rows are told apart by a 64-bit hash: the database would sort the texts themselves, which takes twice as
     long.
@@ -125,7 +125,7 @@ MERGED = ("paths", "scores", "embeddings", "confidences")
 
 
 class Reads:
-    """The questions that are asked of a run."""
+    """Read-only queries on a run."""
 
     def __init__(self, folder: File, manifest: Manifest, database: sqlite3.Connection) -> None:
         self.folder = folder
@@ -133,16 +133,16 @@ class Reads:
         self._database = database
 
     def item_rows(self) -> Iterator[ItemRow]:
-        """Yield the items as they are kept, in the order in which they were put."""
+        """Yield the items as stored, in order."""
         # In the order of rowid, which is that of position, and needs no sorting.
         return (tuple(row) for row in self._rows(f"select {ITEM} from items order by rowid", ()))
 
     def tables(self) -> Tables:
-        """Return all rows but the items, as ``Run.insert`` takes them."""
+        """Return all rows but items, in the form of ``Run.insert``."""
         return {name: [tuple(row) for row in self._rows(f"select * from {name}", ())] for name in MERGED}
 
     def items(self) -> Iterator[Item]:
-        """Yield the items in the order in which they were put."""
+        """Yield the items in order."""
         return map(self._item, self.item_rows())
 
     def item(self, item: str) -> Item:
@@ -161,7 +161,7 @@ class Reads:
             ) from None
 
     def whole(self, rows: Sequence[ItemRow], wanted: Wanted) -> set[str]:
-        """Return the ids of those items of which every wanted path was kept at the first attempt.
+        """Return the ids of items with every wanted path stored at its first attempt.
 
         In one question to the database for many items. Raises StoreError when the run holds something else
         under the id of one of them.
@@ -177,7 +177,7 @@ class Reads:
         return {row["item"] for row in complete}
 
     def complete(self, wanted: Wanted) -> int:
-        """Return of how many items every wanted path was kept at the first attempt."""
+        """Return the number of items with every wanted path stored at its first attempt."""
         share, size = _share(wanted)
         (row,) = self._rows(
             f"select count(*) as items from (select item from paths where attempt = 0 and ({share}) "
@@ -187,7 +187,7 @@ class Reads:
         return row["items"]
 
     def _refuse_changed(self, rows: Sequence[ItemRow]) -> None:
-        """Raise StoreError when an item that the run holds is not one of ``rows``."""
+        """Raise StoreError where a stored item differs from those of ``rows``."""
         given = {row[0]: row for row in rows}
         for held in self._rows(f"select {ITEM} from items where item {AMONG}", (_names(given),)):
             if tuple(held) != given[held["item"]]:
@@ -197,14 +197,14 @@ class Reads:
                 )
 
     def stale(self, version: str) -> set[str]:
-        """Return the ids of the items with a completed path that has no score under a task version."""
+        """Return the ids of items with a completed path unscored under a task version."""
         (counts,) = self._rows(SCORED, (version,))
         if counts["kept"] == counts["scored"]:
             return set()
         return {row["item"] for row in self._rows(STALE, (version,))}
 
     def owed(self, items: Sequence[str], wanted: Wanted) -> dict[str, list[OwedPaths]]:
-        """Return wanted minus kept for each item, as spans of neighbouring paths with the same attempt.
+        """Return the paths owed by each item, as spans of neighbours with the same attempt.
 
         ``wanted`` lists (slot, number of paths).
         """
@@ -265,7 +265,7 @@ class Reads:
             yield item, self._vectors(item)
 
     def embedded(self) -> list[str]:
-        """Return the ids of the items that have a hidden state for each of their K paths, in order."""
+        """Return the ids of items with a hidden state for each of K paths, in order."""
         complete = self._rows(
             "select item from (select item from embeddings group by item having count(*) = ?) "
             "join items using (item) order by position",
@@ -280,12 +280,12 @@ class Reads:
         return np.stack([np.frombuffer(row["vector"], "<f2") for row in kept])
 
     def count_items(self) -> int:
-        """Return how many items were put."""
+        """Return the number of items."""
         (row,) = self._rows("select count(*) as items from items", ())
         return row["items"]
 
     def done(self) -> int:
-        """Return of how many questions all was done that the manifest says.
+        """Return the number of finished questions, by the manifest's K or policy.
 
         Imported: its answers are there. Sampled with K paths: each was asked for, whether it came or failed.
         Sampled under a policy: it was begun, for only the policy knows how many paths it takes.
@@ -301,12 +301,12 @@ class Reads:
         return next(self._rows("select 1 from paths where error is null limit 1", ()), None) is not None
 
     def count(self) -> dict[str, int]:
-        """Return how many items, completed paths, failed attempts and generated tokens the run holds."""
+        """Return the numbers of items, completed paths, failed attempts and generated tokens."""
         (row,) = self._rows(HELD, ())
         return dict(row)
 
     def integrity(self) -> Integrity:
-        """Count copies, truncations, unread answers and failures."""
+        """Return counts of copies, truncations, unread answers and failures."""
         pairs, identical = equal_pairs(self._blocks(LONG_TEXTS, BLOCK))
         (paths,) = self._rows(SIGNS, ())
         return Integrity(
@@ -330,7 +330,7 @@ class Reads:
 
 
 def _share(wanted: Wanted) -> tuple[str, int]:
-    """Return a condition on the paths that are wanted, and how many they are."""
+    """Return an SQL condition on the wanted paths, and their number."""
     return " or ".join(f"slot = {slot} and path < {count}" for slot, count in wanted), sum(
         count for _, count in wanted
     )

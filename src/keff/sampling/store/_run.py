@@ -1,4 +1,4 @@
-"""The run folder: what was drawn into it, and what it still owes.
+"""A run folder, open for reading or writing.
 
 Every finished path is committed at once, so a killed process loses nothing that it had received. A commit
 reaches the operating system but not yet the disk; the log is forced to disk once a batch, so a power cut
@@ -33,7 +33,7 @@ BATCH = 64
 
 
 class Disk:
-    """Forces the log of a run to disk in a thread of its own, once a batch."""
+    """Syncs a run's write-ahead log to disk in a thread, once per batch."""
 
     def __init__(self, folder: File) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class Disk:
         self._syncing.set_result(None)
 
     def committed(self, paths: int) -> None:
-        """Count paths; after a batch start to force the log to disk, unless that is still under way."""
+        """Count committed paths, and start a sync after each batch unless one is running."""
         self._unsynced += paths
         if self._unsynced < BATCH or not self._syncing.done():
             return
@@ -53,7 +53,7 @@ class Disk:
         self._unsynced = 0
 
     def close(self) -> None:
-        """Wait for what is under way; safe to call twice."""
+        """Wait for a running sync; safe to call twice."""
         self._syncer.shutdown()
 
 
@@ -167,7 +167,7 @@ class Run(Reads):
 
     @contextmanager
     def committed(self) -> Generator[None]:
-        """Commit at once what is kept within, or nothing of it where that fails."""
+        """Return a context whose inserts are committed together, or not at all."""
         if self._pending is not None:
             yield
             return
@@ -183,13 +183,13 @@ class Run(Reads):
             self._pending = None
 
     def put_items(self, items: Sequence[Item]) -> None:
-        """Keep items in order; raises StoreError when an item of the same id holds something else."""
+        """Store items in order; raises StoreError when an id is stored with another content."""
         with self.committed():
             for item in items:
                 self._put(item_row(item))
 
     def begin(self, row: ItemRow) -> None:
-        """Keep an item with the next commit: one of which nothing came yet can be put again."""
+        """Store an item with the next commit."""
         self._begun.append(row)
 
     def _put(self, row: ItemRow) -> None:
@@ -202,7 +202,7 @@ class Run(Reads):
             self._refuse_changed([row])
 
     def add(self, paths: Sequence[Path]) -> None:
-        """Commit paths; one that is already kept stays as it was."""
+        """Commit paths; stored ones stay as they are."""
         embedded = [
             (path.item, path.slot, path.index, path.attempt, path.completion.embedding)
             for path in paths
@@ -211,7 +211,7 @@ class Run(Reads):
         self.insert({"paths": [path_row(path) for path in paths], "embeddings": embedded})
 
     def insert(self, tables: Mapping[str, Sequence[tuple[object, ...]]]) -> None:
-        """Insert rows, as of another run of the same configuration; those that are kept already stay."""
+        """Insert rows of another run with the same configuration; stored ones stay."""
         with self.committed():
             for name, rows in tables.items():
                 if rows:
@@ -221,12 +221,12 @@ class Run(Reads):
             self._pending = (self._pending or 0) + len(tables.get("paths", ()))
 
     def add_ratings(self, ratings: Sequence[tuple[Path, float, float]], version: str) -> None:
-        """Keep confidences in paths, and the seconds that each took, under the version of the verifier."""
+        """Store confidences in paths with rating seconds, under the verifier's version."""
         rows = [(p.item, p.slot, p.index, p.attempt, version, *rating) for p, *rating in ratings]
         self.insert({"confidences": rows})
 
     def add_scores(self, scores: Sequence[tuple[Path, ScoredText]], version: str) -> None:
-        """Keep what was read from paths under a task version; newer readings replace older ones."""
+        """Store extracted answers and scores under a task version; newer ones replace older."""
         rows = [
             (
                 *(p.item, p.slot, p.index, p.attempt, version),

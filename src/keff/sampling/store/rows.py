@@ -47,7 +47,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=dict).encod
 
 
 def item_row(item: Item) -> ItemRow:
-    """Return an item as it is kept."""
+    """Return an item as a database row."""
     return (
         item.id,
         _JSON(item.messages),
@@ -59,7 +59,7 @@ def item_row(item: Item) -> ItemRow:
 
 
 def item_of(row: ItemRow) -> Item:
-    """Return an item; raises ValueError or TypeError when its JSON is damaged."""
+    """Return the item of a database row; raises ValueError or TypeError for damaged JSON."""
     item, kept_messages, kept_gold, space, cluster, kept_meta = row
     messages, gold, meta = _parsed(kept_messages), _parsed(kept_gold), _parsed(kept_meta)
     listed = cast("list[object]", messages) if isinstance(messages, list) else [None]
@@ -70,7 +70,7 @@ def item_of(row: ItemRow) -> Item:
 
 
 def _parsed(kept: str) -> object:
-    """Return what JSON says: by a reader several times as fast as Python's, which has the last word."""
+    """Return parsed JSON: by jiter, or by Python's parser where that refuses."""
     try:
         return jiter.from_json(kept.encode())
     except (ValueError, AttributeError):
@@ -78,7 +78,7 @@ def _parsed(kept: str) -> object:
 
 
 def scored(row: sqlite3.Row) -> Scored:
-    """Return a path with its score; raises ValueError where the row is not one, as in a damaged database.
+    """Return the path and score of a database row; raises ValueError for a damaged one.
 
     The row holds all columns of ``paths``, then version, answer, key, correct and rule of
     ``scores``, and the log-probability of the answer.
@@ -109,7 +109,7 @@ def scored(row: sqlite3.Row) -> Scored:
 
 
 def path_row(path: Path) -> tuple[object, ...]:
-    """Return a path, or a failed attempt at one, as it is kept."""
+    """Return a path or failed attempt as a database row."""
     done = path.completion or Completion(text="")
     summary = done.logprobs
     return (
