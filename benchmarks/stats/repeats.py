@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cli.scale import keff, write_jsonl
+from benchmarks.cli.scale import compiled, keff, write_jsonl
 from benchmarks.families import Record, records
 from benchmarks.places import RECORDED
 from keff.stats import scores
@@ -259,6 +259,7 @@ def between(workloads: list[Record]) -> None:
 
 def speed() -> None:
     """Print what ``keff noise`` and ``keff compare`` take on synthetic records."""
+    compiled()
     with tempfile.TemporaryDirectory() as folder:
         for n, k, seconds, memory in ((1_000, 256, 1, 300), (100_000, 8, 2, 300), (10_000, 256, 5, 600)):
             files = [Path(folder) / f"{n}x{k}-{side}.jsonl" for side in "ab"]

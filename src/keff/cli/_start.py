@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 
 def _unmasked(array: Any) -> bool:  # noqa: ARG001
@@ -110,8 +110,8 @@ def as_given(parameter: Any) -> Any:
             value = () if parameter.multiple or parameter.nargs == -1 else None
         elif value is not None and kind is Path:
             value = Path(value)
-        elif value and kind == list[Path] and not isinstance(value, str):
-            value = list(map(Path, value))
+        elif value and kind in (list[Path], list[str]) and not isinstance(value, str):
+            value = [get_args(kind)[0](each) for each in value]
         elif value is None or (kind is not str and value is not parameter.default):
             return convert(ctx, value)
         return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
