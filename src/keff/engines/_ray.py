@@ -1,4 +1,4 @@
-"""An engine that is many: workers of a Ray cluster, each with the real engine inside (extra ``ray``).
+"""Distributed engine: workers of a Ray cluster, each with the real engine (extra ``ray``).
 
 The driver keeps the work list, the run folder and every rule of sampling; a worker only draws. So a run on a
 cluster resumes, stops and retries as any other, and has the same fingerprint. A completion is on its way to
@@ -34,7 +34,7 @@ FAREWELL = 10.0
 
 
 def connect(on: str) -> None:
-    """Join the Ray cluster that ``--on`` names: ``ray`` (the one around, else one on this machine) or ray://HOST:PORT.
+    """Join the Ray cluster of ``--on``: ``ray`` (an existing or local one) or ray://HOST:PORT.
 
     Ray takes over SIGTERM when it starts: call this before the event loop runs. Does nothing in a process
     that has joined one. Raises UsageError for another text, EngineError when the cluster cannot be reached.
@@ -56,21 +56,21 @@ def connect(on: str) -> None:
 
 
 class EngineActor:
-    """One engine in a process of the cluster; what it raises comes to the driver (``failure``)."""
+    """One engine in a worker process; its errors are returned as ``failure``."""
 
     def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self._name, self._options = name, options
         self._engine: Engine | None = None
 
     async def start(self) -> tuple[dict[str, object], Capabilities]:
-        """Make and start the engine; return its identity and capabilities."""
+        """Make and start the engine; returns its identity and capabilities."""
         engine: Engine = load("engine", self._name, **self._options)
         self._engine = engine
         await engine.start()
         return engine.identity(), engine.capabilities
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths; ``start`` comes first."""
+        """Draw n paths."""
         assert self._engine is not None
         return await self._engine.generate(messages, sampling, n)
 
@@ -82,19 +82,19 @@ class EngineActor:
 
 @dataclass(slots=True, eq=False)
 class _Seat:
-    """A worker that is ready, how many requests (or paths, where those count) it has and takes at once."""
+    """A ready worker, with its current load and capacity in requests (or paths)."""
 
     actor: Any
     room: int
     busy: int = 0
 
     def takes(self, cost: int) -> bool:
-        """Return whether it can begin so much more now; an idle worker takes anything."""
+        """Return whether it has room for this much more; an idle worker takes anything."""
         return not self.busy or self.busy + cost <= self.room
 
 
 class Cluster:
-    """The engine ``name`` with its ``options`` on ``workers`` processes of the cluster; see the module.
+    """The engine ``name`` with ``options``, on ``workers`` processes of the cluster.
 
     By default one worker for each accelerator (or group of ``tensor_parallel_size``) under an engine that
     uses them, else one for each node. ``connect`` comes first.
@@ -115,7 +115,7 @@ class Cluster:
         self._changed = asyncio.Event()
 
     async def start(self) -> None:
-        """Start the workers; goes on when the first is ready. Raises what its engine raises."""
+        """Start the workers, and return when the first is ready; raises its engine's error."""
         gpus = self.gpus_each()
         self._identity, self._refusal = {}, None
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
@@ -125,11 +125,11 @@ class Cluster:
         await self._free_seat(0)
 
     def identity(self) -> dict[str, object]:
-        """Return the identity of the workers' engine: where it runs is no part of it."""
+        """Return the engine's identity, which does not depend on where it runs."""
         return dict(self._identity)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths on the worker that has the least to do; see ``Engine.generate``.
+        """Draw n paths on the least busy worker; see ``Engine.generate``.
 
         A request waits here until a worker can begin it, so that none is flooded while the others load.
         """
@@ -159,7 +159,7 @@ class Cluster:
         return drawn
 
     async def close(self) -> None:
-        """Let the workers close their engines, then end them."""
+        """Close the workers' engines, then end the workers."""
         hiring, self._hiring = self._hiring, set()
         for task in hiring:
             task.cancel()
@@ -169,7 +169,7 @@ class Cluster:
         await asyncio.gather(*self._asked, return_exceptions=True)
 
     def gpus_each(self) -> int:
-        """Return the accelerators of a worker."""
+        """Return the number of accelerators per worker."""
         if not self.needs_gpu or not ray.cluster_resources().get("GPU", 0):
             return 0
         return int(str(self.options.get("tensor_parallel_size", 1)))
@@ -180,12 +180,12 @@ class Cluster:
         task.add_done_callback(self._hired)
 
     def _hired(self, task: asyncio.Task[None]) -> None:
-        """Forget a hiring that ended; whoever waits looks again, for it may have been the last hope."""
+        """Remove a finished start of a worker, and wake those who wait, as it may have been the last."""
         self._hiring.discard(task)
         self._call_next()
 
     async def _new_seat(self, gpus: int) -> None:
-        """Start one worker and seat it; a refusal is kept for the time when nobody is left."""
+        """Start one worker; an error is kept for the case that no worker is left."""
         options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(EngineActor).options(**options).remote(self.name, self.options)
         try:
@@ -199,7 +199,7 @@ class Cluster:
             ray.kill(actor)
 
     def _welcome(self, identity: dict[str, object], can: Capabilities) -> None:
-        """Take over what the first worker says of its engine; raises EngineError where another differs."""
+        """Adopt the first worker's identity; raises EngineError where another's differs."""
         if not self._identity:
             self._identity = identity
             self._room = can.parallel * (can.max_n if can.by_paths else 1)
@@ -211,7 +211,7 @@ class Cluster:
             )
 
     async def _free_seat(self, cost: int) -> _Seat:
-        """Wait, first come first served, for a worker with room; raises when none is left or comes."""
+        """Wait in turn for a worker with room; raises when none is left or coming."""
         while True:
             if not self._seats and not self._hiring:
                 raise self._refusal or EngineError("the cluster has no worker left", transient=False)
@@ -221,13 +221,13 @@ class Cluster:
             await self._changed.wait()
 
     def _call_next(self) -> None:
-        """Let all who wait look again, in their order: a worker came, went or has room."""
+        """Wake those who wait for a worker, in order."""
         self._changed.set()
         self._changed = asyncio.Event()
 
 
 async def _answer_of(request: Any) -> Any:
-    """Return the answer to a request, or Ray's own error as a value."""
+    """Return a request's answer, or Ray's error as a value."""
     try:
         return await request
     except RayError as error:
@@ -241,7 +241,7 @@ async def _dismiss(actor: Any) -> None:
 
 
 def failure(error: RayError, *, transient: bool = True) -> KeffError:
-    """Return the error of ours that a worker or a task raised, else one that says what Ray said."""
+    """Return our error raised by a worker or task, else one with Ray's message."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     if isinstance(cause, KeffError):
         return cause

@@ -1,4 +1,4 @@
-"""The wire to an OpenAI-compatible server: requests as dictionaries, every failure as one clear line."""
+"""HTTP transport to an OpenAI-compatible server, with retries and one-line errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 
 @frozen
 class ServerAddress:
-    """Where a server is, the environment variable with its key, and how patient to be.
+    """A server's address, the environment variable of its key, and its timeouts.
 
     ``timeout`` bounds one request from its start to its last byte.
     """
@@ -44,7 +44,7 @@ class ServerAddress:
 
 
 class UnsupportedError(Exception):
-    """The server cannot do a request that a simpler one may pass.
+    """The server lacks a feature; a simpler request may pass.
 
     ``sure``: it said so (400 or 422); else its answer was odd, which may have been a passing fault.
     """
@@ -55,7 +55,7 @@ class UnsupportedError(Exception):
 
 
 class _RefusedError(Exception):
-    """The server answered with an error status."""
+    """The server returned an error status."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -63,7 +63,7 @@ class _RefusedError(Exception):
 
 
 class Transport:
-    """One server and its connections, as many as there are requests; made and used in one event loop."""
+    """One server and its connection pool, bound to one event loop."""
 
     def __init__(self, address: ServerAddress, key: str) -> None:
         self._address = address
@@ -79,7 +79,7 @@ class Transport:
         self._client.start()
 
     async def models(self) -> list[str]:
-        """Return the names of the models that the server lists (none when it has no such list).
+        """Return the model names the server lists; empty without a list.
 
         Raises EngineError, not transient, when the server cannot be reached or refuses the key.
         """
@@ -104,7 +104,7 @@ class Transport:
         raise self.error(wrong, transient=False)
 
     async def chat(self, body: Mapping[str, object], n: int) -> list[Completion]:
-        """Send one chat request for n paths and return those of the whole response, streamed or not.
+        """Send one chat request for n paths; returns the completed paths, streamed or not.
 
         Raises EngineError, or UnsupportedError when the server says that the request itself is wrong.
         Whatever reading an answer raises is a transient EngineError: one odd answer must not end a run.
@@ -135,7 +135,7 @@ class Transport:
             raise self.error(f"the answer cannot be read ({type(error).__name__})") from error
 
     async def _patient(self, body: bytes, streamed: object) -> Object:
-        """Make one request, and again while the server is busy or does not answer at all."""
+        """Send one request, retried while the server is busy or silent."""
         tries = 0
         while True:
             tries += 1
@@ -152,7 +152,7 @@ class Transport:
             await asyncio.sleep(pause(tries, asked, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
 
     async def _answer(self, method: str, path: str, body: bytes = b"", streamed: object = False) -> Object:
-        """Return the answer to one request; raises _RefusedError for an error status."""
+        """Return one request's response; raises _RefusedError for an error status."""
         try:
             call = await self._client.request(method, self._client.target(path), self._headers, body)
             try:
@@ -176,7 +176,7 @@ class Transport:
         return parts.response()
 
     def error(self, message: str, transient: bool = True, refused: bool = False) -> EngineError:
-        """Return an EngineError of one line that names the address and never the key."""
+        """Return a one-line EngineError with the address and without the key."""
         line = self._mask(f"{self._address.url}: {message}")
         return EngineError(line, transient=transient, refused=refused)
 
@@ -198,7 +198,7 @@ class Transport:
 
 
 def _trusted() -> ssl.SSLContext:
-    """Return what trusts the certificates that the operating system trusts."""
+    """Return an SSL context that trusts the operating system's certificates."""
     from httpx2 import create_ssl_context  # .1 s, for addresses of https only
 
     return create_ssl_context()

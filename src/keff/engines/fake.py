@@ -36,7 +36,7 @@ WORDS = ("so", "then", "we", "add", "both", "and", "find", "that", "it", "must",
 
 @frozen
 class AnswerLaw:
-    """The options of the engine that decide the texts."""
+    """Options of the fake engine that determine its texts."""
 
     p: float
     c: float
@@ -75,7 +75,7 @@ def wrong_answers(right: str, count: int) -> list[str]:
 
 
 class Fake:
-    """The fake engine.
+    """Simulated engine with given accuracy and correlation.
 
     ``p`` and ``c``: mean accuracy and intraclass correlation, both in [0, 1]. ``answers``: how many wrong
     answers a prompt has, drawn with weights 1, 1/2, 1/3, ... . ``tokens``: mean length of a path (Poisson);
@@ -119,14 +119,14 @@ class Fake:
         self._failures: dict[str, int] = {}
 
     async def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing."""
 
     def identity(self) -> dict[str, object]:
-        """Return the settings that decide the texts."""
+        """Return the settings that determine the texts."""
         return {"engine": self.name, "model": self._model, **asdict(self._law)}
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths; see the module for their distribution."""
+        """Draw n paths; the module states their distribution."""
         prompt = stable_hash(list(messages))
         drawn = [self._draw(prompt, sampling, sampling.seed + i, messages) for i in range(n)]
         await asyncio.sleep(self._latency)
@@ -134,10 +134,10 @@ class Fake:
         return drawn
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""
 
     def _maybe_fail(self, request: str) -> None:
-        """Fail a share of requests; a repeated request is a new draw."""
+        """Raise EngineError for a share of requests, drawn anew at each repetition."""
         tries = self._failures.get(request, 0)
         if _uniform(request, tries) < self._fail:
             self._failures[request] = tries + 1
@@ -168,7 +168,7 @@ class Fake:
         return Completion(text, finish, kept, prompt_tokens, logprobs=logprobs, seconds=self._latency)
 
     def _ends(self, prompt: str) -> tuple[str, list[str]]:
-        """Return how a right path of a prompt ends, and how wrong ones may end."""
+        """Return the final sentence of right paths of a prompt, and those of wrong ones."""
         # Without an oracle a prompt has an answer of its own, the same in every process.
         told = self._oracle.get(prompt) or str(int(prompt[:6], 16) % 1000)
         if isinstance(told, str):
@@ -177,7 +177,7 @@ class Fake:
         return str(told["right"]), list(told["wrong"])[: self._law.answers]
 
     def _wrong(self, choices: Sequence[str], prompt: str, rng: np.random.Generator) -> str:
-        """Draw a wrong end; which of them is the common one depends on the prompt."""
+        """Return a random wrong ending; one of them, by prompt, is common."""
         shift = math.floor(_uniform("order", prompt) * len(choices))
         weights = 1 / np.arange(1, len(choices) + 1)
         rank = int(rng.choice(len(choices), p=weights / weights.sum()))

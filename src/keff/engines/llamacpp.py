@@ -45,7 +45,7 @@ IN_FLIGHT = 2
 
 @frozen
 class LlamaCppSettings:
-    """How the model is run; see ``LlamaCpp``."""
+    """Settings of the llama.cpp server; see ``LlamaCpp``."""
 
     n_ctx: int = N_CTX
     n_parallel: int = 8
@@ -55,7 +55,7 @@ class LlamaCppSettings:
 
 
 def open_server(file: Path, settings: LlamaCppSettings, *, api_key: str = "") -> xllamacpp.Server:
-    """Load a model. Its OpenAI-compatible HTTP server comes up too, on a free port of 127.0.0.1."""
+    """Return a loaded model, whose OpenAI-compatible server listens on a free port of 127.0.0.1."""
     params = xllamacpp.CommonParams()
     params.model.path = str(file)
     params.model_alias = {file.stem}
@@ -79,7 +79,7 @@ def open_server(file: Path, settings: LlamaCppSettings, *, api_key: str = "") ->
 
 
 def roomy(file: Path, settings: LlamaCppSettings, need: Need) -> LlamaCppSettings:
-    """Return the settings with a context that holds ``need``.
+    """Return the settings with a context large enough for ``need``.
 
     Loads the model briefly when that must be counted.
     """
@@ -92,7 +92,7 @@ def roomy(file: Path, settings: LlamaCppSettings, need: Need) -> LlamaCppSetting
 
 
 class _Answer:
-    """One request as it arrives, token by token, in a thread; setting ``stop`` ends it at its next token."""
+    """A streamed answer, received in a thread; setting ``stop`` ends it at the next token."""
 
     def __init__(self) -> None:
         self.parts = Assembler()
@@ -101,7 +101,7 @@ class _Answer:
         self._ended = 0
 
     def take(self, chunk: dict[str, object]) -> bool:
-        """Add one chunk; True asks the server to stop."""
+        """Add one chunk; returns True to stop the server."""
         self.parts.take(chunk)
         for part in entries(chunk.get("choices")):
             if part.get("finish_reason"):
@@ -113,7 +113,7 @@ class _Answer:
 
 
 class LlamaCpp:
-    """The engine of a GGUF file (``model``; default: SmolLM2).
+    """Engine of a GGUF file (``model``; default: SmolLM2).
 
     ``n_ctx``: tokens of prompt plus path that fit; default: 1024, or more where one of ``prompts`` (the
     longest that will be asked) with ``max_tokens`` after it takes more and the model was trained for it.
@@ -162,7 +162,7 @@ class LlamaCpp:
                 raise EngineError(f"cannot load {self._file}: {error}", transient=False) from error
 
     def identity(self) -> dict[str, object]:
-        """Return the model file's name and SHA-256, and what changes the prompt."""
+        """Return the model file's name and SHA-256, and the settings that change the prompt."""
         return {
             "engine": self.name,
             "model": self._file.name,
@@ -171,7 +171,7 @@ class LlamaCpp:
         }
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw n paths in one request that shares the reading of the prompt; see ``Engine.generate``."""
+        """Draw n paths in one request with a shared prompt; see ``Engine.generate``."""
         if self._server is None:
             raise EngineError("engine llamacpp: start() comes before generate()", transient=False)
         body = chat_body(messages, sampling, n) | template_thinking(sampling.thinking)
@@ -203,7 +203,7 @@ class LlamaCpp:
             answer.take(server.handle_chat_completions(body, answer.take) or {})
 
     async def close(self) -> None:
-        """Stop what runs, and free the model."""
+        """Stop running requests, and free the model."""
         for answer in list(self._running):
             answer.stop.set()
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)

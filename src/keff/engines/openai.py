@@ -39,7 +39,7 @@ SHARED_N = 8
 
 
 class OpenAI:
-    """The engine of one model of one server.
+    """Engine of one model on one server.
 
     ``model``: asked of the server when it has only one. ``base_url``: default ``$OPENAI_BASE_URL``, then
     OpenAI's own. ``n_per_request``: paths in one request; a number also shares requests where tokens can
@@ -87,11 +87,11 @@ class OpenAI:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the server is known to do by now."""
+        """The server's capabilities as known so far."""
         return Capabilities(self._sharing.most, self._parallel)
 
     async def start(self) -> None:
-        """Reach the server and settle on the model; raises EngineError when that cannot work."""
+        """Connect to the server and determine the model; raises EngineError."""
         if self._transport is not None:
             return
         variable = self._address.key_name
@@ -110,7 +110,7 @@ class OpenAI:
         self._transport = transport
 
     def identity(self) -> dict[str, object]:
-        """Return the model and the extra fields; not the address, so a run goes on when the server moves."""
+        """Return model and extra fields, but not the address, so that a run survives a move."""
         return {
             "engine": self.name,
             "model": self._model,
@@ -120,7 +120,7 @@ class OpenAI:
         }
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Draw at most n paths in one request, or in one less after a refusal; see ``Engine.generate``."""
+        """Draw at most n paths in one request, fewer after a refusal; see ``Engine.generate``."""
         n = min(n, self._sharing.most)
         try:
             drawn = await self._draw(messages, sampling, n)
@@ -136,7 +136,7 @@ class OpenAI:
         return drawn
 
     async def _draw(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
-        """Send one request, again without what the server says it does not know, and read the answer."""
+        """Send one request, repeated without unsupported fields, and return its paths."""
         transport = self._transport
         if transport is None:
             raise EngineError("engine openai: start() comes before generate()", transient=False)
@@ -164,7 +164,7 @@ class OpenAI:
         return {name: value for name, value in body.items() if name not in self._omit}
 
     def _simplify(self, refusal: str, body: Mapping[str, object]) -> bool:
-        """Give up what the server refused and what changes no path.
+        """Drop the refused field from later requests, if it does not change the paths.
 
         False when there is nothing to give up.
         """

@@ -48,7 +48,7 @@ from keff.records import Completion, Message, Sampling
 
 
 class SeededChoice(LogitsProcessor):
-    """Chooses each row's next token from that row's own generator, and keeps its log-probability."""
+    """Logits processor that samples each row's token from that row's own generator."""
 
     def __init__(self, temperature: float, top_p: float, seeds: Sequence[int]) -> None:
         self._temperature, self._top_p = temperature, top_p
@@ -56,7 +56,7 @@ class SeededChoice(LogitsProcessor):
         self.logprobs: list[torch.Tensor] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores that leave one token per row."""
+        """Return scores that allow only the sampled token of each row."""
         del input_ids
         chosen = self._choose(scores.float())
         self.logprobs.append(torch.log_softmax(scores.float(), -1).gather(1, chosen)[:, 0].cpu())
@@ -74,19 +74,19 @@ class SeededChoice(LogitsProcessor):
 
 
 class Cancelled(StoppingCriteria):
-    """Ends each row at the next token once its own event, or that of the engine, is set."""
+    """Stopping criterion that ends a row once its event, or the engine's, is set."""
 
     def __init__(self, rows: Sequence[threading.Event], closing: threading.Event) -> None:
         self._rows, self._closing = rows, closing
 
     def __call__(self, input_ids: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-        """Return for each row whether to stop."""
+        """Return which rows are to stop."""
         stopped = [row.is_set() or self._closing.is_set() for row in self._rows]
         return torch.tensor(stopped, device=input_ids.device)
 
 
 class Transformers(BatchEngine):
-    """The engine of a model of the Hugging Face library.
+    """Engine of a Hugging Face model.
 
     ``device``: cpu, cuda, mps or auto. ``dtype``: bfloat16, float16, float32 or auto (bfloat16 where the
     accelerator has it, float32 on the CPU). ``embedding``: which hidden state of a path to keep, of
@@ -126,7 +126,7 @@ class Transformers(BatchEngine):
         self.capabilities = Capabilities(most, -(-rows // most), by_paths=True)
 
     def load(self) -> Any:
-        """Return the weights, with the tokenizer at hand; raises EngineError when they cannot be loaded."""
+        """Return the weights, and load the tokenizer; raises EngineError."""
         logging.disable_progress_bar()
         logging.set_verbosity_error()
         path = Path(self._source)
@@ -148,19 +148,19 @@ class Transformers(BatchEngine):
         return model.to(self._device).eval()
 
     def identity(self) -> dict[str, object]:
-        """Return the model, the number format, and which hidden state is kept."""
+        """Return the model, number format, and which hidden state is stored."""
         path = Path(self._source)
         model = path.name if path.exists() else self._source
         kept = {} if self._embedding == "none" else {"embedding": self._embedding, "layer": self._layer}
         return {"engine": self.name, "model": model, "dtype": self._dtype, **kept}
 
     def shared(self, sampling: Sampling) -> object:
-        """Return all but the seed and what shapes the prompt alone."""
+        """Return the sampling fields that a batch must share: all but seed and prompt settings."""
         return replace(sampling, seed=0, thinking=None)
 
     @torch.inference_mode()
     def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
-        """Draw all rows of a batch; prompts are padded on the left, so that paths begin at one place."""
+        """Draw all rows of a batch; prompts are padded on the left to end together."""
         begun = time.perf_counter()
         prompts = [self.prompt(waiting.messages, waiting.sampling) for waiting in batch]
         rows = [
@@ -192,7 +192,7 @@ class Transformers(BatchEngine):
         return [list(islice(paths, waiting.n)) for waiting in batch]
 
     def prompt(self, messages: list[Message], sampling: Sampling) -> torch.Tensor:
-        """Return the tokens of a prompt; raises EngineError where the model does not take so many."""
+        """Return a prompt's tokens; raises EngineError above the model's limit."""
         thinking = {} if sampling.thinking is None else {"enable_thinking": sampling.thinking > 0}
         prompt = self._tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, return_tensors="pt", return_dict=True, **thinking
@@ -209,7 +209,7 @@ class Transformers(BatchEngine):
         return sorted({mark for mark in marks if mark is not None})
 
     def _config(self, sampling: Sampling) -> GenerationConfig:
-        """Return a configuration in which only our own choice shapes the draw."""
+        """Return a generation configuration without the library's own sampling."""
         ends = self._ends()
         return GenerationConfig(
             do_sample=True,
@@ -244,7 +244,7 @@ class Transformers(BatchEngine):
         )
 
     def _state(self, tokens: torch.Tensor, prompt: int) -> bytes | None:
-        """Read prompt and path once more and return the path's hidden state."""
+        """Return a path's hidden state, by a second forward pass over prompt and path."""
         if self._embedding == "none":
             return None
         states = self._model(tokens[None], output_hidden_states=True, logits_to_keep=1).hidden_states

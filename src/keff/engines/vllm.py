@@ -47,7 +47,7 @@ def _params(sampling: Sampling, n: int, shift: int) -> SamplingParams:
 
 
 class Vllm(BatchEngine):
-    """The engine of a hub name or a local folder.
+    """Engine of a model by hub name or local folder.
 
     ``llm``: more arguments of ``vllm.LLM``, as JSON or a mapping. ``parallel``: requests worth having at
     once. Raises UsageError without a model, or when ``llm`` is not a JSON object.
@@ -83,7 +83,7 @@ class Vllm(BatchEngine):
         }
 
     def load(self) -> LLM:
-        """Return the loaded model; raises EngineError when that does not work."""
+        """Return the loaded model; raises EngineError."""
         try:
             return LLM(**self._arguments)
         except (OSError, RuntimeError, ValueError) as error:
@@ -93,15 +93,15 @@ class Vllm(BatchEngine):
             ) from error
 
     def identity(self) -> dict[str, object]:
-        """Return the model and the number format."""
+        """Return the model and number format."""
         return {"engine": self.name, "model": self._arguments["model"], "dtype": self._arguments["dtype"]}
 
     def shared(self, sampling: Sampling) -> object:
-        """Return how thinking is switched: the switch is of the whole batch."""
+        """Return the thinking switch, which a batch must share."""
         return sampling.thinking
 
     def failure(self, error: Exception) -> EngineError:
-        """Return an error that is tried again, but where the library says that a value is wrong."""
+        """Return a transient EngineError, or a permanent one for an invalid value."""
         wrong = {"ValueError", "VLLMClientError"} & {kind.__name__ for kind in type(error).__mro__}
         line = f"vLLM failed: {' '.join(str(error).split())}"
         return EngineError(line, transient=not wrong, refused=bool(wrong))
@@ -135,7 +135,7 @@ class Vllm(BatchEngine):
         ]
 
     def free(self) -> None:
-        """End vLLM's core process and give its memory back, so that another model can be loaded here.
+        """End vLLM's core process and free its memory.
 
         Dropping the object alone leaves the core, and with it the accelerator's memory, to the garbage
         collector.

@@ -111,7 +111,7 @@ class Lines(logging.Formatter):
 
 
 def log_to_stderr(quiet: bool) -> None:
-    """Log to stderr; ``quiet`` leaves only warnings."""
+    """Set up logging as JSON lines on stderr; ``quiet`` leaves only warnings."""
     # No line says them, nor who called, and looking them up is half the time of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # pyright: ignore[reportPrivateUsage]

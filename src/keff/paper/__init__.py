@@ -1,1 +1,1 @@
-"""The paper's study: which records make which table and figure, and how its way differs from ours."""
+"""The paper's study: its records, tables and figures, and the differences from our estimates."""

@@ -1,4 +1,4 @@
-"""One cell of the matrix: one model on one benchmark under one prompt and under templates."""
+"""One cell of the paper's matrix: a model on a benchmark, under one prompt and under templates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FLOOR = 0.02
 
 @frozen
 class MatrixCell(Result):
-    """One model on one benchmark: ``sc`` is the arm under one prompt, ``pt`` that of templates.
+    """One cell of the matrix: ``sc`` is the arm under one prompt, ``pt`` the arm under templates.
 
     ``rho_lo`` and ``rho_hi`` are limits of ``delta_rho`` by the bootstrap of the cell's design, ``draws`` its
     draws [B]; ``corrected`` is the change of the corrected c, its limits by resampling the questions of both
@@ -68,16 +68,16 @@ class MatrixCell(Result):
 
     @property
     def valid(self) -> bool:
-        """Whether one path is right under self-consistency in at least 2% of cases, and rho is defined."""
+        """Whether the cell counts: one path is right in 2% of cases or more, and rho is defined."""
         return self.p_sc >= FLOOR and not math.isnan(self.delta_rho)
 
     def limits(self, kind: Changing) -> tuple[float, float] | None:
-        """Return the interval of a relative change; None where there is none."""
+        """Return the interval of a relative change; None where undefined."""
         lo, hi = getattr(self, f"{kind}_lo"), getattr(self, f"{kind}_hi")
         return None if lo is None or hi is None else (lo, hi)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return its numbers as numbers.json has them."""
+        """Return the cell's entry in numbers.json."""
         named: dict[str, Json] = {
             "model": self.model,
             "benchmark": self.about.label,
@@ -95,7 +95,7 @@ def measure(
     rng: np.random.Generator,
     design: Literal["rows", "paired"] = "rows",
 ) -> MatrixCell:
-    """Return one cell: the paper's estimators, and ours with the paired cluster bootstrap.
+    """Return one measured cell: the paper's estimators, and ours with the paired cluster bootstrap.
 
     ``design`` is what the draws of the change of rho resample: "rows" as the paper does, for `reproduce`
     alone, since rows of one question are not independent; else the questions of both arms together.
@@ -134,7 +134,7 @@ def measure(
 
 
 def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, float]:
-    """Return accuracy-weighted voting over template slots, and the oracle under one prompt."""
+    """Return accuracy-weighted votes over template slots, and the oracle under one prompt."""
     plain = judge_weights(sc, "accuracy", "binary", rng)
     judged = judge_weights(pt, "accuracy", "binary", rng)
     c = min(max(anova_c(sc), 0.0), 1.0) if 0 < sc.p < 1 else 1.0
@@ -151,7 +151,7 @@ def _weighting(sc: Votes, pt: Votes, rng: np.random.Generator) -> dict[str, floa
 
 
 def _phi_change(sc: Votes, pt: Votes) -> float:
-    """Return how phi over its bound changes.
+    """Return the change of phi relative to its bound.
 
     What is left of a fall once unequal accuracies are allowed for.
     """

@@ -1,4 +1,4 @@
-"""The paper's printed numbers, to hold the reproduced ones against: tables, text, reference file."""
+"""The paper's printed numbers (tables, text, reference file), to compare with reproduced ones."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Check:
 
 
 def check_headline(headline: Row) -> list[Check]:
-    """Hold every printed number of the text against the reproduced one, where there is one."""
+    """Return checks of every printed number of the text that was reproduced."""
     checks: list[Check] = []
     for (where, name), text in _headline().items():
         measured = _below(headline, [*([] if where == "cells" else where.split(".")), name])
@@ -162,7 +162,7 @@ def check_headline(headline: Row) -> list[Check]:
 
 
 def printed(where: str, name: str) -> str | None:
-    """Return a number of the text as it was printed, such as ``printed("predictor", "r")``.
+    """Return a number as printed in the text, such as ``printed("predictor", "r")``.
 
     None for others.
     """
@@ -180,7 +180,7 @@ def _headline() -> dict[tuple[str, str], str]:
 
 
 def _below(value: Any, names: Sequence[str]) -> Any:
-    """Return what stands at names, or at places in a list, below a value; None where nothing does."""
+    """Return the nested value at some keys or indices; None where missing."""
     try:
         for name in names:
             value = value[int(name) if isinstance(value, list | tuple) else name]
@@ -190,7 +190,7 @@ def _below(value: Any, names: Sequence[str]) -> Any:
 
 
 def check(table: str, rows: Sequence[Row]) -> list[Check]:
-    """Hold every printed number of a table against the reproduced rows."""
+    """Return checks of every printed number of a table against reproduced rows."""
     header, text = PRINTED[table]
     keys, columns = (part.split() for part in header.split("|"))
     by_key = {tuple(str(row[key]) for key in keys): row for row in rows}
@@ -208,7 +208,7 @@ def check(table: str, rows: Sequence[Row]) -> list[Check]:
 
 
 def compare(table: str, row: str, column: str, printed: str, found: float) -> Check:
-    """Hold a number against its printed text: ``>99%`` is a bound. Raises ValueError for other texts."""
+    """Compare a number with its printed text; ``>99%`` is a bound. Raises ValueError for other texts."""
     scale = 100.0 if printed.endswith("%") else 1.0
     bare = printed.rstrip("%").removeprefix(">")
     if printed.startswith(">"):
@@ -236,7 +236,7 @@ RANGES = {
 
 
 def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Json]:
-    """Return the ranges over Table 4 and Figure 2, where every row of them is there."""
+    """Return the ranges of Table 4 and Figure 2, where all their rows were reproduced."""
     numbers: dict[str, Json] = {}
     rows = tables.get("table4", [])
     if len(rows) == len(records.SERIES):
@@ -249,7 +249,7 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
 
 
 def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
-    """Return the means over domains, the ranges over benchmarks, and the cell that the text names."""
+    """Return means over domains, ranges over benchmarks, and the cell named in the text."""
     numbers: dict[str, Json] = {}
     change = {row["benchmark"]: row["delta_rho"] for row in table3}
     for domain in ("QA", "Code"):
@@ -268,7 +268,7 @@ def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
 
 
 def _ranges(rows: Rows, names: Sequence[str]) -> dict[str, Json]:
-    """Return the least and the largest value of some columns."""
+    """Return the range of some columns."""
     ends = {name: _ends([row[name] for row in rows]) for name in names}
     least: dict[str, Json] = {f"{name}_least": lo for name, (lo, _) in ends.items()}
     return least | {f"{name}_most": hi for name, (_, hi) in ends.items()}
@@ -308,7 +308,7 @@ REFERENCE_VALUES = ("agree", "c", "k_eff", "ceiling", "p", "p_std", "tokens", "m
 
 
 def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[Check], list[str]]:
-    """Hold every number of the file that is known against the records; returns checks and problems."""
+    """Return checks of the reference file's known numbers against the records, and problems."""
     path = records.find(root, records.REFERENCE)
     if path is None:
         return [], []
@@ -345,7 +345,7 @@ def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[
 
 
 def _curve(sample: ArmSample) -> dict[str, dict[str, float]]:
-    """Return what the records give by K, over all rows."""
+    """Return the records' values by K, over all rows."""
     votes = majority_prefix(sample.votes)
     curve: dict[str, dict[str, float]] = {}
     for row in table1(sample):

@@ -1,4 +1,4 @@
-"""The paper's figures, and those that our analysis adds, from reproduced rows."""
+"""The paper's figures, and additional ones of ours, from reproduced rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_LINES = 6
 
 
 def draw(save_all: vega.SaveAll, reproduction: Reproduction, out: Path) -> list[Path]:
-    """Write every figure that the rows allow, as PDF and SVG with the same bytes on every run.
+    """Write every possible figure as PDF and SVG, reproducible to the byte.
 
     Figure 2 (calibration) and Figure 3 (answer diversity) of the paper; the saturation curve with its
     ceiling, the sensitivities to pilot size and epsilon, the forest of delta rho, and the correlations of
@@ -46,7 +46,7 @@ def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
 
 
 def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:
-    """Return figures of at most so many lines as a legend can name; the first keeps the plain name."""
+    """Return figures split so that each has at most so many lines."""
     rows = _named(rows)
     names = list(dict.fromkeys(row["model"] for row in rows))
     parts = [names[start : start + MOST_LINES] for start in range(0, len(names), MOST_LINES)]
@@ -57,7 +57,7 @@ def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:
 
 
 def _matrix(reproduction: Reproduction) -> dict[str, figures.Spec]:
-    """Return the figures of each comparison of arms, which never share one."""
+    """Return the figures of each comparison of arms."""
     specs: dict[str, figures.Spec] = {}
     pairs = list(dict.fromkeys(_pair(cell) for cell in reproduction.cells))
     tests: Any = reproduction.headline.get("comparisons") or {}
@@ -93,11 +93,11 @@ def _matrix(reproduction: Reproduction) -> dict[str, figures.Spec]:
 
 
 def _pair(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the arms that a row compares; the paper's own have no names."""
+    """Return a row's compared arms; the paper's own have no names."""
     return row.get("arm"), row.get("against")
 
 
 def _named(rows: Rows) -> list[dict[str, Any]]:
-    """Name rows by what tells them apart: the model, and the task and the arm where there are several."""
+    """Return rows named by the fields that distinguish them: model, task, arm."""
     several = [key for key in ("task", "arm") if len({row.get(key) for row in rows}) > 1]
     return [{**row, "model": ", ".join(str(row[key]) for key in ("model", *several))} for row in rows]

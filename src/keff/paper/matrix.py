@@ -1,4 +1,4 @@
-"""Tables 3 and 8, Figure 3 and the headline tests over measured cells of the matrix."""
+"""Tables 3 and 8, Figure 3 and the headline tests, from the measured cells of the matrix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows: TypeAlias = list[dict[str, Json]]
 
 
 def table3(cells: Sequence[MatrixCell]) -> Rows:
-    """Mean change by benchmark over its valid cells; ours: the change of the bias-corrected c."""
+    """Table 3: mean changes by benchmark over valid cells; ours: the change of the bias-corrected c."""
     rows: Rows = []
     for about, own in _by_benchmark(cells):
         valid = [cell for cell in own if cell.valid]
@@ -37,7 +37,7 @@ def table3(cells: Sequence[MatrixCell]) -> Rows:
 
 
 def table8(cells: Sequence[MatrixCell]) -> Rows:
-    """Majority vote of both arms by domain over valid cells."""
+    """Table 8: majority vote of both arms by domain, over valid cells."""
     rows: Rows = []
     valid = [cell for cell in cells if cell.valid]
     for domain in dict.fromkeys((*records.DOMAINS, *sorted(cell.about.domain for cell in valid))):
@@ -56,7 +56,7 @@ def table8(cells: Sequence[MatrixCell]) -> Rows:
 
 
 def figure3(cells: Sequence[MatrixCell]) -> Rows:
-    """Mean answer diversity under self-consistency and mean change of rho, by benchmark that has both."""
+    """Figure 3: mean answer diversity and mean change of rho by benchmark."""
     return [
         {"benchmark": about.label, "domain": about.domain, "diversity": diversity, "delta_rho": change}
         for about, diversity, change in _points(cells)
@@ -65,7 +65,7 @@ def figure3(cells: Sequence[MatrixCell]) -> Rows:
 
 
 def not_in_figure3(cells: Sequence[MatrixCell]) -> dict[str, Json]:
-    """Return the benchmarks that Figure 3 cannot show, and why."""
+    """Return the benchmarks left out of Figure 3, and why."""
     return {
         about.label: "scores only, no answers" if math.isnan(diversity) else "no valid cell"
         for about, diversity, change in _points(cells)
@@ -127,7 +127,7 @@ def headline(cells: Sequence[MatrixCell]) -> dict[str, Json]:
 
 
 def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
-    """Test whether rho falls more on QA cells than on Math cells, and how often on bootstrapped cells."""
+    """Return the test whether rho falls more on QA than on Math cells, also on bootstrapped cells."""
     qa = [cell for cell in valid if cell.about.domain == "QA"]
     math_cells = [cell for cell in valid if cell.about.domain == "Math"]
     if not qa or not math_cells:
@@ -146,7 +146,7 @@ def _mann_whitney(valid: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _precision(valid: Sequence[MatrixCell]) -> dict[str, Json]:
-    """Return widths of the cells' intervals of both changes, and how many exclude zero."""
+    """Return the widths of the cells' intervals of both changes, and how many exclude zero."""
     precision: dict[str, Json] = {}
     for name in CHANGES:
         known = [limits for limits in (cell.limits(name) for cell in valid) if limits is not None]
@@ -229,7 +229,7 @@ def _blocks(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 
 def _means(cells: Sequence[MatrixCell], **columns: str) -> dict[str, Json]:
-    """Return the means over cells of some of their numbers, by new names."""
+    """Return means over cells of some numbers, renamed."""
     return {name: _mean([getattr(cell, column) for cell in cells]) for name, column in columns.items()}
 
 

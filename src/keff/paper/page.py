@@ -1,4 +1,4 @@
-"""The page that says where the paper's way and ours differ on these records, and why.
+"""Markdown page on the differences between the paper's estimates and ours, on two arms.
 
 Its sections on two arms: tests, intervals, weighted votes, and what a fall of rho means.
 """
@@ -16,7 +16,7 @@ TOGETHER, BY_ROWS = "instances of both arms together", "rows of each arm alone"
 
 
 def mann_whitney(numbers: Numbers) -> str | None:
-    """Show the test of QA cells against Math cells."""
+    """Return the section on the test of QA against Math cells."""
     test = numbers["headline"].get("mann_whitney")
     if not test:
         return None
@@ -36,7 +36,7 @@ def mann_whitney(numbers: Numbers) -> str | None:
 
 
 def predictor(numbers: Numbers) -> str | None:
-    """Show the correlation of Figure 3, and the benchmarks that it leaves out."""
+    """Return the section on Figure 3's correlation, and benchmarks left out."""
     line = numbers["headline"].get("predictor")
     left_out: dict[str, str] = numbers["headline"].get("not_in_figure3") or {}
     parts: list[str] = []
@@ -60,7 +60,7 @@ def predictor(numbers: Numbers) -> str | None:
 
 
 def intervals(numbers: Numbers) -> str | None:
-    """Show how wide intervals of the change of rho are, the paper's and ours."""
+    """Return the section on the widths of intervals of the change of rho."""
     precision = numbers["headline"].get("precision")
     if not precision:
         return None
@@ -83,7 +83,7 @@ def intervals(numbers: Numbers) -> str | None:
 
 
 def weights(numbers: Numbers) -> str | None:
-    """Show gains of weighted votes in sample, cross-fitted, and of the best slot."""
+    """Return the section on gains of weighted votes: in sample, cross-fitted, best slot."""
     gains = numbers["headline"].get("weighted_voting")
     if not gains:
         return None
@@ -107,7 +107,7 @@ def weights(numbers: Numbers) -> str | None:
 
 
 def oracle(numbers: Numbers) -> str | None:
-    """Show the oracle gain under one prompt beside what equal slots would show."""
+    """Return the section on the oracle gain under one prompt, beside that of equal slots."""
     gains = numbers["headline"].get("oracle")
     if not gains or gains["mean_gain"] is None:
         return None
@@ -124,7 +124,7 @@ def oracle(numbers: Numbers) -> str | None:
 
 
 def block(numbers: Numbers) -> str | None:
-    """Show K_eff block over K_eff vote with both estimators of c."""
+    """Return the section on K_eff block over K_eff vote, with both estimators of c."""
     ratios = numbers["headline"].get("block")
     if not ratios or ratios["mean"] is None:
         return None
@@ -168,7 +168,7 @@ OF_PAIRS: tuple[Section, ...] = (
 
 
 def differences(numbers: Numbers) -> str:
-    """Return the page in Markdown from the contents of numbers.json."""
+    """Return the whole page, from the contents of numbers.json."""
     parts = ["# The paper's way and ours\n", _checks(numbers)]
     parts += [text for text in (make(numbers) for make in OF_ARMS) if text]
     for name, part in _comparisons(numbers):
@@ -180,7 +180,7 @@ def differences(numbers: Numbers) -> str:
 
 
 def _comparisons(numbers: Numbers) -> Iterator[tuple[str, Numbers]]:
-    """Yield each comparison of arms with its own headline and Table 3; one alone needs no name."""
+    """Yield each comparison of arms with its headline and Table 3."""
     several: dict[str, Numbers] = numbers["headline"].get("comparisons") or {}
     if not several:
         yield "", numbers

@@ -1,4 +1,4 @@
-"""The published records: models, benchmarks, files, seeds and settings, read into votes.
+"""The paper's published records: models, benchmarks, files, seeds and settings, read into votes.
 
 Whatever is wrong with them is said at once.
 """
@@ -107,7 +107,7 @@ PARTIAL = {
 
 @frozen
 class Series:
-    """One saturation file: model, task, seeds, and the token limit of a path."""
+    """One saturation file: model, task, seeds, and a path's token limit."""
 
     model: str
     task: str
@@ -117,7 +117,7 @@ class Series:
 
     @property
     def file(self) -> str:
-        """The file's path below the folder of records."""
+        """The file's path within the folder of records."""
         return f"{self.folder}/{self.model}_sc_kvar_v2_{self.task}.jsonl"
 
     @property
@@ -141,7 +141,7 @@ REFERENCE = "reference/kvar_v2_exact_k.csv"
 
 
 def matrix_file(model: str, suffix: str) -> str:
-    """Return a matrix file's path below the folder of records."""
+    """Return a matrix file's path within the folder of records."""
     return f"capability_matrix/{model}_capgated{suffix}.jsonl"
 
 
@@ -155,14 +155,14 @@ def matrix_files() -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def find(root: Path, file: str) -> Path | None:
-    """Return where a file of the records is, or None."""
+    """Return the path of a file of the records, or None."""
     path = root / file
     return path if path.is_file() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArmSample:
-    """One arm of one cell: votes, the seed of each row, and each row's answer diversity where it has answers.
+    """One arm of one cell: votes, each row's seed, and its answer diversity where known.
 
     ``truncated`` is the share of paths that were cut at the token limit, where the record says so.
 
@@ -182,14 +182,14 @@ Loaded: TypeAlias = tuple[dict[str, ArmSample], list[str]]
 
 
 def load_series(root: Path, series: Series) -> Loaded:
-    """Read one saturation file and check its shape, seeds and settings."""
+    """Return one saturation file's votes, its shape, seeds and settings checked."""
     wanted = {f"{series.task}/{SC}": (SATURATION_INSTANCES, series.seeds)}
     settings = {**SAMPLING, "max_new_tokens": series.max_new_tokens}
     return _load(root, series.file, SATURATION_K, wanted, settings)
 
 
 def load_matrix(root: Path, file: str, model: str, tasks: Sequence[str]) -> Loaded:
-    """Read one matrix file: both arms of its tasks."""
+    """Return both arms of each task of one matrix file."""
     wanted: dict[str, tuple[int | None, tuple[int, ...]]] = {}
     for task in tasks:
         partial = PARTIAL.get((model, task), (250, 250))
@@ -201,7 +201,7 @@ def load_matrix(root: Path, file: str, model: str, tasks: Sequence[str]) -> Load
 
 
 def align(first: ArmSample, second: ArmSample) -> tuple[ArmSample, ArmSample]:
-    """Return both arms with one numbering of instances."""
+    """Return both arms with common instance numbers."""
     table = {name: code for code, name in enumerate(dict.fromkeys((*first.names, *second.names)))}
     names = tuple(table)
 
@@ -280,7 +280,7 @@ def _sample(path: Path, rows: Sequence[Question], *, with_answers: bool) -> ArmS
 
 
 def arm_sample(votes: Votes, rows: Sequence[Question]) -> ArmSample:
-    """Return votes with what their questions say of them."""
+    """Return one arm's sample, from votes and their questions."""
     seeds = np.array([row.meta["seed"] for row in rows], np.int64)
     names = tuple(dict.fromkeys(row.cluster or row.id for row in rows))
     cuts = [cut for row in rows for cut in (row.truncated or ())[: votes.k]]
@@ -288,7 +288,7 @@ def arm_sample(votes: Votes, rows: Sequence[Question]) -> ArmSample:
 
 
 def cut_is_wrong(row: Question) -> Question:
-    """Return a question whose cut paths are wrong and have no vote.
+    """Return a question in which truncated paths are wrong and abstain.
 
     They must be both: an answer that votes while it counts as wrong makes a plurality worse than the majority
     of the same paths.
@@ -306,7 +306,7 @@ def cut_is_wrong(row: Question) -> Question:
 
 
 def diversity(rows: Sequence[Question]) -> FloatArray | None:
-    """Return the paper's answer diversity of each row: distinct answers in lower case, over K."""
+    """Return the paper's answer diversity of each row: distinct lower-case answers over K."""
     if any(row.form == "scores" for row in rows):
         return None
     counts = [len({answer.lower() for answer in row.answers if answer}) / len(row.answers) for row in rows]

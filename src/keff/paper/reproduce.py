@@ -1,4 +1,4 @@
-"""Every table, figure and headline number of the paper from a folder of its records."""
+"""Reproduction of the paper's tables, figures and headline numbers from its records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TABLE_2 = "GSM8K (Math)"
 
 @frozen
 class Reproducing:
-    """Bootstrap replicates, seed, and how many processes read and resample (None: one for each processor)."""
+    """Settings: bootstrap replicates, seed, and number of processes (None: one per processor)."""
 
     replicates: int = 10_000
     seed: int = 0
@@ -49,7 +49,7 @@ class Reproducing:
 
 @dataclass(slots=True)
 class Reproduction:
-    """What was reproduced: rows by table and figure, headline numbers, what is missing, and what is wrong."""
+    """Result: rows by table and figure, headline numbers, missing records, and discrepancies."""
 
     tables: dict[str, Rows] = field(default_factory=dict[str, Rows])
     figures: dict[str, Rows] = field(default_factory=dict[str, Rows])
@@ -60,7 +60,7 @@ class Reproduction:
     checks: list[claims.Check] = field(default_factory=list[claims.Check])
 
     def numbers(self) -> dict[str, Json]:
-        """Return everything as plain values, NaN and infinities as None."""
+        """Return the contents of numbers.json, NaN and infinities as None."""
         differ = [check for check in self.checks if not check.agrees]
         checks = {
             "printed_numbers": len(self.checks),
@@ -73,7 +73,7 @@ class Reproduction:
 
 
 def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
-    """Recompute what the records in a folder allow; nothing is written.
+    """Return all that the records in a folder allow; writes nothing.
 
     Missing files and everything wrong with the others are listed, not raised. Raises LogError only when no
     file of the records could be used.
@@ -108,7 +108,7 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
 
 @contextmanager
 def workers(processes: int) -> Generator[ProcessPoolExecutor]:
-    """Start processes; when they are interrupted, work that waits is not begun."""
+    """Return a process pool that drops queued work when interrupted."""
     with ProcessPoolExecutor(processes, get_context(METHOD)) as pool:
         try:
             yield pool
@@ -134,7 +134,7 @@ def write(result: Reproduction, out: Path) -> list[Path]:
 def _read(
     root: Path, how: Reproducing, result: Reproduction
 ) -> tuple[dict[str, ArmSample], list[MatrixCell]]:
-    """Read all files and measure the matrix cells, in several processes where that is possible.
+    """Return all files read and matrix cells measured, in parallel where possible.
 
     What the saturation records give is filled in while other processes are still at the matrix.
     """
@@ -192,7 +192,7 @@ def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Rep
 
 
 def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry]], how: Reproducing) -> None:
-    """Fill the tables that take one arm at a time, each from its own entries, and what goes with them."""
+    """Fill the tables of single arms, each from its own entries."""
     drawn = {"replicates": how.replicates, "seed": how.seed}
     makers: dict[str, Callable[[ArmSample], Rows]] = {
         "table1": saturation.table1,
@@ -222,7 +222,7 @@ def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:
 
 @frozen
 class ArmPair:
-    """One arm against another, on every model and task that both have; ``about`` is what their rows say.
+    """One arm against another on their shared models and tasks; ``about`` labels their rows.
 
     The paper's own two arms say nothing: there are no others.
     """
@@ -237,7 +237,7 @@ class ArmPair:
 
 
 def fill_pairs(pairs: Sequence[ArmPair], result: Reproduction) -> None:
-    """Fill what takes two arms; several comparisons never share a row, a figure or a test."""
+    """Fill the tables of arm comparisons, one by one."""
     known = [pair for pair in pairs if pair.cells]
     for pair in known:
         about, cells = dict(pair.about), pair.cells

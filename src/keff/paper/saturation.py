@@ -1,4 +1,4 @@
-"""Tables 1, 2, 4, 9, 10, 11 and Figure 2, with the estimators of the paper's own scripts."""
+"""Tables 1, 2, 4, 9, 10, 11 and Figure 2, by the estimators of the paper's own scripts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNCAPPED = 10**9
 
 
 def prefix(votes: Votes, k: int) -> Votes:
-    """Return the first k of all paths."""
+    """Return the votes of the first k paths."""
     return votes.paths(np.arange(k))
 
 
@@ -49,7 +49,7 @@ def rho(votes: Votes, k: int | None = None) -> float:
 
 
 def operating_point(c: float, epsilon: float = 0.025) -> int:
-    """Return K* by Eq. 12 as in the paper's tables: c not clipped, K* not capped; K_max where c <= 0.
+    """Return K* by Eq. 12 as in the paper's tables: c not clipped, K* not capped, K_max for c <= 0.
 
     A resampled c may pass 1 by a rounding error, which counts as 1.
     """
@@ -63,7 +63,7 @@ def beta_binomial(k: int, p: float, c: float) -> float:
 
 
 def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
-    """Return the paper's held-out test by K: observed vote, both predictions and both absolute errors.
+    """Return the paper's held-out test by K: observed vote, two predictions, absolute errors.
 
     Instances are shuffled with seed 2026 and halved; p and c come from the first 4 paths of one half, the
     vote of the first K paths from the other. All are averaged over both directions; each [len(ks)].
@@ -84,7 +84,7 @@ def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
 
 
 def pilot_draws(votes: Votes, n: int, replicates: int, rng: np.random.Generator) -> FloatArray:
-    """Return c-hat [replicates] of the first 4 paths of n instances drawn with all their seed replicates."""
+    """Return c-hat [replicates] from the first 4 paths of n drawn instances, all seeds of each."""
     pilot = prefix(votes, PILOT_K)
     sums = group_sums(row_sums(pilot, "pearson"), pilot.cluster_ids, pilot.n_clusters)
     weights = rng.multinomial(n, np.full(sums.shape[0], 1 / sums.shape[0]), size=replicates)
@@ -101,7 +101,7 @@ def vote_gap(votes: Votes, k: int, replicates: int, rng: np.random.Generator) ->
 
 
 def per_seed(values: FloatArray, sample: ArmSample) -> tuple[float, float]:
-    """Return the mean and the sample standard deviation over seeds of a mean over rows [n]."""
+    """Return mean and sample standard deviation over seeds of the seeds' means."""
     means = [values[sample.seeds == seed].mean() for seed in np.unique(sample.seeds)]
     return float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
 
@@ -132,7 +132,7 @@ Rows: TypeAlias = list[dict[str, Json]]
 
 @frozen
 class SeriesEntry:
-    """One model on one task under one prompt, with the labels of both in the tables."""
+    """One model on one task under one prompt, with table labels."""
 
     model: str
     task: str
@@ -141,22 +141,22 @@ class SeriesEntry:
 
     @property
     def names(self) -> dict[str, Json]:
-        """What every row about it begins with: task, model, and what a study says of its arm."""
+        """The first columns of its rows: task, model, and arm of a study."""
         return {"task": self.task, "model": self.model, **self.about}
 
 
 def rows_of(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
-    """Return the rows that ``make`` gives of each arm, with its names."""
+    """Return the rows that ``make`` gives for each arm, with its names."""
     return [entry.names | row for entry in entries for row in make(entry.sample)]
 
 
 def ks_of(votes: Votes) -> tuple[int, ...]:
-    """Return the numbers of paths that tables show: 4, 8, 16, 32 as far as there are so many."""
+    """Return the numbers of paths shown in tables: 4, 8, 16, 32, as far as recorded."""
     return tuple(k for k in KS if k <= votes.k)
 
 
 def summary(sample: ArmSample) -> Rows:
-    """Effective paths and votes of an arm alone: accuracy, c with its 95% interval, both votes, and K*."""
+    """Summary of one arm: accuracy, c with its 95% interval, K_eff, both votes, and K*."""
     votes = sample.votes
     row: dict[str, Json] = {"n": votes.n, "questions": votes.n_clusters, "truncated": sample.truncated}
     row |= {"p": votes.p, "majority": majority_at_k(votes)[-1]}
@@ -172,7 +172,7 @@ def summary(sample: ArmSample) -> Rows:
 
 
 def table1(sample: ArmSample) -> Rows:
-    """Effective diversity by K on GSM8K; ours: Eq. 3 and c less its bias, at even odds and at any."""
+    """Table 1: effective diversity by K on GSM8K; ours: Eq. 3, and c bias-corrected."""
     rows: Rows = []
     for k in (1, *ks_of(sample.votes)):
         votes = prefix(sample.votes, k)
@@ -196,13 +196,13 @@ def table1(sample: ArmSample) -> Rows:
 
 
 def observed(sample: ArmSample) -> Rows:
-    """K_eff as observed with the first K paths, and c of all, for the saturation figure."""
+    """Rows of the saturation figure: K_eff observed with the first K paths, and c of all."""
     rows = table1(sample)
     return [{"k": row["k"], "k_eff": row["k_eff"], "c": rows[-1].get("c")} for row in rows]
 
 
 def table2(sample: ArmSample) -> Rows:
-    """Saturation and in-sample calibration by model."""
+    """Table 2: saturation and in-sample calibration by model."""
     votes = sample.votes
     c = {k: rho(votes, k) for k in {*ks_of(votes), votes.k}}
     row: dict[str, Json] = {f"k_eff_{k}": float(k_eff(k, c[k])) for k in ks_of(votes)}
@@ -217,12 +217,12 @@ def table2(sample: ArmSample) -> Rows:
 
 
 def table4(sample: ArmSample, replicates: int, seed: int) -> Rows:
-    """Adaptive-K by cell: the paper's columns, then ours (subset averages, plurality, conservative K*)."""
+    """Table 4: Adaptive-K by cell; ours: subset averages, plurality, conservative K*."""
     return [adaptive_k(sample, replicates, np.random.default_rng([seed, 4]))]
 
 
 def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> dict[str, Json]:
-    """Return one row of Table 4 (all but the names).
+    """Return one row of Table 4, without the names.
 
     K* is not capped, as in the paper. Where it passes the paths that were drawn, nothing can be said of its
     vote (None); what it retains is said only where it is fewer than those.
@@ -269,7 +269,7 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
 
 
 def costs(star: int, paths: int) -> dict[str, Json]:
-    """Return what K* paths and the pilot cost as shares of all paths, and after how many queries they pay."""
+    """Return the costs of K* and the pilot as shares of all paths, and the queries to break even."""
     return {
         "net_cost": (star + PILOT_K) / paths,
         "repaid_after": math.inf if star >= paths else float(math.ceil(PILOT_PATHS / (paths - star))),
@@ -278,7 +278,7 @@ def costs(star: int, paths: int) -> dict[str, Json]:
 
 
 def table9(sample: ArmSample) -> Rows:
-    """The reasoning model: observed vote and held-out errors by K; ours: errors of the gain over one path."""
+    """Table 9: the reasoning model's observed vote and held-out errors by K; ours: errors of the gain."""
     ks = ks_of(sample.votes)
     curves = held_out(sample, (1, *ks))
     gain = curves["observed"] - curves["observed"][0]
@@ -297,7 +297,7 @@ def table9(sample: ArmSample) -> Rows:
 
 
 def reasoning(sample: ArmSample, replicates: int, seed: int) -> Rows:
-    """Return the numbers of the appendix on the reasoning model beside its table."""
+    """Return the appendix's numbers on the reasoning model."""
     votes = sample.votes
     c = rho(votes)
     row: dict[str, Json] = {"p": votes.p, "c": c, "ceiling": float(ceiling(c))}
@@ -306,7 +306,7 @@ def reasoning(sample: ArmSample, replicates: int, seed: int) -> Rows:
 
 
 def table10(sample: ArmSample, seed: int) -> Rows:
-    """How c-hat and K* vary with the size of the pilot; ours: the spread of a single-seed pilot's c."""
+    """Table 10: c-hat and K* by pilot size; ours: the spread of c from single-seed pilots."""
     rows: Rows = []
     votes = sample.votes.take(sample.seeds == sample.seeds.min())
     for n in PILOTS:
@@ -321,7 +321,7 @@ def table10(sample: ArmSample, seed: int) -> Rows:
 
 
 def table11(sample: ArmSample) -> Rows:
-    """K* and what it retains by epsilon; ours: retention of the subset-averaged vote."""
+    """Table 11: K* and its retention by epsilon; ours: retention of the subset-averaged vote."""
     rows: Rows = []
     votes = sample.votes
     c, first, averages = rho(votes, PILOT_K), majority_prefix(votes), majority_at_k(votes)
@@ -337,7 +337,7 @@ def table11(sample: ArmSample) -> Rows:
 
 
 def figure2(sample: ArmSample) -> Rows:
-    """Held-out predictions of the vote at 8, 16 and 32 paths."""
+    """Figure 2: held-out predictions of the vote at 8, 16 and 32 paths."""
     ks = ks_of(sample.votes)[1:]
     curves = held_out(sample, ks)
     return [{"k": k} | {name: curves[name][place] for name in curves} for place, k in enumerate(ks)]

@@ -1,4 +1,4 @@
-"""How the page on differences is written, and its sections on one arm.
+"""Helpers of the page on differences, and its sections on one arm.
 
 Estimates of c, votes, K*, pilots, the reasoning model.
 """
@@ -15,23 +15,23 @@ Numbers = dict[str, Any]
 
 
 def section(title: str, text: str) -> str:
-    """Return one section in Markdown."""
+    """Return a Markdown section."""
     return f"## {title}\n\n{text}\n"
 
 
 def listed(title: str, text: str, lines: Iterable[str]) -> str:
-    """Return one section of a text and a list."""
+    """Return a Markdown section of a text and a list."""
     return section(title, "\n\n".join(part for part in (text, "\n".join(f"- {x}" for x in lines)) if part))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; all columns but the first are numbers."""
+    """Return a Markdown table, numeric but for its first column."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return a table of (label, name in the paper or "", our value), with the paper's on its own records."""
+    """Return a table of our values beside the paper's printed ones."""
     known = bool(numbers["checks"]["printed_numbers"])
     header = ("", "paper", "here") if known else ("", "here")
     lines = (
@@ -42,12 +42,12 @@ def beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, st
 
 
 def points(lo: float | None, hi: float | None) -> str:
-    """Return an interval of shares in percentage points."""
+    """Return an interval of shares in percentage points, as text."""
     return "–" if lo is None or hi is None else f"[{100 * lo:+.1f}, {100 * hi:+.1f}] points"
 
 
 def span(values: Sequence[float], form: str) -> str:
-    """Return the least and the largest of some values, as one where they read the same."""
+    """Return a range as text; one number where both ends read the same."""
     low, high = f"{min(values):{form}}", f"{max(values):{form}}"
     return low if low == high else f"{low} to {high}"
 
@@ -56,7 +56,7 @@ TITLE = "c: mean Pearson, Eq. 3, and without bias"
 
 
 def estimators(numbers: Numbers) -> str | None:
-    """State how far mean Pearson, Eq. 3 and the corrected c lie apart."""
+    """Return the section on mean Pearson, Eq. 3 and the bias-corrected c."""
     rows = [row for row in numbers["tables"].get("table1", []) if row["k"] > 1]
     gaps = _gaps(rows, "c")
     if not gaps:
@@ -83,7 +83,7 @@ def estimators(numbers: Numbers) -> str | None:
 
 
 def subsets(numbers: Numbers) -> str | None:
-    """Show what the vote retains at K*, from the first paths and over all subsets."""
+    """Return the section on retention at K*: by first paths, and over all subsets."""
     rows = numbers["tables"].get("table4", [])
     if not rows:
         return None
@@ -104,7 +104,7 @@ def subsets(numbers: Numbers) -> str | None:
 
 
 def _even(rows: Sequence[Numbers]) -> str:
-    """Say what the last path of an even K* buys a majority vote: nothing."""
+    """Return a sentence on even K*: the last path adds nothing to a majority vote."""
     even = sum(row["k_star"] % 2 == 0 for row in rows)
     return (
         "With half credit at ties MV(2m) = MV(2m-1) over all subsets: the last path of "
@@ -116,7 +116,7 @@ def _even(rows: Sequence[Numbers]) -> str:
 
 
 def plurality(numbers: Numbers) -> str | None:
-    """Show the binary majority and the plurality of answers."""
+    """Return the section on binary majority against plurality of answers."""
     rows = [row for row in numbers["tables"].get("table4", []) if row["plurality"] is not None]
     if not rows:
         return None
@@ -138,7 +138,7 @@ def plurality(numbers: Numbers) -> str | None:
 
 
 def reasoning(numbers: Numbers) -> str | None:
-    """Show the reasoning model's numbers beside the paper's."""
+    """Return the section on the reasoning model, beside the paper's numbers."""
     head = numbers["headline"]
     heads = head.get("reasoning_models") or [head.get("reasoning")]
     texts = [_reasoning(numbers, each, several=len(heads) > 1) for each in heads if each]

@@ -1,4 +1,4 @@
-"""The paper's tables and figures for any grid of runs: each arm where the study says that it belongs.
+"""The paper's tables and figures for any study, a grid of runs.
 
 An arm is all seeds of a model, a task and a setting, pooled as one sample.
 """
@@ -29,7 +29,7 @@ from keff.sampling.grid import PAIRED, ArmEntry, Cell, ModelEntry, Study, TaskEn
 
 @frozen
 class StudyArm:
-    """One model on one task under one arm: all its seeds as one sample."""
+    """One model on one task under one arm, all seeds pooled."""
 
     model: ModelEntry
     task: TaskEntry
@@ -38,13 +38,13 @@ class StudyArm:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What every row about the arm says: its name, the paths per question, and the seeds pooled."""
+        """The arm's labels in its rows: name, paths per question, seeds pooled."""
         seeds = len(np.unique(self.sample.seeds))
         return {"arm": self.entry.name, "paths": self.sample.votes.k, "seeds": seeds}
 
 
 def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[StudyArm]:
-    """Read every arm that has runs, ordered by arm, task and model; the others are listed in ``result``."""
+    """Return every arm with runs, by arm, task and model; missing ones are listed in ``result``."""
 
     def place(cell: Cell) -> tuple[int, int, int]:
         return study.arms.index(cell.arm), study.tasks.index(cell.task), study.models.index(cell.model)
@@ -59,7 +59,7 @@ def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[Stu
 
 
 def _pooled(group: Sequence[Cell], study: Study, result: Reproduction) -> ArmSample | None:
-    """Read the seeds of one arm as one sample; what is missing or unreadable is listed."""
+    """Return one arm with its seeds pooled; missing or unreadable ones are listed."""
     rows: list[Question] = []
     info: LogInfo | None = None
     for cell in group:
@@ -88,7 +88,7 @@ def _pooled(group: Sequence[Cell], study: Study, result: Reproduction) -> ArmSam
 
 
 def _read(cell: Cell, study: Study, result: Reproduction) -> tuple[LogInfo, list[Question]]:
-    """Read one cell: a question that lacks some of its paths is left out, and counted."""
+    """Return one cell; questions with missing paths are left out and counted."""
     log = find_log(cell.folder, None if cell.record else "run")
     info = log.info(cell.folder)
     seen = list(log.questions(cell.folder))
@@ -111,7 +111,7 @@ SINGLE = ("table1", "table2", "table4", "table9", "table10", "table11")
 
 
 def report(study: Study, how: Reproducing | None = None, runs: Path | None = None) -> Reproduction:
-    """Recompute the paper's tables and figures from the runs of a study that exist.
+    """Return the paper's tables and figures from a study's existing runs.
 
     An arm enters the tables that it names: Tables 1, 2, 4, 9, 10 and 11 with its own paths (at least 4), and
     Tables 3 and 8 with the arm that it is compared with. Every arm is a row of the table ``arms``. The seeds
@@ -135,7 +135,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
 
 
 def _entries(study: Study, arms: Sequence[StudyArm], name: str, result: Reproduction) -> list[SeriesEntry]:
-    """Return the arms that enter a table; those that cannot are listed."""
+    """Return the arms that enter a table; unfit ones are listed."""
     entries: list[SeriesEntry] = []
     for entry in (_entry(arm) for arm in arms if _enters(study, arm, name)):
         if why := _unfit(entry):
@@ -146,7 +146,7 @@ def _entries(study: Study, arms: Sequence[StudyArm], name: str, result: Reproduc
 
 
 def _unfit(entry: SeriesEntry) -> str | None:
-    """Return why an arm cannot be a row of a table, or None."""
+    """Return why an arm cannot enter a table, or None."""
     if entry.sample.votes.k < PILOT_K:
         return f"has fewer than {PILOT_K} paths"
     return "records scores and no answers" if entry.sample.votes.answers is None else None
@@ -155,7 +155,7 @@ def _unfit(entry: SeriesEntry) -> str | None:
 def _compared(
     study: Study, entry: ArmEntry, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
 ) -> ArmPair:
-    """Compare one arm with the arm that it names, in the order of the study's tasks and models."""
+    """Compare one arm with its reference arm, by task and model."""
     name = entry.name
     by_place = {(arm.task.name, arm.model.name, arm.entry.name): arm for arm in arms}
     cells: list[MatrixCell] = []
@@ -185,7 +185,7 @@ def _compared(
 
 
 def _say_unused(study: Study, result: Reproduction) -> None:
-    """Name the arms that are in no table but ``arms``: nobody should have to find that out."""
+    """Note the arms that enter no table but ``arms``."""
     named = {arm.against for arm in study.arms}
     result.problems += [
         f'arm {arm.name} is in no table but "arms": say against = "ARM", or tables = [...]'
@@ -195,7 +195,7 @@ def _say_unused(study: Study, result: Reproduction) -> None:
 
 
 def _say_all_wrong(arms: Sequence[StudyArm], result: Reproduction) -> None:
-    """Warn of arms without one right path: a task, its gold answers or its reading is likelier wrong."""
+    """Warn of arms without a right path, most likely an error in task, gold answers or reading."""
     dead = [f"{arm.model.name} {arm.task.name} {arm.entry.name}" for arm in arms if arm.sample.votes.p == 0]
     if dead:
         which = "every arm" if len(dead) == len(arms) else ", ".join(dead)

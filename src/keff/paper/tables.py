@@ -1,4 +1,4 @@
-"""How the paper's tables look (columns of its own first, then ours), and those of any recorded paths."""
+"""Layout of the paper's tables (its columns, then ours), also for any recorded paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def _columns(text: str) -> tuple[Column, ...]:
-    """Return the columns that lines of ``key | header | format | LaTeX | key of the deviation`` tell."""
+    """Return columns from lines of ``key | header | format | LaTeX | key of the deviation``."""
     columns: list[Column] = []
     for line in text.strip().splitlines():
         key, header, style, latex, spread, *_ = *map(str.strip, line.split("|")), "", "", ""
@@ -188,7 +188,7 @@ def make(name: str, rows: Sequence[Row]) -> Table:
 
 
 def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]:
-    """Return one row per record, then the paper's Tables 1, 4 and 11 for those with at least 4 paths.
+    """Return one row per record, and the paper's Tables 1, 4 and 11 for records of 4 or more paths.
 
     Raises UsageError for records without gold answers or with one path.
     """

@@ -1,4 +1,4 @@
-"""When to stop drawing paths: one policy per file. ``TablePolicy`` is a base for a policy of your own."""
+"""Policies, which decide when to stop; one per file. ``TablePolicy`` is a base class for your own."""
 
 from keff.policies._table import TablePolicy
 

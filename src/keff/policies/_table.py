@@ -1,4 +1,4 @@
-"""Stopping rules that see only how many paths are drawn and the two largest counts.
+"""Stopping rules as tables over the number of paths and the two largest vote counts.
 
 One table over (n, v1, v2) is the rule: ``decide`` looks it up live and replay looks it up for all orders
 at once. A second table, worked out from the first, says how many paths can be drawn at once.
@@ -26,7 +26,7 @@ GENERIC = (0.564, 0.3)
 
 
 def grid(cap: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return n, v1 and v2 of every cell of a table, as arrays that broadcast to [cap + 1] * 3."""
+    """Return broadcastable n, v1 and v2 of every cell of a table [cap + 1] * 3."""
     line = np.arange(cap + 1, dtype=np.float64)
     return line[:, None, None], line[None, :, None], line[None, None, :]
 
@@ -90,13 +90,13 @@ def check_value(name: str, value: Any, low: float, high: float, *, whole: bool =
 
 
 def legal(cap: int) -> Table:
-    """Return which cells of a table can occur: v2 <= v1 and v1 + v2 <= n."""
+    """Return a mask of the possible cells: v2 <= v1 and v1 + v2 <= n."""
     n, v1, v2 = grid(cap)
     return (v2 <= v1) & (v1 + v2 <= n)
 
 
 def beats_half(cap: int) -> FloatArray:
-    """Return P(a share is above 1/2 | v1 votes for it, v2 against) [cap + 1] * 2, under a uniform prior.
+    """Return P(share > 1/2 | v1 votes for, v2 against) [cap + 1] * 2, under a uniform prior.
 
     That is 1 - I_half(v1 + 1, v2 + 1), the chance of at most v1 heads in v1 + v2 + 1 fair tosses. By
     recursion over the last toss: a sum of positive terms, so small chances keep their relative accuracy.
@@ -115,7 +115,7 @@ _AHEAD: WeakValueDictionary[bytes, NDArray[np.int16]] = WeakValueDictionary()
 
 
 def lookahead(stops: Table) -> NDArray[np.int16]:
-    """Return for each cell the fewest further paths after which the rule could stop; 0 stops now.
+    """Return the fewest further paths after which the rule could stop, by cell; 0 stops now.
 
     Where it can no longer stop, because ``stops`` does not hold at n = cap, the value is above cap - n.
     A further path is a vote for the leader, for the runner-up, or for neither (an abstention or another
@@ -164,11 +164,11 @@ class TablePolicy:
 
     @property
     def table(self) -> NDArray[np.int16]:
-        """Paths to draw next, or 0 to stop, at each place of ``Draws.cells``."""
+        """Paths to draw next, or 0 to stop, by flat index of ``Draws.cells``."""
         return self._table.ravel()
 
     def decide(self, view: View) -> Sample | Stop:
-        """Look the counts up; of a view longer than the cap only the first ``cap`` paths count."""
+        """Return the table's decision at these counts; paths beyond the cap are ignored."""
         keys = view.keys if len(view.keys) <= self.cap else view.keys[: self.cap]
         seen = tally(keys)
         m = int(self._table.item(len(keys), seen.v1, seen.v2))
@@ -186,14 +186,14 @@ class TablePolicy:
         return Stop(seen.leader, float(self._strength[seen.v1, seen.v2]), self._kind, reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Look up every prefix of every order: paths to draw next, or 0 to stop [n, R, cap + 1]."""
+        """Return the paths to draw next, or 0 to stop, after each prefix of every order [n, R, cap + 1]."""
         # One index into the flat table: three of them take several times as long.
         ahead = self.table.take(draws.cells(self.cap + 1))[draws.courses[1]]
         return ahead.reshape(*draws.codes.shape[:2], self.cap + 1)
 
 
 class BoundedTable(TablePolicy):
-    """The same for a rule that holds for sums of weighted votes too: its table is ``bound`` on the grid.
+    """A table policy whose rule also holds for weighted vote sums: its table is ``bound`` on the grid.
 
     ``posterior`` of a rule on one: its table, the strengths [cap + 1] * 2, and the posterior of any sums.
     """
@@ -212,9 +212,9 @@ class BoundedTable(TablePolicy):
         self._bound, self._sure = bound, None if posterior is None else posterior[2]
 
     def bound(self, n: Any, v1: Any, v2: Any, most: float) -> Any:
-        """Return where the rule is satisfied; ``most`` is the largest weight of one vote."""
+        """Return a mask of the states where the rule stops; ``most`` is the largest vote weight."""
         return self._bound(n, v1, v2, most)
 
     def certainty(self, v1: float, v2: float) -> float | None:
-        """Return how sure the rule is of its leader; None where it only counts."""
+        """Return the rule's certainty of its leader; None for rules that only count."""
         return None if self._sure is None else float(self._sure(v1, v2))

@@ -77,7 +77,7 @@ class Certificate:
         return Stop(seen.leader, math.exp(log_e), "e_value", reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return the requests after each prefix of every order, item by item."""
+        """Return the paths to draw next, or 0 to stop, after each prefix, item by item [n, R, cap + 1]."""
         n = np.arange(self.cap + 1)
         early = np.where(n < self.cap, np.maximum(1, self.least - n), 0)
         ahead = np.broadcast_to(early, (*draws.codes.shape[:2], len(n))).copy()

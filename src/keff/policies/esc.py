@@ -42,7 +42,7 @@ class Windows:
         return any(window[0] is not None and len(set(window)) == 1 for window in windows)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return the requests after each prefix of every order."""
+        """Return the paths to draw next, or 0 to stop, after each prefix of every order [n, R, cap + 1]."""
         n = np.arange(self.cap + 1)
         ahead = np.broadcast_to(
             np.minimum(self.w - n % self.w, self.cap - n), (*draws.codes.shape[:2], len(n))

@@ -68,7 +68,7 @@ class InWaves(Over):
         raise AssertionError("a policy stops at the cap")
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return the decisions at the end of every wave of every order."""
+        """Return the paths to draw next, or 0 to stop, after each prefix of every order [n, R, cap + 1]."""
         cap = self.cap
         asked = np.asarray(ahead_of(self.rule, draws, "in waves"))
         flat = asked.reshape(-1, cap + 1)
@@ -132,7 +132,7 @@ class GivesUp(Over):
         return Sample(min(decision.m, self.paths - len(keys)))
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return the paths requested after each prefix of every order [n, R, cap + 1]."""
+        """Return the paths to draw next, or 0 to stop, after each prefix of every order [n, R, cap + 1]."""
         asked = np.array(ahead_of(self.rule, draws, "with give_up"))
         drawn = np.arange(self.cap + 1)
         voted = np.zeros(asked.shape, np.int64)

@@ -110,7 +110,7 @@ class ConfidenceVote(Over):
         return Stop(answer, share, "weighted_share", decision.reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return the rule's requests after each prefix of every order."""
+        """Return the rule's paths to draw next, or 0 to stop, after each prefix [n, R, cap + 1]."""
         return ahead_of(self.rule, draws, "with weights")
 
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
@@ -256,7 +256,7 @@ class LogOddsVote(Over, Calibrated):
         return next(enough, self.cap)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return the requests after each prefix of every order."""
+        """Return the paths to draw next, or 0 to stop, after each prefix [n, R, cap + 1]."""
         if not isinstance(self.rule, Bounded):
             return ahead_of(self.rule, draws, "with weights")
         weighed = self.weighed(draws, self.spec)

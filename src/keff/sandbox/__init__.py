@@ -1,4 +1,4 @@
-"""Run untrusted Python in a jail: no network, no files of the host, bounded time, memory and output."""
+"""Sandbox for untrusted Python: no network, no host files, bounded time, memory and output."""
 
 from keff.sandbox._process import Limits, ProcessOutcome, preflight, run
 

@@ -1,4 +1,4 @@
-"""First program inside the jail: gives up its rights, sets the limits, then runs the text it was given.
+"""Boot program inside the jail: drops rights, sets limits, then runs the given program.
 
 Sent as text to the jailed interpreter, never imported. Its one output byte says that the jail has started,
 so that a jail which does not start is never taken for a program that failed.

@@ -1,4 +1,4 @@
-"""The command line of the jail, and the filter of system calls.
+"""The jail's command line (bubblewrap), and its system-call filter.
 
 Of the host it sees the interpreter, its standard library, and the shared libraries they load.
 """
@@ -27,7 +27,7 @@ _LEFT_OUT = ("_tkinter", "_test", "_ctypes_test")
 
 
 def python() -> str:
-    """Return the base interpreter, the one behind a virtual environment."""
+    """Return the base interpreter behind a virtual environment."""
     return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
 
 
@@ -39,7 +39,7 @@ def library() -> Path:
 
 
 def installed() -> list[Path]:
-    """Return the folders inside the standard library that hold other people's packages."""
+    """Return the standard library's folders of installed packages."""
     return [folder for name in _INSTALLED if (folder := library() / name).is_dir()]
 
 
@@ -73,7 +73,7 @@ def _run(*command: str) -> str:
 
 @functools.cache
 def allowed(column: int) -> tuple[int, ...]:
-    """Return the numbers of the system calls that ``_calls.txt`` allows, by column of the kind of machine."""
+    """Return the allowed system call numbers from ``_calls.txt``, by machine type."""
     text = Path(__file__).with_name("_calls.txt").read_text("utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return tuple(int(row[1 + column]) for row in rows if row[1 + column] != "-")
@@ -106,7 +106,7 @@ _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.ENOSYS, 0x80000000
 
 
 def seccomp() -> bytes:
-    """Return the filter of system calls as a classic BPF program.
+    """Return the system-call filter as a classic BPF program.
 
     Calls that are neither ``allowed`` nor in ``CONDITIONAL`` end as if the kernel did not have them (ENOSYS),
     which every C library knows how to live with. A call by another machine's numbers kills. Raises
@@ -139,7 +139,7 @@ def seccomp() -> bytes:
 
 
 def command(bwrap: str, seccomp_fd: int) -> list[str]:
-    """Return the command line up to and with the interpreter.
+    """Return the jail's command line, up to and with the interpreter.
 
     Root keeps the host's user namespace and gives up its rights inside (``_boot``): a process that is root
     outside would be exempt from the limit on processes, and the interpreter may stand where only root can
@@ -164,12 +164,12 @@ FLAGS = ("-s", "-S", "-P", "-B")
 
 
 def dropped_uid() -> int:
-    """Return the user that the jailed process must become, 0 for no change."""
+    """Return the user id for the jailed process; 0 for no change."""
     return NOBODY if os.geteuid() == 0 else 0
 
 
 def _binds() -> Iterator[str]:
-    """Yield the arguments that show the interpreter, its library and loader, and nothing else of the host."""
+    """Yield the arguments that mount interpreter, library and loader, and nothing else."""
     shown = [python(), str(library()), *shared_libraries()]
     folders = {str(parent) for path in shown for parent in Path(path).parents} - {"/"}
     for folder in sorted(folders):

@@ -1,4 +1,4 @@
-"""Tries to break out of the jail, and prints as JSON what succeeded.
+"""Escape tests inside the jail, reported as JSON.
 
 Sent as text to the jailed interpreter, never imported. stdin: JSON with a ``port`` of 127.0.0.1 on which
 the host listens, ``hidden`` paths that must not be seen, ``sealed`` folders that must not be written, and
@@ -32,7 +32,7 @@ def interfaces():
 
 
 def open_sockets():
-    """Ask for a socket of every family, and for a pair that keeps datagrams or passes descriptors."""
+    """Try to open a socket of every family, and a pair of datagram or descriptor-passing ones."""
     for family in range(socket.AF_UNIX, 64):
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
             if libc.socket(family, kind, 0) >= 0:
@@ -57,20 +57,20 @@ def write():
 
 
 def queue():
-    """Ask for a System V message queue and a POSIX one: both hold kernel memory."""
+    """Try to open System V and POSIX message queues, which hold kernel memory."""
     # Key 0 is IPC_PRIVATE and 0o1000 is IPC_CREAT: a new queue, which is what costs memory.
     if libc.msgget(0, 0o600 | 0o1000) < 0 and libc.mq_open(b"/keff", os.O_CREAT | os.O_RDWR, 0o600, None) < 0:
         raise OSError
 
 
 def hide_memory():
-    """Ask for memory behind a descriptor, which the limit on address space does not count."""
+    """Try to allocate memory behind a descriptor, outside the address space limit."""
     if libc.memfd_create(b"keff", 0) < 0 and libc.syscall(MEMFD_SECRET, 0) < 0:
         raise OSError
 
 
 def lock():
-    """Ask for a lock on a part of a file: each takes memory of the kernel."""
+    """Try to lock a part of a file, which takes kernel memory."""
     with Path(os.__file__).open("rb") as file:
         fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
 

@@ -1,4 +1,4 @@
-"""Running untrusted code: one process of it, and what must hold on this machine before any is run.
+"""Execution of untrusted code in a jailed process, after a test that the jail holds.
 
 A process is started, fed, and its output taken within bounds of time and size; a program runs in the jail
 after a proof that the jail holds.
@@ -32,7 +32,7 @@ START_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one execution may use.
+    """Resource limits of one execution.
 
     ``seconds`` of wall time, counted from the program's start, and ``cpu`` seconds of processor time (whole
     ones), ``memory`` bytes of address space, ``file_bytes`` in one file, ``open_files``, ``processes`` of the
@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOutcome:
-    """How an execution ended.
+    """Result of an execution: how it ended, and its output.
 
     ``status``: ``exited`` (see ``code``), ``timeout`` or ``flood`` (too much output; killed). ``started``
     says whether the program was reached at all.
@@ -70,7 +70,7 @@ class ProcessOutcome:
 
 
 def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[int] = ()) -> ProcessOutcome:
-    """Run a command to its end or its limits, whichever comes first, and kill its session at a limit."""
+    """Run a command to its end or limits, and kill its session at a limit."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command,
@@ -95,7 +95,7 @@ def execute(command: Sequence[str], stdin: bytes, limits: Limits, fds: Sequence[
 def _exchange(
     process: subprocess.Popen[bytes], text: bytes, outputs: tuple[bytearray, bytearray], limits: Limits
 ) -> Status:
-    """Feed a process and take its output until it ends; its time counts from its first sign of life."""
+    """Feed a process and read its output to the end, timed from its first byte."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     left = memoryview(text)
     started, deadline = False, time.monotonic() + START_SECONDS
@@ -127,7 +127,7 @@ def _exchange(
 
 
 def _feed(ready: selectors.BaseSelector, stdin: IO[bytes], left: memoryview) -> memoryview:
-    """Write what cannot block, and close where nothing is left; a reader that is gone wants no more."""
+    """Write input without blocking, and close the pipe when done or broken."""
     try:
         # 512 bytes are the least that POSIX lets a pipe take at once, so this never blocks after a poll.
         left = left[os.write(stdin.fileno(), left[:512]) :] if left else left
@@ -148,7 +148,7 @@ _INSTALL = "apt-get install bubblewrap (0.7 or newer)"
 def run(
     source: str, stdin: bytes = b"", *, limits: Limits | None = None, unsafe: bool = False
 ) -> ProcessOutcome:
-    """Run Python source text (below 128 KiB) in the jail and return how it ended.
+    """Run Python source text (below 128 KiB) in the jail; returns the outcome.
 
     The standard library is there, site packages are not; stdin, stdout and stderr are pipes; no folder can
     be written. ``unsafe`` runs a plain process with the same limits of time, memory and output but with the
@@ -162,7 +162,7 @@ def run(
 
 @functools.cache
 def preflight() -> None:
-    """Prove once per process that the jail holds, or raise SandboxError that says what does not.
+    """Test once per process that the jail holds; raises SandboxError with what does not.
 
     Attempts from inside: network, sockets of any family, files of the host, writing, becoming root, new user
     namespaces, memory (also such as no limit counts), message queues, file locks, fork; and a loop that must

@@ -85,7 +85,7 @@ def _woodruff(times: FloatArray, share: float, value: float, clusters: IntArray)
 
 
 def smoothing(share: float, questions: int) -> FloatArray:
-    """Return the weights at ``STEPS`` of the mean of neighbouring quantiles that a smoothed quantile is.
+    """Return the weights at ``STEPS`` by which the Harrell-Davis smoothed quantile averages plain quantiles.
 
     Harrell and Davis (Biometrika 1982): Beta((n + 1) q, (n + 1) (1 - q)) for n questions. Of 15 questions the
     plain median and 95th percentile are two questions' times, and vary by a third more.

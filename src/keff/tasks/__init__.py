@@ -1,4 +1,4 @@
-"""Questions with their gold answers: one task per file. ``SpacedTask`` is the base for a task of your own."""
+"""Tasks, questions with gold answers; one per file. ``SpacedTask`` is the base class for your own."""
 
 from keff.tasks._base import SpacedTask
 

@@ -1,4 +1,4 @@
-"""What all tasks share: where rows come from, framing a question, reading, keying and scoring an answer."""
+"""Base classes of tasks: reading data, framing questions, extracting and scoring answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from keff.tasks._templates import family, read_templates
 
 @frozen
 class DataSet:
-    """A data set on the hub.
+    """A data set on the Hugging Face hub.
 
     ``split`` is read by default; ``splits`` are all that have labels. ``columns`` are those that a task
     reads, and that a local file must have. ``licence`` is that of the data. ``large`` data are streamed;
@@ -41,14 +41,14 @@ class DataSet:
 
 
 def check_split(name: str, data_set: DataSet, split: str | None) -> str:
-    """Return the split to read; raises TaskError for one without labels."""
+    """Return the split; raises TaskError for one without labels."""
     if split is not None and split not in data_set.splits:
         raise TaskError(f"{name} has no labelled split {split!r}; there are: {', '.join(data_set.splits)}")
     return split or data_set.split
 
 
 def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
-    """Read one split from the hub, in its order.
+    """Yield one split's rows from the hub, in order.
 
     Raises PluginError without the ``data`` extra, and TaskError when the hub cannot be reached.
     """
@@ -69,7 +69,7 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
 
 
 def read_file(path: str | Path) -> Iterator[Located]:
-    """Read the rows of a local .jsonl or .parquet file; raises TaskError naming the file and the line."""
+    """Yield the rows of a local .jsonl or .parquet file; raises TaskError with file and line."""
     path = Path(path)
     if path.suffix not in (".jsonl", ".parquet"):
         raise TaskError(f"{path}: data files end in .jsonl or .parquet")
@@ -129,7 +129,7 @@ def _space(name: AnswerSpace, options: tuple[tuple[str, object], ...]) -> Space:
 
 
 class SpacedTask(Task):
-    """A task whose items are read by their answer space.
+    """Task whose answers are read and compared in an answer space.
 
     ``item.meta["labels"]`` and ``item.meta["options"]`` are the labels and texts of a choice. Without an
     item, ``extract``, ``key`` and ``correct`` use the task's own ``space``. ``space_options`` are options of
@@ -139,7 +139,7 @@ class SpacedTask(Task):
     space_options: tuple[tuple[str, object], ...] = ()
 
     def reader(self, item: Item | None = None) -> Space:
-        """Return the answer space of an item, or of the task."""
+        """Return the answer space of an item, else the task's."""
         if item is None:
             return _space(self.space, self.space_options)
         options = self.space_options
@@ -156,7 +156,7 @@ class SpacedTask(Task):
         return why(self.reader(item), text)
 
     def extract(self, text: str, *, truncated: bool = False) -> str | None:
-        """Read the final answer from a completion; None abstains."""
+        """Return the final answer of a completion; None abstains."""
         read = self.read(None, text, truncated=truncated)
         return None if read is None else read.answer
 
@@ -165,11 +165,11 @@ class SpacedTask(Task):
         return self.reader().key(answer)
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether an answer agrees with the gold answer, or with any of a list of them."""
+        """Return whether an answer agrees with any acceptable gold answer."""
         return self.reader().correct(answer, gold)
 
     def judge(self, item: Item, completion: Completion) -> ScoredText:
-        """Read, key and score one completion.
+        """Return the reading of one completion: answer, key and correctness.
 
         A refusal abstains by the rule ``refusal``; text without a final answer by ``truncated`` when it was
         cut at max_tokens (or cancelled), else by the reason that its answer space gives (``no answer`` where
@@ -197,17 +197,17 @@ class SpacedTask(Task):
         return all(reader.correct(gold, gold) for gold in golds(item.gold))
 
     def contract(self, item: Item) -> str:
-        """Return the final-answer instruction that ends the prompt."""
+        """Return the final-answer instruction at the prompt's end."""
         return self.reader(item).contract
 
     def instruction(self, slot: int) -> str:
-        """Return the template of a slot; raises TaskError for one that the task does not have."""
+        """Return a slot's template; raises TaskError for an unknown slot."""
         if not 0 <= slot < len(self.templates):
             raise TaskError(f"{self.name} has the slots 0 to {len(self.templates) - 1}, not {slot}")
         return self.templates[slot]
 
     def messages(self, item: Item, slot: int) -> tuple[Message, ...]:
-        """Return the item's messages with the slot's instruction before, and the contract after, the last.
+        """Return the item's messages, the last with the slot's instruction before and the contract after.
 
         A template that holds ``{question}`` is the whole last message instead.
         """
@@ -217,7 +217,7 @@ class SpacedTask(Task):
 
 
 class Benchmark(SpacedTask):
-    """A published benchmark: its data set and its template family.
+    """Published benchmark: its data set and its template family.
 
     Subclasses give the class data and ``build``. ``data`` is a local file with the data set's columns,
     read instead of the hub; ``split`` one of the labelled splits; ``template`` a TOML file with
@@ -237,11 +237,11 @@ class Benchmark(SpacedTask):
         self.templates: Sequence[str] = read_templates(template) if template else family(self.family)
 
     def rows(self) -> Iterator[Located]:
-        """Read the rows of the local file or of the hub's split, in their order."""
+        """Yield the rows of the local file or the hub's split, in order."""
         return read_hub(self.data_set, self.split) if self.data is None else read_file(self.data)
 
     def to_item(self, row: Row) -> Item:
-        """Turn a row into an Item; raises TaskError naming missing columns, or what has a wrong form."""
+        """Return a row's Item; raises TaskError for missing columns or wrong forms."""
         missing = [column for column in self.data_set.columns if column not in row]
         if missing:
             raise TaskError(
@@ -257,24 +257,24 @@ class Benchmark(SpacedTask):
 
     @abstractmethod
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
 
     def item(self, question: str, gold: object, **fields: Any) -> Item:
-        """Return an Item with one user message; its id is a content hash unless the fields give one."""
+        """Return an Item with one user message; by default its id is a content hash."""
         identity = str(fields.pop("id", None) or stable_hash(self.name, question)[:16])
         message = {"role": "user", "content": question}
         return Item(identity, (message,), gold, fields.pop("space", self.space), **fields)
 
 
 def frame(instruction: str, question: str, contract: str) -> str:
-    """Join the instruction, the question and the contract by blank lines, or fill in ``{question}``."""
+    """Return instruction, question and contract joined by blank lines, or filled into ``{question}``."""
     if "{question}" in instruction:
         return instruction.replace("{question}", question)
     return "\n\n".join(part for part in (instruction, question, contract) if part)
 
 
 def lettered(question: str, options: Sequence[str]) -> tuple[str, dict[str, list[str]]]:
-    """Return a question with options A, B, ... one per line, and the meta of an Item that holds them."""
+    """Return a question with options A, B, ... one per line, and the Item's meta for them."""
     labels = list("ABCDEFGHIJ"[: len(options)])
     if len(options) != len(labels) or len(options) < 2:
         raise ValueError(f"{len(options)} options, expected 2 to 10")
@@ -283,7 +283,7 @@ def lettered(question: str, options: Sequence[str]) -> tuple[str, dict[str, list
 
 
 def text(row: Row, column: str) -> str:
-    """Return a column that must be a text which is not blank."""
+    """Return a column's text; raises ValueError where blank or no text."""
     value = row[column]
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{column} is {value!r}, not a string")

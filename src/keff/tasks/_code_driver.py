@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-"""Runs a candidate program inside the jail and reports what its calls return, as data.
+"""Program inside the jail that runs a candidate and reports its return values as data.
 
 Imported by the scorer for ``encode``, and sent as text to the jailed interpreter. It knows no expected
 value, so a candidate that forges the report can say no more than a function that returns the same. Values
@@ -29,7 +29,7 @@ MOST_ELEMENTS = 10_000
 
 
 def encode(value: Any) -> Node:
-    """Write a value as [kind, content]; what is not plain data becomes ``iter`` or ``other``.
+    """Return a value as [kind, content]; non-plain data becomes ``iter`` or ``other``.
 
     Integers and texts are hexadecimal, and so are floats, as by ``float.hex``. Kinds: none, int, float, str,
     bytes, list, tuple, set, dict; ``iter`` holds the elements of another iterable, ``other`` a description.
@@ -53,18 +53,18 @@ def encode(value: Any) -> Node:
 
 
 def decode(node: Node) -> object:
-    """Return the value of a node; raises KeyError for what is not data."""
+    """Return the value of an encoded node; raises KeyError for non-data."""
     kind, content = node
     return _READ[kind](content)
 
 
 def hexed(text: str) -> str:
-    """Write a text in hexadecimal; lone surrogates pass."""
+    """Return a text as hexadecimal, also with lone surrogates."""
     return text.encode("utf-8", "surrogatepass").hex()
 
 
 def unhexed(text: str) -> str:
-    """Read what ``hexed`` wrote."""
+    """Return the text of ``hexed``."""
     return bytes.fromhex(text).decode("utf-8", "surrogatepass")
 
 
@@ -99,7 +99,7 @@ _READ: dict[str, Callable[[Any], object]] = {
 
 
 def _exact(value: Any) -> Node | None:
-    """Write a Decimal or Fraction as the int or float that it equals, if there is one."""
+    """Return a Decimal or Fraction as the equal int or float, if there is one."""
     try:
         top, bottom = value.as_integer_ratio()
         if bottom == 1:
@@ -111,7 +111,7 @@ def _exact(value: Any) -> Node | None:
 
 
 def returned(expression: str, names: dict[str, object]) -> Node:
-    """Evaluate an expression; what it raises is an outcome too."""
+    """Return an expression's encoded value, or the exception it raised."""
     try:
         return encode(eval(compile(expression, "<test>", "eval"), names))
     except BaseException as error:
@@ -119,7 +119,7 @@ def returned(expression: str, names: dict[str, object]) -> Node:
 
 
 def answer(request: dict[str, Any]) -> list[Node]:
-    """Run the program in a module, then the calls in another; a node for each call.
+    """Return one node per call, after running the program in a module of its own.
 
     What the set-up lines import is bound before the program runs, for both. The calls see the builtins as
     they were before, those imports, and of the program what neither of them names, with the tested function:
@@ -144,7 +144,7 @@ def answer(request: dict[str, Any]) -> list[Node]:
 
 
 def main() -> None:
-    """Answer the request on stdin; the candidate sees an empty stdin, and what it prints goes nowhere."""
+    """Serve one request from stdin; the candidate has empty stdin and discarded output."""
     request = marshal.loads(sys.stdin.buffer.read())
     report, null = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):

@@ -1,4 +1,4 @@
-"""Prompt templates: those of the paper (``_templates.toml``), and those of a user's own file."""
+"""Prompt templates: the paper's (``_templates.toml``), and those of a user's file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keff.narrow import items
 
 @cache
 def family(name: str) -> tuple[str, ...]:
-    """Return the templates of a task family, slot by slot."""
+    """Return a task family's templates, by slot."""
     return read_templates(Path(__file__).with_suffix(".toml"), name)
 
 
 def read_templates(path: str | Path, name: str = "templates") -> tuple[str, ...]:
-    """Read ``templates = ["...", "..."]`` from a TOML file; raises TaskError if it does not hold that."""
+    """Return the ``templates`` list of a TOML file; raises TaskError."""
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 
 class ArcChallenge(Benchmark):
-    """Options keep their order and are lettered from A; some rows number them from 1 instead."""
+    """ARC-Challenge; options are lettered from A in the data's order, also where a row numbers them."""
 
     name = "arc_challenge"
     space = "choice"
@@ -28,7 +28,7 @@ class ArcChallenge(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         choices: dict[str, list[str]] = row["choices"]
         question, meta = lettered(f"Question: {text(row, 'question')}", choices["text"])
         gold = meta["labels"][choices["label"].index(row["answerKey"])] if row["answerKey"] else None

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class BoolQ(Benchmark):
-    """Questions on one passage share a cluster; ``answer`` is true for yes."""
+    """BoolQ; questions on one passage share a cluster, and ``answer`` is true for yes."""
 
     name = "boolq"
     space = "binary"
@@ -30,7 +30,7 @@ class BoolQ(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         passage, answer = text(row, "passage"), row["answer"]
         if not isinstance(answer, bool):
             raise TypeError(f"answer is {answer!r}, not true or false")

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class CruxEval(Benchmark):
-    """The gold answer is a Python literal; literals are compared by value and nothing is executed."""
+    """CRUXEval; gold answers are Python literals, compared by value without running code."""
 
     name = "cruxeval"
     space = "literal"
@@ -22,7 +22,7 @@ class CruxEval(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         question = f"```python\n{text(row, 'code')}\n```\n\nCall: f({row['input']})"
         return self.item(question, text(row, "output"), id=text(row, "id"))
 

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class Drop(Benchmark):
-    """Any reference answer is right, by a token F1 of at least 0.5, numbers exactly (the paper's threshold).
+    """DROP; right by a token F1 of at least 0.5 with any reference, numbers exactly (as in the paper).
 
     The columns do not say whether several reference spans are alternatives or the parts of one answer; they
     are taken as alternatives. Questions on one passage share a cluster.
@@ -32,7 +32,7 @@ class Drop(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         golds = [each for each in dict.fromkeys(row["answers_spans"]["spans"]) if each.strip()]
         question = f"Passage: {text(row, 'passage').strip()}\n\nQuestion: {text(row, 'question')}"
         identity, cluster = text(row, "query_id"), text(row, "section_id")

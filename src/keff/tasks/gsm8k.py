@@ -9,7 +9,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class Gsm8k(Benchmark):
-    """The gold answer is what follows the last ``####`` of the worked solution."""
+    """GSM8K; the gold answer follows the last ``####`` of the worked solution."""
 
     name = "gsm8k"
     space = "numeric"
@@ -25,7 +25,7 @@ class Gsm8k(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         _, mark, gold = text(row, "answer").rpartition("####")
         if not mark:
             raise TaskError("the answer has no '#### number' line")

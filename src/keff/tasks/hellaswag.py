@@ -13,7 +13,7 @@ _MARKS = re.compile(r"\s*\[(?:header|title|step|substeps)\]\s*")
 
 
 class HellaSwag(Benchmark):
-    """``label`` is the index of the right ending, as a text; the marks of how-to pages are taken out."""
+    """HellaSwag; ``label`` is the right ending's index, and marks of how-to pages are removed."""
 
     name = "hellaswag"
     space = "choice"
@@ -33,7 +33,7 @@ class HellaSwag(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         scenario = f"Scenario ({text(row, 'activity_label')}): {_unmarked(text(row, 'ctx'))}"
         question, meta = lettered(scenario, [_unmarked(each) for each in row["endings"]])
         gold = meta["labels"][int(row["label"])] if row["label"] != "" else None

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class HotpotQa(Benchmark):
-    """The gold answer is a span, yes or no; right is a token F1 of at least 0.5, as in the paper."""
+    """HotpotQA; gold answers are spans, yes or no, right by a token F1 of at least 0.5 (as in the paper)."""
 
     name = "hotpotqa"
     space = "text"
@@ -29,7 +29,7 @@ class HotpotQa(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         context = row["context"]
         paragraphs = "\n\n".join(
             f"{title}\n{''.join(sentences).strip()}"

@@ -31,7 +31,7 @@ _FIELDS = ("id", "question", "messages", "answer", "cluster")
 
 
 class Jsonl(SpacedTask):
-    """Questions of one file: ``{"id", "question", "answer"}`` a line.
+    """Task of one file's questions: ``{"id", "question", "answer"}`` a line.
 
     ``messages`` (a list in the OpenAI form, the last from the user) may stand instead of ``question``;
     ``id`` may be absent (then a content hash), and so may ``answer`` (then nothing is scored) and
@@ -76,11 +76,11 @@ class Jsonl(SpacedTask):
         self.version = f"1-{self.space}-{stable_hash(answer_regex, *identity)[:12]}"
 
     def rows(self) -> Iterator[Located]:
-        """Read the lines of the file, in their order."""
+        """Yield the file's lines in order."""
         return read_file(self.data)
 
     def to_item(self, row: Row) -> Item:
-        """Turn a line into an Item; raises TaskError for what is missing or of a wrong form."""
+        """Return a line's Item; raises TaskError for missing fields or wrong forms."""
         messages = _messages(row)
         if self.system is not None:
             messages = ({"role": "system", "content": self.system}, *messages)
@@ -96,16 +96,16 @@ class Jsonl(SpacedTask):
         return Item(str(identity), messages, gold, self.space, cluster, {**meta, "own_prompt": own})
 
     def reader(self, item: Item | None = None) -> Space:
-        """Return the answer space of the file, which all of its items share."""
+        """Return the file's answer space, shared by all items."""
         del item
         return super().reader()
 
     def contract(self, item: Item) -> str:
-        """Return the answer space's instruction; empty where the prompt is the user's own."""
+        """Return the answer space's instruction; empty for a prompt of the user's own."""
         return "" if item.meta.get("own_prompt") else super().contract(item)
 
     def read(self, item: Item | None, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Return the last match of the user's expression, where there is one; else as the space reads."""
+        """Return the user's regular expression's last match, if any is set; else the space's reading."""
         if self.regex is None:
             return super().read(item, text, truncated=truncated)
         answer = last_answer(self.regex, text, truncated)
@@ -119,7 +119,7 @@ class Jsonl(SpacedTask):
         return "the expression does not match" if match is None else why(self.reader(item), match.answer)
 
     def judge(self, item: Item, completion: Completion) -> ScoredText:
-        """Read, key and score one completion; with a scorer, by what it returns for the visible text."""
+        """Return the reading of one completion, scored by the user's scorer if there is one."""
         if self.scorer is None:
             return super().judge(item, completion)
         judged = super().judge(replace(item, gold=None), completion)
@@ -134,12 +134,12 @@ class Jsonl(SpacedTask):
         return ScoredText(answer, key or None, correct, "scorer" if key else "no answer")
 
     def accepts_gold(self, item: Item) -> bool:
-        """Return whether the gold passes the answer space's scorer; a user's scorer has golds of its own."""
+        """Return whether the gold answer passes the space's scorer; True with a user's scorer."""
         return self.scorer is not None or super().accepts_gold(item)
 
 
 def _called(code: UserCode, text: str, gold: object) -> tuple[str | None, bool] | bool:
-    """Return what the user's ``function(text, gold)`` says; raises TaskError for anything else."""
+    """Return the verdict of the user's ``function(text, gold)``; raises TaskError for other values."""
     name = f"{code.path}:{code.function}"
     try:
         scored = code.load("scorer")(text, gold)
@@ -155,7 +155,7 @@ def _called(code: UserCode, text: str, gold: object) -> tuple[str | None, bool] 
 
 
 def infer_space(golds: Sequence[object]) -> AnswerSpace:
-    """Return the answer space that fits every gold answer.
+    """Return an answer space that reads every gold answer.
 
     ``json`` if each is an object, ``numeric`` if each is a number, ``binary`` if each is yes/no or
     true/false, ``choice`` if each is one capital letter from A to J, else (or without any gold) ``text``.

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class Math(Benchmark):
-    """The gold answer is the column ``answer``, without a box."""
+    """MATH; the gold answer is the column ``answer``, without a box."""
 
     name = "math"
     space = "math"
@@ -27,7 +27,7 @@ class Math(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         return self.item(
             text(row, "problem"),
             text(row, "answer"),

@@ -33,7 +33,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 @frozen
 class CodeTest:
-    """One assert.
+    """One assert, taken apart: call, comparison and expected value.
 
     ``entry`` is the name of the tested function, ``calls`` are the expressions to evaluate beside the
     candidate, without the expected value. ``names`` stand for their values in ``verdict``, the rest of the
@@ -49,7 +49,7 @@ class CodeTest:
 
 
 def parse(sources: Sequence[str], imports: Sequence[str] = ()) -> tuple[CodeTest, ...]:
-    """Take asserts apart; raises TaskError for what is not one assert that calls the tested function.
+    """Return parsed asserts; raises TaskError unless each calls the tested function.
 
     The tested function is the first one called by the first assert that is neither a builtin nor bound by the
     ``imports`` of the tests: what judges an answer must not be evaluated beside the candidate. A builtin with
@@ -63,7 +63,7 @@ def parse(sources: Sequence[str], imports: Sequence[str] = ()) -> tuple[CodeTest
 
 
 def canonical(node: Node) -> str:
-    """Return the text of a node: equal for values that Python's ``==`` calls equal (and for two NaN).
+    """Return a node's text, equal for values that are == (and for NaN).
 
     Raises ValueError, TypeError or another Exception for a node that the driver cannot have written.
     """
@@ -103,7 +103,7 @@ def _assertion(source: str) -> ast.expr:
 
 
 def _bound(imports: Sequence[str]) -> frozenset[str]:
-    """Return the names that import lines bind."""
+    """Return the names bound by import lines."""
     names: set[str] = set()
     for source in imports:
         try:
@@ -117,7 +117,7 @@ def _bound(imports: Sequence[str]) -> frozenset[str]:
 
 
 def _entry(test: ast.expr, bound: frozenset[str]) -> str:
-    """Return the tested function's name; ``sum(10, 15) == 6`` may test one that shadows a builtin."""
+    """Return the tested function's name, which may shadow a builtin, as in ``sum(10, 15) == 6``."""
     called = [
         node.func.id
         for node in ast.walk(test)
@@ -129,7 +129,7 @@ def _entry(test: ast.expr, bound: frozenset[str]) -> str:
 
 
 class _Lift(ast.NodeTransformer):
-    """Replaces calls of the tested function by names, outermost first."""
+    """Replaces calls of the tested function by variables, outermost first."""
 
     def __init__(self, entry: str, first: int) -> None:
         self.entry = entry
@@ -184,14 +184,14 @@ _LONGEST_KEY = 200
 
 @frozen
 class Ran:
-    """What a candidate program did: ``key`` of its outputs (None: it could not be run), all tests passed."""
+    """Result of running a candidate: ``key`` of its outputs (None: did not run), and if all tests passed."""
 
     key: str | None
     correct: bool
 
 
 class Mbpp(Benchmark):
-    """The gold answer is ``{"imports": [...], "tests": [...]}``: all asserts must hold after the imports.
+    """MBPP; gold ``{"imports": [...], "tests": [...]}``: all asserts must hold after the imports.
 
     The vote key is what the program returns for the calls in the asserts; the expected values are no part
     of it. A program that does not run, does not end within the limits or fails in every call abstains.
@@ -230,18 +230,18 @@ class Mbpp(Benchmark):
         self.unsafe_exec = unsafe_exec
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         gold = {"imports": _lines(row, "test_imports"), "tests": _lines(row, "test_list")}
         parse(gold["tests"], gold["imports"])
         question = f"{text(row, 'prompt').strip()}\nThe program must pass this test:\n{gold['tests'][0]}"
         return self.item(question, gold, id=f"mbpp-{row['task_id']}", meta={"solution": text(row, "code")})
 
     def correct(self, answer: str, gold: object) -> bool:
-        """Return whether a program passes all tests; raises SandboxError without a sandbox that holds."""
+        """Return whether a program passes all tests; raises SandboxError without a safe sandbox."""
         return self.ran(answer, cast("Gold", gold)).correct
 
     def judge(self, item: Item, completion: Completion) -> ScoredText:
-        """Read, key and score one completion by one run; ``not executable`` abstains."""
+        """Return the reading of one completion by one run; ``not executable`` abstains."""
         read = super().judge(replace(item, gold=None), completion)
         if item.gold is None:
             return read
@@ -253,14 +253,14 @@ class Mbpp(Benchmark):
         return replace(read, key=ran.key, correct=int(ran.correct))
 
     def accepts_gold(self, item: Item) -> bool:
-        """Return whether the data's own program passes; unknown, so True, where code cannot be run."""
+        """Return whether the data's program passes; True where code cannot be run."""
         try:
             return self.correct(item.meta["solution"], item.gold)
         except SandboxError:
             return True
 
     def ran(self, code: str, gold: Gold) -> Ran:
-        """Run a program on the calls of the tests, and judge what it returned."""
+        """Return the result of running a program on the tests' calls."""
         tests = parse(gold["tests"], gold["imports"])
         calls = [call for test in tests for call in test.calls]
         outputs = self._outputs(code, gold["imports"], calls, entry=tests[0].entry)
@@ -280,7 +280,7 @@ class Mbpp(Benchmark):
         returned: Sequence[Sequence[Node]],
         imports: Sequence[str],
     ) -> bool:
-        """Judge literals here; other verdicts in a second, clean run that holds data but no candidate."""
+        """Return whether all asserts hold, non-literals evaluated in a second, clean run."""
         verdicts: list[str] = []
         values: dict[str, Node] = {}
         for test, outputs in zip(tests, returned, strict=True):
@@ -304,7 +304,7 @@ class Mbpp(Benchmark):
         values: Mapping[str, Node] | None = None,
         entry: str = "",
     ) -> list[Node] | None:
-        """Return a node for each call, or None if the program did not run to its end."""
+        """Return one node per call; None where the program did not finish."""
         request = {
             "code": code,
             "entry": entry,

@@ -8,7 +8,7 @@ from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 
 class Mmlu(Benchmark):
-    """The column ``answer`` is the index of the right option."""
+    """MMLU; the column ``answer`` is the right option's index."""
 
     name = "mmlu"
     space = "choice"
@@ -29,7 +29,7 @@ class Mmlu(Benchmark):
     )
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         question, meta = lettered(f"Question: {text(row, 'question')}", row["choices"])
         answer = row["answer"]
         if not 0 <= answer < len(row["choices"]):

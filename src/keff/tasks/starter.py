@@ -32,7 +32,7 @@ WORKED: dict[AnswerSpace, tuple[tuple[str, str], ...]] = {
 
 
 class Starter(SpacedTask):
-    """Items are numeric, binary or choice (``item.space``); the slot's instruction is the system message.
+    """Starter task; items are numeric, binary or choice (``item.space``), the instruction a system message.
 
     The worked examples take the place of a final-answer instruction. ``extract``, ``key`` and ``correct``
     without an item read numbers. ``template`` is a TOML file with ``templates = ["...", ...]`` for the system
@@ -54,11 +54,11 @@ class Starter(SpacedTask):
         self.templates: Sequence[str] = read_templates(template) if template else family("starter")
 
     def rows(self) -> Iterator[Located]:
-        """Read the items that come with the package."""
+        """Yield the items that come with the package."""
         return read_file(FILE)
 
     def to_item(self, row: Row) -> Item:
-        """Turn a row into an Item with the worked examples before its question."""
+        """Return a row's Item, with worked examples before its question."""
         question: str = row["question"]
         meta: dict[str, object] = {"kind": row["kind"], "level": row["level"]}
         if row["space"] == "choice":

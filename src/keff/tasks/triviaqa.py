@@ -11,7 +11,7 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class TriviaQa(Benchmark):
-    """Right is what has the canonical form of any alias.
+    """TriviaQA; right is an answer with the canonical form of any alias.
 
     ``config`` is ``rc.nocontext``, or ``rc`` to add the evidence: encyclopedia pages and search results in
     their order, the first ``context_chars`` characters of them (whole pages are longer than most context
@@ -54,7 +54,7 @@ class TriviaQa(Benchmark):
         super().__init__(data, split, template)
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         question = f"Question: {text(row, 'question')}"
         if self.data_set.config == "rc":
             pages = (*row["entity_pages"]["wiki_context"], *row["search_results"]["search_context"])

@@ -14,7 +14,7 @@ _TWIN_OVERLAP = 0.6
 
 
 class WinoGrande(Benchmark):
-    """Sentences come in twins that differ in a word or two and swap the right option.
+    """WinoGrande; sentences are twins that differ in a word or two and swap the right option.
 
     The hub's columns do not name the twin, but twins stand in adjacent rows. A row is the twin of the one
     before if both have the same two options, their words overlap by at least 0.6 (difflib ratio), and that
@@ -39,7 +39,7 @@ class WinoGrande(Benchmark):
     )
 
     def rows(self) -> Iterator[Located]:
-        """Read the rows in their order, and add the column ``twins``."""
+        """Yield the rows in order, with the column ``twins`` added."""
         before: Located | None = None
         for row in super().rows():
             paired = before is not None and _are_twins(before, row)
@@ -48,7 +48,7 @@ class WinoGrande(Benchmark):
             yield row
 
     def build(self, row: Row) -> Item:
-        """Turn a row that has all columns into an Item."""
+        """Return the Item of a row with all columns."""
         options = [text(row, "option1"), text(row, "option2")]
         question, meta = lettered(f"Sentence: {text(row, 'sentence')}", options)
         gold = meta["labels"][("1", "2").index(row["answer"])] if row["answer"] != "" else None

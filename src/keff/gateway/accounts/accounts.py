@@ -207,7 +207,7 @@ class _File(BaseModel):
 
 
 def read_accounts(file: Path) -> tuple[Account, ...]:
-    """Return the accounts of a key file; raises UsageError with one line.
+    """Return the accounts of a key file; raises UsageError.
 
     Each table ``[keys.NAME]`` has ``sha256`` (of the key, in hexadecimal) or ``env`` (the environment
     variable that holds it), and may have ``paths_per_day`` and ``dollars_per_day``.

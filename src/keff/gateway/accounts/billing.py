@@ -63,7 +63,7 @@ class PriceList:
         return bool(self._prices)
 
     def of(self, *models: object) -> Price | None:
-        """Return the price of the first of these models that has a price."""
+        """Return the price of the first of some models that has a price."""
         named = (model if isinstance(model, str) else "" for model in models if self._prices)
         return next((price for name in named if (price := self._found(name)) is not None), None)
 

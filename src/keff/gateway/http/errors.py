@@ -43,7 +43,7 @@ class Problem(Exception):
         self.headers = headers or HEADERS.get(status, {})
 
     def error(self) -> Object:
-        """Return the value of the field ``error``."""
+        """Return the OpenAI error object: message, type, parameter and code."""
         kind = self._kind or KINDS.get(
             self.status, "invalid_request_error" if self.status < 500 else "server_error"
         )
