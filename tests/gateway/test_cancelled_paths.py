@@ -114,3 +114,16 @@ def test_tool_calls_are_put_together_from_their_pieces() -> None:
     message: Any = parts.response()["choices"][0]["message"]  # type: ignore[index]
     calls = [(call["id"], *call["function"].values()) for call in message["tool_calls"]]
     assert calls == [("f", "f", '{"a": 1}'), ("g", "g", "{}")]
+    assert message["role"] == "assistant" and message["content"] is None
+
+
+def test_a_stream_says_what_the_whole_reply_would_have_said() -> None:
+    """Typed clients want a role, and no log-probabilities or error where there are none."""
+    parts = Assembler()
+    for delta in ({"role": "assistant", "content": ""}, {"content": "4"}, {"role": None, "content": "2"}):
+        parts.take({"id": "x", "choices": [{"index": 0, "delta": delta, "logprobs": None}]})
+    ended: Any = {"index": 0, "delta": {"annotations": [{"type": "url"}]}, "finish_reason": "stop"}
+    parts.take({"choices": [ended]})
+    message = {"role": "assistant", "content": "42", "annotations": [{"type": "url"}]}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    assert parts.response() == {"id": "x", "choices": [choice], "usage": None}

@@ -16,7 +16,7 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import QUESTION, Options, Rig, gateway
-from keff.gateway.upstream.answer import Address
+from keff.gateway.upstream.answer import Address, UpstreamCall
 from keff.gateway.upstream.fleet import TOGETHER, Fleet
 from keff.gateway.upstream.server import FAILURES
 
@@ -40,7 +40,7 @@ class Busy:
 
     async def ways(self, home: int | None = None) -> list[int]:
         all_ = [*self.fleet.servers, self.fleet.fallback]
-        found = await self.fleet._ways({}, None if home is None else self.fleet.servers[home])
+        found = await self.fleet._ways(UpstreamCall(b"", {}), None if home is None else self.fleet.servers[home])
         return [all_.index(server) for server in found]
 
 

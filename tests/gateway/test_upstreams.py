@@ -121,6 +121,36 @@ def test_one_client_s_poisoned_prompt_takes_no_server_down_for_others() -> None:
         assert ready.status_code == 200
 
 
+def test_a_model_that_fails_takes_no_other_model_s_server_away() -> None:
+    """A router answers for several models, of which one is broken."""
+    script = Script(fault=lambda _, body: "500" if body["model"] == "broken" else None)
+    with running(script) as url, gateway(url, planless=True, options=Options(replacements=0)) as rig:
+        assert rig.post({"model": "stub", "messages": QUESTION}).status_code == 200
+        for number in range(3 * FAILURES):
+            asked = [{"role": "user", "content": f"What is {number}?"}]
+            assert rig.post({"model": "broken", "messages": asked, "keff": {"k": 1}}).status_code == 502
+        until(
+            lambda: (
+                [body["model"] for body in script.requests if body.get("max_tokens") == 1][:2]
+                == ["broken", "stub"]
+            )
+        )
+        assert set(rig.service.servers[0].states().values()) == {"up"}
+
+
+def test_a_server_that_was_taken_for_down_serves_a_model_that_it_has() -> None:
+    """Nothing was answered before the broken model: the next request's own model is tried."""
+    script = Script(fault=lambda _, body: "500" if body["model"] == "broken" else None)
+    with running(script) as url, gateway(url, planless=True, options=Options(replacements=0)) as rig:
+        for number in range(FAILURES):
+            asked = [{"role": "user", "content": f"What is {number}?"}]
+            assert rig.post({"model": "broken", "messages": asked, "keff": {"k": 1}}).status_code == 502
+        server = rig.service.servers[0].servers[0]
+        until(lambda: server.health.down)
+        until(lambda: rig.post({"model": "stub", "messages": QUESTION}).status_code == 200, 5)
+        assert not server.health.down
+
+
 def test_a_server_that_fails_every_chat_is_not_ready_though_it_lists_its_models() -> None:
     broken = Script(fault=lambda *_: "500")
     with ExitStack() as stack:

@@ -43,7 +43,7 @@ class Assembler:
             index = part.get("index", 0)
             if not isinstance(index, int):
                 raise EngineError("the server's stream has a malformed choice")
-            empty: Object = {"message": {"content": ""}, "logprobs": {"content": []}}
+            empty: Object = {"message": {"role": "assistant", "content": ""}, "logprobs": None}
             choice = self._choices.setdefault(index, {"index": index, **empty, "finish_reason": None})
             self._ends[index] += part.get("finish_reason") is not None
             _add_delta(choice, part)
@@ -57,8 +57,16 @@ class Assembler:
             raise EngineError("the server closed the connection in the middle of a path")
         if max(self._ends.values(), default=0) > 1:
             raise RepeatedError("the server's stream ends a choice twice")
-        told = {"choices": list(self._choices.values()), "usage": self._usage, "error": self._error}
-        return {**self._head, **told}
+        for choice in self._choices.values():
+            message = fields(choice["message"])
+            if not message["content"] and (message.get("tool_calls") or message.get("refusal")):
+                message["content"] = None
+        told: Object = {"choices": list(self._choices.values()), "usage": self._usage}
+        return {**self._head, **told, **({} if self._error is None else {"error": self._error})}
+
+
+# Of a message, what comes bit by bit; all else is taken as it is said.
+PIECES = frozenset({"content", "reasoning_content", "reasoning", "refusal", "tool_calls"})
 
 
 def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
@@ -71,10 +79,14 @@ def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
     ):
         if value:
             message[name] = text_of(message.get(name)) + value
+    for name in delta.keys() - PIECES:
+        message[name] = delta[name] or message.get(name)
     for call in entries(delta.get("tool_calls")):
         _add_call(message, call)
-    # In place: a path of many thousand tokens has as many chunks.
-    items(fields(choice["logprobs"])["content"]).extend(entries(fields(part.get("logprobs")).get("content")))
+    if tokens := entries(fields(part.get("logprobs")).get("content")):
+        choice["logprobs"] = choice["logprobs"] or {"content": []}
+        # In place: a path of many thousand tokens has as many chunks.
+        items(fields(choice["logprobs"])["content"]).extend(tokens)
     choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]
 
 

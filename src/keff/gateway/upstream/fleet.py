@@ -12,7 +12,6 @@ from keff.gateway.upstream.answer import (
     NOBODY,
     Address,
     Answer,
-    Headers,
     StreamedPath,
     UpstreamCall,
     UpstreamError,
@@ -135,7 +134,7 @@ class Fleet:
         """Call one server, and another if the first cannot answer."""
         refused: UpstreamError | None = None
         alone = len(self._all) == 1 and not self.servers[0].health.down
-        for server in self.servers if alone else await self._ways(call.headers, home):
+        for server in self.servers if alone else await self._ways(call, home):
             sent = call._replace(headers=server.own(call.headers)) if server is self.fallback else call
             try:
                 return await ask(server, sent)
@@ -152,11 +151,12 @@ class Fleet:
             # It holds this frame, which would hold it in turn until the next garbage collection.
             refused = None
 
-    async def _ways(self, headers: Headers, home: Upstream | None) -> list[Upstream]:
+    async def _ways(self, call: UpstreamCall, home: Upstream | None) -> list[Upstream]:
         """Return the server to call and its alternative; raises UpstreamError where all are down."""
         for server in self._all:
             if server.health.down:
-                server.try_again(server.own(headers) if server is self.fallback else headers)
+                shown = server.own(call.headers) if server is self.fallback else call.headers
+                server.try_again(shown, call.body)
         if all(server.health.down for server in self._all):
             await self._trials()
         up = sorted(

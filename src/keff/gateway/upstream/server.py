@@ -8,7 +8,7 @@ import math
 import re
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -112,7 +112,8 @@ class Upstream:
         )
         self.health = CircuitBreaker()
         self.trial: asyncio.Task[None] | None = None
-        self._model: object = None
+        # What failed last, and what was answered last.
+        self._failed = self._answered = b""
 
     async def start(self) -> None:
         """Open the connection pool."""
@@ -137,7 +138,7 @@ class Upstream:
                 answer = self._answer(parsed(raw), response, call)
         except UpstreamError as error:
             raise self._noted(error, call) from None
-        self.health.answered()
+        self._went_well(call)
         return answer
 
     async def _whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
@@ -197,7 +198,7 @@ class Upstream:
             response = await self._opened(call)
         except UpstreamError as error:
             raise self._noted(error, call) from None
-        self.health.answered()
+        self._went_well(call)
         return response
 
     async def _opened(self, call: UpstreamCall) -> Call:
@@ -224,24 +225,35 @@ class Upstream:
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
         return {**kept, **self.address.keys(NOBODY)}
 
-    def try_again(self, headers: Headers) -> None:
-        """Start a trial call if one is due, authenticated by these headers."""
+    def try_again(self, headers: Headers, body: bytes = b"") -> None:
+        """Start a trial call if one is due, authenticated by these headers, for the model of a body."""
         if self.health.due and (self.trial is None or self.trial.done()):
-            self.trial = asyncio.create_task(self._tried(headers))
+            asked = map(_model, (body or self._failed, self._answered or body or self._failed))
+            self.trial = asyncio.create_task(self._tried(dict.fromkeys(asked), headers))
 
     def _noted(self, error: UpstreamError, call: UpstreamCall) -> UpstreamError:
         if serves_nobody(error.status):
             self.health.failed(error, hash(_PLACE.sub(b"", call.body)))
             if self.health.due and not self.health.down:
-                with contextlib.suppress(ValueError):
-                    self._model = fields(decoded(call.body)).get("model")
+                self._failed = call.body
                 self.try_again(call.headers)
         return error
 
-    async def _tried(self, headers: Headers) -> None:
-        """Ask for one token and set the health by the result; a refused prompt counts as healthy."""
-        named = {} if self._model is None else {"model": self._model}
+    def _went_well(self, call: UpstreamCall) -> None:
+        self._answered = call.body
+        self.health.answered()
+
+    async def _tried(self, models: Iterable[object], headers: Headers) -> None:
+        """Set the health by trials; a server of several models is up while one of these answers."""
         failure = None
+        for model in models:
+            if (failure := await self._failure(model, headers)) is None:
+                break
+        self.health.tried(failure)
+
+    async def _failure(self, model: object, headers: Headers) -> str | None:
+        """Ask for one token and return what failed; a refused prompt counts as healthy."""
+        named = {} if model is None else {"model": model}
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 trial = UpstreamCall(encoded({**named, **TRIAL}), headers)
@@ -249,15 +261,12 @@ class Upstream:
                 status = response.status
                 response.close()
         except TimeoutError:
-            failure = "it did not answer in time"
+            return "it did not answer in time"
         except UpstreamError as error:
-            failure = str(error)
-        else:
-            # A key that is refused, of whichever client, does not say that what was down serves others again.
-            keyless = status in (401, 403) and (self.health.down or bool(self.address.key))
-            if serves_nobody(status) or keyless:
-                failure = f"it answers with HTTP {status}"
-        self.health.tried(failure)
+            return str(error)
+        # A key that is refused, of whichever client, does not say that what was down serves others again.
+        keyless = status in (401, 403) and (self.health.down or bool(self.address.key))
+        return f"it answers with HTTP {status}" if serves_nobody(status) or keyless else None
 
     async def ready(self) -> bool:
         """Return whether the server responds to a request for its models, if only by a refusal."""
@@ -271,6 +280,14 @@ class Upstream:
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True
+
+
+def _model(body: bytes) -> object:
+    """Return the model that a call names, if it does."""
+    with contextlib.suppress(ValueError):
+        named = fields(decoded(body)).get("model")
+        return named if isinstance(named, str) else None
+    return None
 
 
 def serves_nobody(status: int) -> bool:
