@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from by_item import plurality_at_k_items
 from keff import answers
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import RARE, matching
@@ -20,7 +21,6 @@ from keff.plugins import load
 from keff.reading.ballot import Reading, ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.records import Completion
-from keff.stats.voting.plurality import plurality_at_k_items
 
 pytestmark = pytest.mark.slow
 

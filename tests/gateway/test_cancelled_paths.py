@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from app_rig import until
-from fault_server import Script, running
+from fault_server import Script, never, running
 from gateway_rig import QUESTION, Options, gateway
 from keff.protocol.assembler import Assembler
 from keff.sampling.cost import Price
@@ -70,6 +71,19 @@ def test_a_cancelled_path_costs_its_prompt_and_what_it_had_said(billed: Any, cut
         assert rig.metric("keff_cancelled_tokens_total") == cut_tokens
         saved = rig.books.traffic.history.told()["total"]["saved_tokens"]  # type: ignore[index]
         assert saved == 4 * 18 - (3 * 18 + cut_tokens), "against four whole paths"
+
+
+def test_a_stream_that_broke_is_no_part_of_the_one_from_another_server() -> None:
+    text = "so the answer is 7."
+    broken, whole = (Script(fault=fault, answer=lambda *_: text) for fault in (lambda *_: "truncated", never))
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(running(script)) for script in (broken, whole))
+        rig = stack.enter_context(gateway(first, planless=True, policy=RULE, more=(second,)))
+        for _ in range(2):  # the servers take turns
+            reply = rig.post({"model": "m", "messages": QUESTION}).json()
+            assert reply["choices"][0]["message"]["content"] == text
+            assert reply["usage"]["completion_tokens"] == 5 * (3 + reply["keff"]["unused"])
+    assert broken.requests
 
 
 def test_a_server_that_does_not_stream_is_asked_as_by_other_rules() -> None:

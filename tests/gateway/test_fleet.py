@@ -40,7 +40,9 @@ class Busy:
 
     async def ways(self, home: int | None = None) -> list[int]:
         all_ = [*self.fleet.servers, self.fleet.fallback]
-        found = await self.fleet._ways(UpstreamCall(b"", {}), None if home is None else self.fleet.servers[home])
+        found = await self.fleet._ways(
+            UpstreamCall(b"", {}), None if home is None else self.fleet.servers[home]
+        )
         return [all_.index(server) for server in found]
 
 

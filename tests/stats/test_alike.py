@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from by_item import plurality_at_k_items
 from how_many import examples
 from keff.stats.intervals import pattern_means
 from keff.stats.models import answer_model
@@ -34,7 +35,6 @@ from keff.stats.voting.correlation import (
 )
 from keff.stats.voting.plurality import (
     flip_patterns,
-    plurality_at_k_items,
     plurality_at_k_patterns,
     share_patterns,
 )

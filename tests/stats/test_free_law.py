@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy
 
+from by_item import plurality_at_k_items
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.plurality_model import Forecaster, free_gains
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import alike
-from keff.stats.voting.plurality import plurality_at_k_items
 
 LOW, HIGH, HARD = 0.35, 0.95, 0.6
 

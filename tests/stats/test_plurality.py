@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from by_item import plurality_at_k_items
 from how_many import examples
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import Votes
@@ -14,7 +15,6 @@ from keff.stats.voting.plurality import (
     flip,
     flip_patterns,
     plurality_at_k,
-    plurality_at_k_items,
     plurality_at_k_patterns,
     plurality_share,
     share_patterns,

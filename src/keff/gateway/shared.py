@@ -111,10 +111,8 @@ class RedisLedger(AccountLedger):
     def today(self, name: str) -> Balance:
         """Return the balance of today; raises LedgerError."""
         told: Mapping[str, str] = self._store.ask("hgetall", _key(day_now(), name))
-        whole = (int(told.get(each, 0)) for each in ("requests", "paths", "held_paths"))
-        dollars = (float(told.get(each, 0)) for each in ("dollars", "held_dollars"))
-        (requests, paths, held), (spent, reserved) = whole, dollars
-        return Balance(requests, paths, spent, held, reserved)
+        kinds: Mapping[str, Any] = {"dollars": float, "held_dollars": float}
+        return Balance(**{name: kinds.get(name, int)(value) for name, value in told.items()})
 
     def held(self, day: int, account: Account, paths: int, dollars: float) -> bool:
         """Reserve paths and dollars unless a limit is reached; raises LedgerError."""

@@ -18,7 +18,7 @@ runs is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
@@ -323,12 +323,11 @@ async def fly(
             vote.end(place)
 
 
-async def cancel_running(running: dict[asyncio.Task[None], int]) -> int:
-    """Cancel running paths and await their end; returns how many."""
+async def cancel_running(running: Iterable[asyncio.Future[Any]]) -> int:
+    """Cancel running tasks and await their end; returns how many."""
     import asyncio
 
     tasks = list(running)
-    running.clear()
     if open_ := [task for task in tasks if task.cancel()]:
         await asyncio.wait(open_)
     for task in tasks:

@@ -23,7 +23,6 @@ class Assembler:
         self._ends: Counter[int] = Counter()
         self._head: Object = {}
         self._usage: object = None
-        self._error: object = None
 
     def feed(self, part: bytes) -> list[Object]:
         """Add bytes and return the chunks they complete; raises ValueError for invalid JSON."""
@@ -35,9 +34,11 @@ class Assembler:
 
     def take(self, chunk: Mapping[str, object]) -> None:
         """Add one chunk; raises EngineError for one without a path."""
-        self._error = chunk.get("error") or self._error
-        if not self._head:
-            self._head = {name: value for name, value in chunk.items() if name != "choices"}
+        # Azure begins with a chunk that names nothing.
+        if not self._head.get("id"):
+            self._head |= {name: value for name, value in chunk.items() if name != "choices"}
+        if error := chunk.get("error"):
+            self._head["error"] = error
         self._usage = chunk.get("usage") or self._usage
         for part in entries(chunk.get("choices")):
             index = part.get("index", 0)
@@ -53,16 +54,11 @@ class Assembler:
 
         A choice that ends twice is two paths mixed into one: RepeatedError.
         """
-        if self._error is None and not all(self._ends[index] for index in self._choices):
+        if not self._head.get("error") and not all(self._ends[index] for index in self._choices):
             raise EngineError("the server closed the connection in the middle of a path")
         if max(self._ends.values(), default=0) > 1:
             raise RepeatedError("the server's stream ends a choice twice")
-        for choice in self._choices.values():
-            message = fields(choice["message"])
-            if not message["content"] and (message.get("tool_calls") or message.get("refusal")):
-                message["content"] = None
-        told: Object = {"choices": list(self._choices.values()), "usage": self._usage}
-        return {**self._head, **told, **({} if self._error is None else {"error": self._error})}
+        return {**self._head, "choices": list(self._choices.values()), "usage": self._usage}
 
 
 # Of a message, what comes bit by bit; all else is taken as it is said.
@@ -98,7 +94,7 @@ def _add_call(message: Object, part: Mapping[str, object]) -> None:
         calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
     if not isinstance(place, int) or not 0 <= place < len(calls):
         raise EngineError("the server's stream has a malformed tool call")
-    message["tool_calls"] = calls
+    message |= {"content": message["content"] or None, "tool_calls": calls}
     call, function, more = calls[place], fields(calls[place].get("function")), fields(part.get("function"))
     call |= {name: part[name] for name in ("id", "type") if part.get(name)}
     for name in ("name", "arguments"):

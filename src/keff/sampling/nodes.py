@@ -17,6 +17,7 @@ from ray.exceptions import RayError
 
 from keff.engines._ray import Cluster, failure
 from keff.plugins import load
+from keff.policy import cancel_running
 from keff.records import frozen, stable_hash
 from keff.sampling import RUN_FILE
 from keff.sampling.job import Job, execute, prompt_of
@@ -76,9 +77,7 @@ async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
             if total.stopped:
                 break
     finally:
-        for each in running:
-            each.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel_running(running)
     return total
 
 

@@ -14,6 +14,7 @@ from itertools import count
 
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError
+from keff.policy import cancel_running
 from keff.records import Completion, Message, Sampling
 from keff.sampling.job import Job, draw
 from keff.sampling.orders import Progress, advised
@@ -175,10 +176,7 @@ class _Pool:
                 await seated.asked.wait()
             await asyncio.gather(*running)
         finally:
-            left = list(running)
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            await cancel_running(running)
         if self._dead:
             raise self._dead
 

@@ -86,9 +86,7 @@ async def bounded(units: Iterator[Coroutine[None, None, None]], limit: int) -> N
     try:
         await asyncio.gather(*workers)
     finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await cancel_running(workers)
 
 
 class _MissingPathError(Exception):

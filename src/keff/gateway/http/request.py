@@ -137,7 +137,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
         raise Problem(400, "n must be an integer of at least 1", param="n", code="unsupported_value")
     ask = _ask(body, headers)
     if n > 1:
-        if ask.wish.k is not None or ask.wish.policy is not None or ask.wish.cap is not None:
+        if {ask.wish.k, ask.wish.policy, ask.wish.cap} != {None}:
             raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
         ask.n, ask.wish = n, replace(ask.wish, k=n)
     ask.seed = _typed(body, "seed", int)
@@ -262,6 +262,6 @@ def _wish(given: object, headers: Headers) -> Wish:
         first = error.errors(include_url=False)[0]
         name = f"keff.{first['loc'][0]}"
         raise Problem(400, f"{name}: {first['msg']}", param=name) from None
-    if made.k is not None and (made.policy is not None or made.cap is not None):
+    if made.k is not None and {made.policy, made.cap} != {None}:
         raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
     return made

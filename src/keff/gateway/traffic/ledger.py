@@ -24,7 +24,7 @@ from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, save_
 from keff.gateway.traffic.savings import Spent
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.plan import Plan
-from keff.policy import Policy, gave_up
+from keff.policy import Policy, cancel_running, gave_up
 from keff.records import frozen
 
 
@@ -232,6 +232,4 @@ class Shadows:
 
     async def close(self) -> None:
         """Cancel all shadow draws."""
-        for task in self.running:
-            task.cancel()
-        await asyncio.gather(*self.running, return_exceptions=True)
+        await cancel_running(self.running)

@@ -169,6 +169,10 @@ class StreamedPath:
     """
 
     def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what came: another server begins anew."""
         self._parts = Assembler()
         self.began, self.tokens = False, 0
 

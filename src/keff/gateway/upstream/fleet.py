@@ -114,7 +114,7 @@ class Fleet:
     async def ready(self) -> bool:
         """Return whether any server not marked down answers."""
         for server in self._all:
-            server.try_again(self.address.headers(NOBODY))
+            server.try_again(UpstreamCall(b"", self.address.headers(NOBODY)))
         up = [server.ready() for server in self._all if not server.health.down]
         return any(await asyncio.gather(*up))
 
@@ -135,9 +135,8 @@ class Fleet:
         refused: UpstreamError | None = None
         alone = len(self._all) == 1 and not self.servers[0].health.down
         for server in self.servers if alone else await self._ways(call, home):
-            sent = call._replace(headers=server.own(call.headers)) if server is self.fallback else call
             try:
-                return await ask(server, sent)
+                return await ask(server, self._sent(server, call))
             except UpstreamError as error:
                 refused = error
                 if not (error.transient or serves_nobody(error.status)):
@@ -151,12 +150,15 @@ class Fleet:
             # It holds this frame, which would hold it in turn until the next garbage collection.
             refused = None
 
+    def _sent(self, server: Upstream, call: UpstreamCall) -> UpstreamCall:
+        """Return a call as a server gets it: the fallback with no key but its own."""
+        return call._replace(headers=server.own(call.headers)) if server is self.fallback else call
+
     async def _ways(self, call: UpstreamCall, home: Upstream | None) -> list[Upstream]:
         """Return the server to call and its alternative; raises UpstreamError where all are down."""
         for server in self._all:
             if server.health.down:
-                shown = server.own(call.headers) if server is self.fallback else call.headers
-                server.try_again(shown, call.body)
+                server.try_again(self._sent(server, call))
         if all(server.health.down for server in self._all):
             await self._trials()
         up = sorted(

@@ -8,9 +8,9 @@ import math
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TypeVar, cast
 
 from keff.errors import EngineError
 from keff.gateway.upstream.answer import (
@@ -23,7 +23,7 @@ from keff.gateway.upstream.answer import (
     UpstreamCall,
     UpstreamError,
 )
-from keff.narrow import fields
+from keff.narrow import fields, text
 from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain
 from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError
@@ -47,6 +47,8 @@ TRIAL: Object = {"messages": [{"role": "user", "content": "Say ok."}], "max_toke
 _PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
 
 KEYS = ("authorization", "api-key", "x-api-key")
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -130,16 +132,12 @@ class Upstream:
 
         ``streamed``: as a stream, which it takes, so that what came of a path that is cancelled is known.
         """
-        try:
-            if streamed is not None:
-                answer = await self._streamed(call, streamed)
-            else:
-                response, raw = await self._whole("POST", call.api.path, call)
-                answer = self._answer(parsed(raw), response, call)
-        except UpstreamError as error:
-            raise self._noted(error, call) from None
-        self._went_well(call)
-        return answer
+        work = self._drawn(call) if streamed is None else self._streamed(call, streamed)
+        return await self._heard(work, call)
+
+    async def _drawn(self, call: UpstreamCall) -> Answer:
+        response, raw = await self._whole("POST", call.api.path, call)
+        return self._answer(parsed(raw), response, call)
 
     async def _whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
         """Make one call and return its body; raises UpstreamError unless complete and status 200."""
@@ -150,6 +148,8 @@ class Upstream:
         return response, raw
 
     async def _streamed(self, call: UpstreamCall, path: StreamedPath) -> Answer:
+        # What another server began is no part of this one's answer.
+        path.restart()
         response = await self._opened(call._replace(body=call.body[:-1] + STREAMED))
         try:
             async for part in response.parts():
@@ -194,12 +194,7 @@ class Upstream:
 
     async def relay(self, call: UpstreamCall) -> Call:
         """Open a streamed call and return its response; raises UpstreamError when that is not a stream."""
-        try:
-            response = await self._opened(call)
-        except UpstreamError as error:
-            raise self._noted(error, call) from None
-        self._went_well(call)
-        return response
+        return await self._heard(self._opened(call), call)
 
     async def _opened(self, call: UpstreamCall) -> Call:
         plain = call._replace(headers={**call.headers, "accept-encoding": "identity"})
@@ -225,23 +220,30 @@ class Upstream:
         kept = {name: value for name, value in headers.items() if name.lower() not in KEYS}
         return {**kept, **self.address.keys(NOBODY)}
 
-    def try_again(self, headers: Headers, body: bytes = b"") -> None:
-        """Start a trial call if one is due, authenticated by these headers, for the model of a body."""
+    def try_again(self, call: UpstreamCall) -> None:
+        """Start a trial if one is due, with the model and the headers of this call."""
         if self.health.due and (self.trial is None or self.trial.done()):
-            asked = map(_model, (body or self._failed, self._answered or body or self._failed))
-            self.trial = asyncio.create_task(self._tried(dict.fromkeys(asked), headers))
+            body = call.body or self._failed
+            models = dict.fromkeys(map(_model, (body, self._answered or body)))
+            self.trial = asyncio.create_task(self._tried(models, call.headers))
 
-    def _noted(self, error: UpstreamError, call: UpstreamCall) -> UpstreamError:
+    async def _heard(self, work: Coroutine[object, object, T], call: UpstreamCall) -> T:
+        """Await a call, and note for the server's health what came of it."""
+        try:
+            answer = await work
+        except UpstreamError as error:
+            self._noted(error, call)
+            raise error from None
+        self._answered = call.body
+        self.health.answered()
+        return answer
+
+    def _noted(self, error: UpstreamError, call: UpstreamCall) -> None:
         if serves_nobody(error.status):
             self.health.failed(error, hash(_PLACE.sub(b"", call.body)))
             if self.health.due and not self.health.down:
                 self._failed = call.body
-                self.try_again(call.headers)
-        return error
-
-    def _went_well(self, call: UpstreamCall) -> None:
-        self._answered = call.body
-        self.health.answered()
+                self.try_again(call)
 
     async def _tried(self, models: Iterable[object], headers: Headers) -> None:
         """Set the health by trials; a server of several models is up while one of these answers."""
@@ -253,10 +255,9 @@ class Upstream:
 
     async def _failure(self, model: object, headers: Headers) -> str | None:
         """Ask for one token and return what failed; a refused prompt counts as healthy."""
-        named = {} if model is None else {"model": model}
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
-                trial = UpstreamCall(encoded({**named, **TRIAL}), headers)
+                trial = UpstreamCall(encoded(TRIAL if model is None else {**TRIAL, "model": model}), headers)
                 response = await self.call("POST", CHAT.path, trial)
                 status = response.status
                 response.close()
@@ -285,8 +286,7 @@ class Upstream:
 def _model(body: bytes) -> object:
     """Return the model that a call names, if it does."""
     with contextlib.suppress(ValueError):
-        named = fields(decoded(body)).get("model")
-        return named if isinstance(named, str) else None
+        return text(fields(decoded(body)).get("model"))
     return None
 
 

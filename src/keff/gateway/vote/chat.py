@@ -20,6 +20,7 @@ from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream import pass_through
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
+from keff.policy import cancel_running
 from keff.protocol.values import Object, encoded, sendable
 
 log = logging.getLogger("keff.gateway")
@@ -132,7 +133,7 @@ class Chat:
                 await asyncio.wait([work], timeout=options.comment_seconds)
             await exchange.part(self._events(work, job), last=True)
         finally:
-            await _ended(work)
+            await cancel_running([work])
 
     def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
         try:
@@ -222,9 +223,3 @@ def internal_error(name: str) -> Problem:
     """Log the current exception, and return the client's error."""
     log.exception(json.dumps({"event": "internal error", "id": name}))
     return Problem(500, "internal error; see the gateway log", code="internal_error")
-
-
-async def _ended(task: asyncio.Future[Object]) -> None:
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])

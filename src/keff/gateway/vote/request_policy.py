@@ -277,7 +277,7 @@ class Maker:
 
         Raises Problem (400) for a wrong one, or for more than ``most`` paths.
         """
-        if wish.k is None and wish.policy is None and wish.cap is None:
+        if {wish.k, wish.policy, wish.cap} == {None}:
             return plan
         try:
             spec = str(_asked(plan, wish, most))

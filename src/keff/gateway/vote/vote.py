@@ -6,7 +6,7 @@ A policy that keeps paths in flight says whether votes count as they arrive; all
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -204,12 +204,12 @@ class Vote:
             counted = sorted(self.drawn) if ended.cause == "failures" else vote.counted
             return counted, ended.cause
         self._stop = vote.stop
-        return vote.counted, self._why([self.drawn[place].key for place in vote.counted])
+        return vote.counted, self._why(self._keys(vote.counted))
 
     def _seen(self, places: Sequence[int]) -> View:
         """Return the policy's view of some paths; raises EndedError where no more are needed."""
         self._read_as_one_kind(places)
-        paths = [self.drawn[place] for place in places]
+        paths = self._at(places)
         if self.probe and len(paths) == 1 and self.policy.cap > 1 and self._is_alone(paths[0]):
             raise EndedError("free_text")
         if len(paths) == min(SETTLED, self.policy.cap) and (cause := self._early(paths, first=True)):
@@ -240,7 +240,7 @@ class Vote:
             decision = policy.decide(self._view(consumed))
             if isinstance(decision, Stop):
                 self._stop = decision
-                return consumed, self._why(self._keys(consumed))
+                return consumed, self._why(self._keys(range(consumed)))
             first = consumed == 0
             if first and self.probe and decision.m > 1 and (early := await self._probed()):
                 return 1, early
@@ -254,8 +254,7 @@ class Vote:
             if self._failed_within(consumed):
                 return consumed, "failures"
             self._read_as_one_kind(range(consumed))
-            seen = [self.drawn[index] for index in range(consumed) if index in self.drawn]
-            if cause := self._early(seen, first=consumed - m < FEWEST_READ <= consumed):
+            if cause := self._early(self._at(range(consumed)), first=consumed - m < FEWEST_READ <= consumed):
                 return consumed, cause
 
     def _why(self, keys: Sequence[str | None]) -> Cause:
@@ -283,21 +282,25 @@ class Vote:
 
     def _read_as_one_kind(self, places: Sequence[int]) -> None:
         """Determine the kind of answer from the first paths, and set all vote keys by it."""
-        paths = [self.drawn[index] for index in places if index in self.drawn]
+        paths = self._at(places)
         if not paths or paths[0].readings is None:
             return
         self.settlement.settle([path.readings or {} for path in paths])
         for index, path in self.drawn.items():
             self.drawn[index] = path._replace(key=self.settlement.key(path.readings or {}))
 
-    def _keys(self, consumed: int) -> list[str | None]:
-        return [self.drawn[index].key for index in range(consumed) if index in self.drawn]
+    def _at(self, places: Iterable[int]) -> list[Drawn]:
+        """Return the paths at some launch positions, as far as they are there."""
+        return [self.drawn[place] for place in places if place in self.drawn]
+
+    def _keys(self, places: Iterable[int]) -> list[str | None]:
+        return [path.key for path in self._at(places)]
 
     def _view(self, consumed: int) -> View:
         if self.asked:
             seen = [self.drawn.get(index) for index in range(consumed)]
             return View([path and path.key for path in seen], branches=self.asked[:consumed])
-        return self._view_of([self.drawn[index] for index in range(consumed) if index in self.drawn])
+        return self._view_of(self._at(range(consumed)))
 
     def _view_of(self, paths: Sequence[Drawn]) -> View:
         confidence = [path.confidence for path in paths] if "confidence" in self.policy.needs else ()
@@ -374,7 +377,7 @@ class Vote:
 
     def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:
         self._read_as_one_kind(counted)
-        paths = tuple(self.drawn[index] for index in counted if index in self.drawn)
+        paths = tuple(self._at(counted))
         if not paths:
             error, self._error = self._error, None
             raise error or Problem(504, "no path finished before the deadline", code="deadline")

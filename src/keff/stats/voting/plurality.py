@@ -217,11 +217,6 @@ def binomials(k: int) -> FloatArray:
 MOST_PATHS = 1000
 
 
-def plurality_at_k_items(votes: Votes) -> FloatArray:
-    """Return each item's plurality accuracy at 1..K paths [n, K]; see ``plurality_at_k_patterns``."""
-    return plurality_at_k_patterns(votes)[alike(votes).back]
-
-
 def plurality_items(votes: Votes, k: int) -> FloatArray:
     """Return each item's plurality accuracy at ``k`` paths [n]."""
     return plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back]
