@@ -79,16 +79,14 @@ class Cascade:
                 if wanted > stage.cap - own:
                     break
                 taken = len(view.keys[at : at + wanted])
-                self._check(view, at, taken, stage.branch)
+                if view.branches[at : at + taken].count(stage.branch) != taken:
+                    line = f"{self.spec}: path {at + 1} should come from branch {stage.branch}"
+                    raise PolicyError(line)
                 weights += [unit] * taken
                 at, own = at + taken, own + taken
                 if taken < wanted:
                     return Sample(wanted - taken, (stage.branch,) * (wanted - taken))
         raise AssertionError("the rule of the last stage stops at its cap")
-
-    def _check(self, view: View, at: int, count: int, branch: str) -> None:
-        if view.branches[at : at + count].count(branch) != count:
-            raise PolicyError(f"{self.spec}: path {at + 1} should come from branch {branch}")
 
     def _stop(self, stage: Stage, answer: str | None, seen: Tally, drawn: int, *, by_cap: bool) -> Stop:
         votes, total = 0 if answer is None else seen.counts[answer], seen.counts.total()

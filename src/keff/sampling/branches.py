@@ -78,9 +78,10 @@ def branch_view(arms: Mapping[str, BranchSampler], item: Item, policy: Policy) -
     asked: list[str] = []
     used: Counter[str] = Counter()
     while True:
-        decision = policy.decide(View(tuple(keys), branches=tuple(asked)))
+        view = View(tuple(keys), branches=tuple(asked))
+        decision = policy.decide(view)
         if isinstance(decision, Stop):
-            return View(tuple(keys), branches=tuple(asked)), decision
+            return view, decision
         for name in decision.branches:
             if used[name] >= len(kept[name]):
                 view = View(tuple(keys), branches=tuple(asked))

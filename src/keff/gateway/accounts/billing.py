@@ -207,10 +207,11 @@ class Billing:
             return None
         if not account.limited:
             return Reservation(account, day_now())
-        told = await self._told(self.ledger, (account, paths, dollars), ())
+        asked = (account, paths, dollars)
+        told = await self._told(self.ledger, asked, ())
         if isinstance(told, Problem) and told.code == RESERVED and self._ended:
             # What stands in the way may have ended already.
-            told = await self._told(self.ledger, (account, paths, dollars), self._taken())
+            told = await self._told(self.ledger, asked, self._taken())
         if isinstance(told, Problem):
             raise told
         return told
