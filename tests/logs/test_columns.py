@@ -123,7 +123,8 @@ def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) ->
 @pytest.mark.parametrize(
     ("names", "example"),
     [
-        (("question", "answrs", "gold"), "id=question,answer=answrs"),
+        (("question", "answrs", "gold"), "answer=answrs"),
+        (("question", "run1", "run2"), "answer=run"),
         (("uuid", "sampled", "gold"), "id=uuid,answer=sampled"),
         (("id", "draw_1", "draw_2"), "answer=draw"),
         (("loesung", "frage", "antwort"), "id=loesung,answer=frage"),  # no name is like one: in their order
@@ -224,7 +225,7 @@ def test_one_row_per_question_and_model_is_one_record_per_model(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "content",
-    [[["4", "5"]], {"q1": {"answers": ["4", "5"]}}, {"results": [{"id": "q1", "answer": "4"}]}],
+    [[["4", "5"]], {"q1": {"answers": ["4", "5"]}}, {"results": {"q1": "4"}}],
     ids=["bare lists", "by id", "below a name"],
 )
 def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: object) -> None:
@@ -241,3 +242,97 @@ def test_a_gold_answer_of_another_name_is_read_beside_keffs_own_lists(tmp_path: 
     ballot = open_record(file).ballot
     assert ballot.votes.scored().tolist() == [[1, 0, 0]] * 3
     assert "gold_answer from reference" in str(ballot.notes)
+
+
+def test_without_an_id_the_question_is_one(tmp_path: Path) -> None:
+    rows = [
+        {"problem": f"What is {i}?", "gt": "4", "pred": str(3 + (i + j) % 2)}
+        for j in range(3)
+        for i in range(4)
+    ]
+    record = open_record(written(tmp_path, "jsonl", rows))
+    assert record.ballot.votes.scored().tolist() == [[(i + j) % 2 for j in range(3)] for i in range(4)]
+    assert "id from problem" in {note.code: note.message for note in record.ballot.notes}["columns"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("name", ["generations", "model_outputs", "all_responses", "completion_list"])
+def test_an_answer_beside_a_list_of_texts_is_the_gold_one(tmp_path: Path, kind: str, name: str) -> None:
+    rows = [
+        {"problem": f"q{i}", "answer": "4", name: [f"It is {3 + (i + j) % 2}." for j in range(3)]}
+        for i in range(4)
+    ]
+    record = open_record(written(tmp_path, kind, rows), Opening(answer_space="numeric"))
+    assert record.ballot.votes.scored().tolist() == [[(i + j) % 2 for j in range(3)] for i in range(4)]
+    assert "gold_answer from answer" in {note.code: note.message for note in record.ballot.notes}["columns"]
+
+
+def test_an_answer_beside_a_list_and_another_gold_one_is_not_taken_for_it() -> None:
+    layout = lay_out(["id", "answer", "all_preds", "gold"], {"answer": "all_preds"})
+    assert not isinstance(layout, str) and layout.single["gold_answer"] == "gold"
+
+
+@pytest.mark.parametrize("dump", [json.dumps, str])
+def test_lists_in_cells_of_csv_are_paths(tmp_path: Path, dump: Any) -> None:
+    rows = [
+        {
+            "id": f"q{i}",
+            "gold": "4",
+            "predictions": dump([str(3 + (i + j) % 2) for j in range(3)]),
+            "output_tokens": dump([5, 6, 7]),
+        }
+        for i in range(4)
+    ]
+    record = open_record(written(tmp_path, "csv", rows))
+    assert record.ballot.votes.scored().tolist() == [[(i + j) % 2 for j in range(3)] for i in range(4)]
+    assert record.ballot.votes.tokens is not None
+
+
+@pytest.mark.parametrize("cell", ["['4' '5']", '["4"\n "5"]', "[4 5]"])
+def test_arrays_as_numpy_prints_them_are_refused(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(LogError, match="predictions holds arrays as numpy prints them: write them as JSON"):
+        open_record(written(tmp_path, "csv", [{"id": "q", "gold": "4", "predictions": cell}]))
+
+
+def test_a_cell_that_is_one_answer_stays_text(tmp_path: Path) -> None:
+    rows = [
+        {"id": "q", "answer": "[1, 2]", "gold": "[1, 2]"},
+        {"id": "q", "answer": "[2, 1]", "gold": "[1, 2]"},
+    ]
+    assert open_record(written(tmp_path, "csv", rows)).ballot.votes.scored().tolist() == [[1, 0]]
+
+
+def test_objects_in_a_list_are_the_paths_of_a_question(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"q{i}",
+            "answer": "4",
+            "messages": [{"role": "user", "text": "2 + 2?"}],
+            "samples": [
+                {"id": j, "prediction": str(3 + (i + j) % 2), "output_tokens": 5 + j} for j in range(3)
+            ],
+        }
+        for i in range(4)
+    ]
+    check(open_record(written(tmp_path, "jsonl", rows)))
+    whole = tmp_path / "whole.json"
+    whole.write_text(json.dumps({"config": {"k": 3}, "results": ROWS}))
+    check(open_record(whole))
+
+
+@pytest.mark.parametrize("beside", [{"label": "A"}, {"title": "A"}, {"role": "user"}])
+def test_options_sources_and_turns_are_no_paths(tmp_path: Path, beside: dict[str, str]) -> None:
+    row = {"id": "q", "gold": "4", "predictions": ["4", "5"], "drafts": [{"answer": "6"}]}
+    assert open_record(written(tmp_path, "jsonl", [row])).ballot.questions[0].answers == ("4", "5")
+    row = {"id": "q", "gold": "4", "parts": [{"text": "4"} | beside]}
+    with pytest.raises(LogError, match="no column answer"):
+        open_record(written(tmp_path, "jsonl", [row]))
+
+
+@pytest.mark.parametrize("head", ["id|answer|gold", "sep=;\nid;answer;gold"])
+def test_other_delimiters(tmp_path: Path, head: str) -> None:
+    mark = head[-5]
+    rows = [f"q{i}{mark}{3 + (i + j) % 2}{mark}4" for i in range(4) for j in range(3)]
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join([head, *rows, ""]))
+    assert open_record(file).ballot.votes.scored()[0].tolist() == [0, 1, 0]

@@ -66,7 +66,7 @@ def test_all_fields_come_through_and_unknown_ones_are_kept(tmp_path: Path) -> No
         ([GOOD | {"all_truncated": [0, 0, 0, None]}], "all_truncated must hold 0 and 1 only, not None"),
         ([], "the file is empty"),
         (["hello, world"], "no column id and no answer .*: --columns id=hello,answer=world, for example"),
-        ([{"question": "?", "answer": "1"}], "no column id .*: --columns id=question, for example"),
+        ([{"nr": "?", "answer": "1"}], "no column id .*: --columns id=nr, for example"),
     ],
 )
 def test_bad_files_say_where_and_what(tmp_path: Path, rows: list[object], line: str) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16
-from keff.logs.parts.columns import Layout, lay_out
-from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK
+from keff.logs.parts.columns import Layout, lay_out, may_list
+from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK, loads
 from keff.logs.parts.tabled import Row, TableLog
 from keff.narrow import HALF
 from keff.records import Note
@@ -19,6 +21,9 @@ LONGEST_FIELD = 2**27
 
 # How pandas may write what is missing, and reads it.
 MISSING = {"NaN", "nan", "<NA>"}
+
+# Texts or numbers without commas between them: Python would read texts as one.
+NUMPY = re.compile(r"\[\s*(?:(?:'[^']*'|\"[^\"]*\")\s+['\"].*|[-\d.e\s]*\d\s+[-\d][-\d.e\s]*)\]", re.DOTALL)
 
 CUT = "if the file was cut off there, its last value is incomplete"
 
@@ -32,7 +37,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
     blank = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         # In parts: one blank line may be larger than memory.
-        while (line := file.readline(65536)) and not line.strip():
+        while (line := file.readline(65536)) and (not line.strip() or line.startswith("sep=")):
             blank += line.endswith("\n")
             if blank > MOST_BLANK:
                 return TOO_BLANK
@@ -43,7 +48,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
         return "not UTF-8 text"
     if head[0] in "{[":
         return "the first line is JSON, not the header of a table"
-    delimiter = max(",;\t", key=head.count)
+    delimiter = max(",;\t|", key=head.count)
     names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
     return names, delimiter, blank
 
@@ -91,14 +96,34 @@ class CsvLog(TableLog):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
                     _check_row(f"{path}:{start}", fields, names)
                     if fields:
-                        cells = (float("nan") if field in MISSING else field for field in fields)
-                        yield f"{path}:{start}", dict(zip(names, cells, strict=True))
+                        yield f"{path}:{start}", dict(zip(names, map(_cell, names, fields), strict=True))
                     start = blank + reader.line_num + 1
             except csv.Error as error:
                 where = f"{path}:{start}"
                 if not (torn and next(file, None) is None):
                     raise LogError(f"{where}: {error}") from None
                 tell(Note("torn_line", f"{where}: the last line is incomplete; skipped (1 row)"))
+
+
+def _cell(name: str, field: str) -> object:
+    """Return a cell: NaN for a missing one, a list where its column may hold lists and it is written as one.
+
+    JSON and Python's own writing are read, as ``DataFrame.to_csv`` leaves them.
+    """
+    if field in MISSING:
+        return float("nan")
+    if field[:1] != "[" or not may_list(name):
+        return field
+    if NUMPY.fullmatch(field):
+        raise LogError(f"{name} holds arrays as numpy prints them: write them as JSON lists")
+    try:
+        return loads(field)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(field)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return field
 
 
 def _check_row(where: str, fields: list[str], names: list[str]) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import Tell
-from keff.logs.parts.columns import Layout, lay_out
+from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
 from keff.logs.parts.lines import NO_OBJECT, first_object, objects
 from keff.logs.parts.tabled import Row, TableLog
 from keff.logs.parts.values import is_structured
+from keff.narrow import entries
 
 # Of a list of lists, of objects by id, and of rows below a name.
 NO_ROWS = (
@@ -32,17 +33,44 @@ class JsonTable(TableLog):
         row = first_object(path)
         if isinstance(row, str):
             return NO_ROWS if row == NO_OBJECT else row
-        layout = lay_out(list(row), self.columns)
+        layout = lay_out(list(_paths(row)[0]), self.columns)
         return NO_ROWS if isinstance(layout, str) and all(map(is_structured, row.values())) else layout
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row."""
         del texts
-        for where, row in objects(path, tell):
-            lacking = sorted(layout.needed - row.keys())
-            if lacking:
-                raise LogError(f"{where}: lacks {', '.join(lacking)} (it has {', '.join(row)})")
-            yield where, row
+        for where, whole in objects(path, tell):
+            for row in _paths(whole):
+                lacking = sorted(layout.needed - row.keys())
+                if lacking:
+                    raise LogError(f"{where}: lacks {', '.join(lacking)} (it has {', '.join(row)})")
+                yield where, row
+
+
+def _paths(row: Row) -> Sequence[Row]:
+    """Return a row for each path where one field lists them as objects, else the row itself.
+
+    What is beside the list belongs to the question: an ``answer`` there is the gold one.
+    """
+    lists = {
+        name: paths for name, value in row.items() if (paths := entries(value)) and all(map(_is_path, paths))
+    }
+    about = {name: value for name, value in row.items() if name != "answer" and name not in lists}
+    if len(lists) != 1 or hold_paths(about):
+        return [row]
+    (paths,) = lists.values()
+    if "answer" in row and about.keys().isdisjoint(OBVIOUS["gold_answer"]):
+        about["gold_answer"] = row["answer"]
+    ids = {name: about[name] for name in OBVIOUS["id"] if name in about}
+    return [about | path | ids for path in paths]
+
+
+# Fields of turns of a conversation, of options and of sources.
+NO_PATH = {"role", "label", "title"}
+
+
+def _is_path(entry: Row) -> bool:
+    return NO_PATH.isdisjoint(entry) and hold_paths(entry)
 
 
 log = JsonTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from keff.errors import LogError
@@ -11,22 +11,24 @@ from keff.records import Note, frozen
 
 # A word of keff, which always means itself, and the other names of columns that mean it, the surest first.
 _NAMES = """
-id question_id item_id sample_id doc_id problem_id prompt_id qid task_id
+id question_id item_id sample_id doc_id problem_id prompt_id qid task_id example_id instance_id
 answer prediction predicted_answer extracted_answer model_answer parsed_answer final_answer predicted pred
-correct is_correct is_right right exact_match acc
+correct is_correct is_right right exact_match acc passed graded correctness \
+correctness_math_verify symbolic_correct
 score
-gold_answer gold target reference_answer reference ground_truth expected_answer expected correct_answer label
+gold_answer gold target reference_answer reference ground_truth expected_answer expected \
+correct_answer label gt gts
 model model_name model_id
 slot template prompt_template prompt_name
 path epoch repeat sample_index trial run_index
-tokens output_tokens completion_tokens generated_tokens
+tokens output_tokens completion_tokens generated_tokens num_generated_tokens num_output_tokens
 prompt_tokens input_tokens
 cached_tokens cached_input_tokens
 seconds latency latency_s duration_s
 confidence mean_logprob
-text completion response generation output model_output raw_output
+text completion response generation output model_output raw_output model_response raw_response generated_text
 cluster passage_id group_id
-question prompt input problem
+question prompt input problem instruction query
 truncated
 key
 rule
@@ -130,8 +132,9 @@ def lay_out(
     """Return the columns of a table by meaning, or why it cannot be read.
 
     What is given wins. Else a column called like the word, else one with an obvious name; among several
-    obvious names for the id, the answer, its correctness or the gold answer nothing is guessed. ``say`` is
-    what stands before word=column where the user names one.
+    obvious names for the id, the answer, its correctness or the gold answer nothing is guessed. Where no
+    column is an id, the text of the question tells questions apart. ``say`` is what stands before word=column
+    where the user names one.
     """
     given = dict(given or {})
     twice = sorted({name for name in names if name and names.count(name) > 1})
@@ -147,7 +150,7 @@ def lay_out(
             numbered[word] = runs[column]
         else:
             return f"it has no column {column!r} (it has {_some(names)})"
-    taken = _obvious(names, runs, given, single, numbered)
+    taken = _found(names, runs, given, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
     if not {"answer", "text"} & given.keys() and _may_be_gold(single):
@@ -166,9 +169,35 @@ def lay_out(
     lacking = _lacking({*single, *numbered})
     if lacking:
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
-        example = _example(lacking, names, runs, used - {single.get("question", "")})
+        example = _example(lacking, names, runs, used)
         return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
     return Layout(single, numbered, tuple(notes))
+
+
+def _singular(name: str) -> str:
+    """Return what a column is called in the singular: ``all_preds``, ``pred_list`` and ``pred`` are one."""
+    form = _form(name)
+    bare = form.removeprefix("all_").removesuffix("_list")
+    return _OF_LISTS.get(form) or _OF_LISTS.get(bare, bare)
+
+
+def may_list(name: str) -> bool:
+    """Return whether a column of this name may hold the list of a question's paths, and no single text."""
+    form = _singular(name)
+    return form != _form(name) or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
+
+
+def hold_paths(names: Iterable[str]) -> bool:
+    """Return whether fields of these names are those of one path of a question."""
+    return any(_singular(name) in OBVIOUS[word] for name in names for word in VERDICTS)
+
+
+def _gold_beside_lists(by_form: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether "answer" is the gold one: beside a name in the plural it is that of the question."""
+    paths = (*OBVIOUS["answer"], *OBVIOUS["text"])
+    listed = any(_form(name) != form for form in paths for name in by_form.get(form, ()))
+    golds = by_form.keys() & {*OBVIOUS["gold_answer"]}
+    return listed and not golds and "answer" in by_form.get("answer", ())
 
 
 def _may_be_gold(single: Mapping[str, str]) -> bool:
@@ -177,18 +206,36 @@ def _may_be_gold(single: Mapping[str, str]) -> bool:
     return own and single.get("text", "text") != "text" and "gold_answer" not in single
 
 
-def _obvious(
+def _found(
     names: Sequence[str],
+    runs: Mapping[str, tuple[str, ...]],
+    given: dict[str, str],
+    single: dict[str, str],
+    numbered: dict[str, tuple[str, ...]],
+) -> list[str] | tuple[str, list[str]]:
+    """Add the columns that nobody named, and return as ``_obvious`` does."""
+    by_form: dict[str, list[str]] = {}
+    for name in names:
+        by_form.setdefault(_singular(name), []).append(name)
+    beside: list[str] = []
+    if _gold_beside_lists(by_form) and not {"answer", "gold_answer"} & given.keys():
+        given["gold_answer"] = single["gold_answer"] = "answer"
+        beside = ["gold_answer from answer"]
+    taken = _obvious(by_form, runs, given, single, numbered)
+    if isinstance(taken, list) and "id" not in single and "question" in single:
+        single["id"] = single["question"]
+        beside.append(f"id from {single['id']}")
+    return [*taken, *beside] if isinstance(taken, list) else taken
+
+
+def _obvious(
+    by_form: Mapping[str, Sequence[str]],
     runs: Mapping[str, tuple[str, ...]],
     given: Mapping[str, str],
     single: dict[str, str],
     numbered: dict[str, tuple[str, ...]],
 ) -> list[str] | tuple[str, list[str]]:
     """Add columns recognised by name; returns those taken, or a meaning with several candidates."""
-    by_form: dict[str, list[str]] = {}
-    for name in names:
-        form = _form(name)
-        by_form.setdefault(_OF_LISTS.get(form, form), []).append(name)
     used = set(given.values())
     taken: list[str] = []
     for word, known in OBVIOUS.items():
@@ -240,7 +287,7 @@ def _example(
 ) -> str:
     """Return a --columns value that maps missing meanings to the most similar columns.
 
-    A question's text tells questions apart as well as an id; columns of one path each go by their stem.
+    Columns of one path each go by their stem.
     """
     stems = {name: stem for stem, run in runs.items() if len(run) > 1 for name in run}
     free = list(dict.fromkeys(stems.get(name, name) for name in names if name and name not in used))
@@ -251,7 +298,7 @@ def _nearest(word: str, free: list[str]) -> str:
     """Remove and return the column with the most similar name to a meaning; else the first."""
     known = (
         *OBVIOUS[word],
-        *([*OBVIOUS["question"], "q", "uuid", "idx"] if word == "id" else [LISTS[word], "guess"]),
+        *(["q", "uuid", "idx"] if word == "id" else [LISTS[word], "guess"]),
     )
     long = [form for form in known if len(form) > 4]  # of fewer letters many words are alike
     for name in free:
