@@ -213,6 +213,8 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
         return f"{path}: {UTF_16}"
     if command := _unpacking(path):
         return f"{path} is compressed: {command} {path}, and read what that leaves"
+    if path.is_dir():
+        return f"{path} is a folder: name a log in it, or make one of all (keff join {path} --pool -o OUT)"
     reasons = list(tried.values())
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"

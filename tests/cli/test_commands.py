@@ -106,6 +106,23 @@ def test_two_paths_give_runs_and_pool_gives_one(log: Path, tmp_path: Path) -> No
     assert (pooled["n"], pooled["clusters"]) == (60, 30)
 
 
+@pytest.mark.slow
+def test_runs_of_one_path_each_become_one_record(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for j in range(4):
+        rows = ({"id": i, "gold": "1", "answer": str(1 + (i * j) % 3 // 2)} for i in range(12))
+        (runs / f"run{j}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "--pool puts them side by side" in keff("analyze", runs).stdout
+    pooled = good("analyze", runs, "--pool")
+    assert (pooled["n"], pooled["k"]) == (12, 4)
+    assert "is a folder: name a log in it, or make one of all (keff join" in bad("replay", runs)
+    out = tmp_path / "all.jsonl"
+    assert good("join", runs, "--pool", "-o", out)["paths"] == 48
+    assert good("analyze", out)["p"] == pooled["p"]
+    assert good("noise", out)["k"] == 4
+
+
 def test_without_gold_answers_only_the_label_free_part_is_filled(tmp_path: Path) -> None:
     file = tmp_path / "free.jsonl"
     rows = ({"id": i, "all_answers": list("aabc")} for i in range(20))

@@ -12,6 +12,7 @@ import pytest
 from keff.errors import KeffError, LogError, UsageError
 from keff.reading.join import align, joined_rows, own_parts
 from keff.reading.open import Opening, Record, open_record
+from keff.reading.several import pool_records, side_by_side
 
 
 def write(file: Path, rows: list[dict[str, Any]]) -> Path:
@@ -138,3 +139,23 @@ def test_names_of_files_lose_what_they_share() -> None:
     assert own_parts(["gpqa_small_7b", "gpqa_large_70b"]) == ["small_7b", "large_70b"]
     assert own_parts(["gpqa_small"]) == ["gpqa_small"]
     assert own_parts(["same", "same"]) == ["same", "same"]
+
+
+def test_records_of_one_path_each_are_repeats_when_they_are_pooled(tmp_path: Path) -> None:
+    runs = [
+        [question(key, [answer], all_tokens=[number]) for key, answer in zip("ab", answers, strict=True)]
+        for number, answers in enumerate(("45", "44", "54"))
+    ]
+    votes = pool_records(records(tmp_path, *runs)).ballot.votes
+    assert votes.scored().tolist() == [[1, 1, 0], [0, 1, 1]]
+    assert votes.tokens is not None and votes.tokens.tolist() == [[0, 1, 2]] * 2
+
+
+def test_one_file_for_each_question_is_one_record_when_they_are_pooled(tmp_path: Path) -> None:
+    votes = pool_records(records(tmp_path, *([question(key, ["4", "5"])] for key in "abc"))).ballot.votes
+    assert votes.scored().tolist() == [[1, 0]] * 3
+
+
+def test_repeats_with_different_gold_answers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="different gold answers to the question 'a'"):
+        side_by_side(records(tmp_path, [question("a", ["4"])], [question("a", ["4"], gold="5")]))

@@ -151,7 +151,7 @@ def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
         yield Note(
             "one_repeat",
             "no question has two repeats, so the noise of a run is unknown: run the same questions once more "
-            "(two repeats of 50 questions say roughly how large it is) and give both",
+            "(two repeats of 50 questions say roughly how large it is) and keff join --pool both",
         )
         return
     if not repeats.binary:

@@ -124,7 +124,7 @@ CountOn = Annotated[
     str | None,
     record_option("--on", metavar="ray[://HOST:PORT]", help="Read Parquet files on a Ray cluster's nodes."),
 ]
-Pool = Annotated[bool, record_option("--pool", help="Read several PATHs as one record.")]
+Pool = Annotated[bool, record_option("--pool", help="Read several PATHs of one model as one record.")]
 Columns = Annotated[
     str | None,
     record_option(

@@ -80,14 +80,15 @@ def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False)
     say_all(analysis.statements(verbose=verbose))
     for line in told(analysis.matching) if verbose else ():
         say(f"{line[0].upper()}{line[1:]}.")
-    size = f"{analysis.n:,} questions x {analysis.k} paths"
+    size = f"{analysis.n:,} questions x {analysis.k} path{'s' * (analysis.k > 1)}"
     say(" · ".join(part for part in (record.path, record.info.task, record.info.model, size) if part))
     warn_all(analysis.warnings)
 
 
 def _print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
     """Print a table of branches that have one path per question each."""
-    say(f"{len(branches)} records of one path per question: nothing to vote on within one")
+    text = "nothing to vote on within one (repeats of one model: --pool puts them side by side)"
+    say(f"{len(branches)} records of one path per question: {text}")
     ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
     rows = [("record", "accuracy", "questions")]
     for record, analysis in ranked:

@@ -6,19 +6,28 @@ Questions are matched by id; what is left out is said.
 from __future__ import annotations
 
 import json as jsons
+from collections.abc import Sequence
+from pathlib import Path
 
 from keff.cli import _options as o
 from keff.cli._console import note, print_json, warn_all
 from keff.cli._groups import LogOptions
 from keff.files import whole
 from keff.reading.join import align, joined_rows
-from keff.reading.open import open_record
+from keff.reading.open import Record, open_record
+from keff.reading.several import open_records, side_by_side
+from keff.reading.transfer import write_questions
 
 
 @o.grouped(without=("answer_key", "branches"))
-def command(paths: o.Paths, out: o.JoinOut, *, log: LogOptions, json: o.Json = False) -> None:
+def command(
+    paths: o.Paths, out: o.JoinOut, pool: o.Pool = False, *, log: LogOptions, json: o.Json = False
+) -> None:
     """Join the records."""
     opening = log.opening()
+    if pool:
+        _pool([record for path in paths for record in open_records(path, opening)], out, json=json)
+        return
     group = align([open_record(path, opening) for path in paths])
     warn_all(group.notes)
     with whole(out) as draft, draft.open("w", encoding="utf-8") as file:
@@ -29,3 +38,13 @@ def command(paths: o.Paths, out: o.JoinOut, *, log: LogOptions, json: o.Json = F
         return
     shown = ", ".join(f"{branch.name} ({branch.votes.k} paths)" for branch in group.branches)
     note(f"{out}: {group.n} questions, {shown}")
+
+
+def _pool(records: Sequence[Record], out: Path, *, json: bool) -> None:
+    first, questions = records[0], side_by_side(records)
+    write_questions(questions, first.info, first.ballot.reading, out)
+    paths = sum(len(question.answers) for question in questions)
+    if json:
+        print_json({"out": str(out), "n": len(questions), "paths": paths})
+        return
+    note(f"{out}: {len(questions)} questions, {paths} paths")

@@ -16,9 +16,9 @@ SUFFIX = "_result.json"
 class Bfcl(FirstLine, PathReader):
     """Reader of ``result/MODEL/.../BFCL_*_result.json``, as bfcl-eval writes it.
 
-    One file is one run, with one path per question: put repeats side by side with ``keff join``. Correctness
-    is that of the score file of the same name under ``score`` instead of ``result``, which lists what failed;
-    without it there is none. Calls that failed to be made are answers like any other.
+    One file is one run, with one path per question: put repeats side by side with ``keff join --pool``.
+    Correctness is that of the score file of the same name under ``score`` instead of ``result``, which lists
+    what failed; without it there is none. Calls that failed to be made are answers like any other.
     """
 
     name = "bfcl"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keff.errors import LogError, UsageError
 from keff.log import Question
+from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, names_in, split, with_branches
 from keff.reading.open import (
@@ -144,14 +147,47 @@ def _noted(record: Record, note: Note) -> Record:
 
 
 def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
-    """Return several records pooled as one; questions with one id form a cluster."""
+    """Return several records pooled as one; questions with one id form a cluster.
+
+    Records of one path per question are repeats: the paths of an id become those of one question.
+    """
+    first = records[0]
+    if all(record.ballot.votes.k == 1 for record in records):
+        questions = side_by_side(records)
+    else:
+        _check_one_space(records)
+        questions = [question for record in records for question in record.ballot.questions]
+    path = " + ".join(record.path for record in records)
+    return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
+
+
+def _check_one_space(records: Sequence[Record]) -> None:
     spaces = {record.ballot.reading.space for record in records}
     if len(spaces) > 1:
         raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
-    first = records[0]
-    questions = [question for record in records for question in record.ballot.questions]
-    path = " + ".join(record.path for record in records)
-    return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
+
+
+def side_by_side(records: Sequence[Record]) -> list[Question]:
+    """Return the questions of all records, those of one id as one with the paths of all.
+
+    Raises UsageError where records compare answers differently, or give a question different gold answers.
+    """
+    _check_one_space(records)
+    found: dict[str, list[Question]] = {}
+    for question in (question for record in records for question in record.ballot.questions):
+        found.setdefault(question.id, []).append(question)
+    return [_repeated(same) for same in found.values()]
+
+
+def _repeated(same: Sequence[Question]) -> Question:
+    first = same[0]
+    if any(question.gold != first.gold for question in same):
+        raise UsageError(f"--pool: the records have different gold answers to the question {first.id!r}")
+    paths: dict[str, Any] = {}
+    for name in ("answers", *PER_PATH):
+        values = [getattr(question, name) for question in same]
+        paths[name] = None if None in values else tuple(chain.from_iterable(values))
+    return replace(first, **paths)
 
 
 def by_column(record: Record) -> Record:
