@@ -206,3 +206,35 @@ def _told(opened: Record) -> list[str]:
     from keff.analysis.matching import told
 
     return list(told(matching(opened.ballot)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "space"),
+    [
+        ("12.0", "12", "numeric"),
+        ("$12$", "12", "numeric"),
+        ("Paris.", "paris", "text"),
+        (r"\frac{1}{2}", "0.5", "math"),
+    ],
+)
+def test_gold_answers_that_are_equal_in_another_space_are_said(answer: str, gold: str, space: str) -> None:
+    questions = [Question(f"q{i}", (answer, "7", "8"), gold=gold) for i in range(12)]
+    (note,) = (
+        note for note in analyze(record(questions), Settings()).warnings if note.code == "gold_unequal"
+    )
+    assert f"{gold!r} as {space} (--answer-space {space})" in note.message
+
+
+def test_gold_answers_that_the_log_judged_are_not_judged_again() -> None:
+    questions = [Question(f"q{i}", ("12.0", "7"), gold="12", correct=(0, 0)) for i in range(12)]
+    assert "gold_unequal" not in {note.code for note in analyze(record(questions), Settings()).warnings}
+
+
+def test_repeats_that_are_taken_for_questions_are_said(tmp_path: Path) -> None:
+    file = tmp_path / "traces.jsonl"
+    rows = ({"id": f"t{i}", "input": f"{i % 12} + 1?", "answer": str(i % 12 + 1)} for i in range(36))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = analyze(open_record(file), Settings())
+    assert any(note.code == "one_path_each" and "36 ids" in note.message for note in found.warnings)
+    found = analyze(open_record(file, Opening(columns="id=input")), Settings())
+    assert (found.n, found.k) == (12, 3)

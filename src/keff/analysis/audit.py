@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from keff import answers
+from keff.analysis.matching import equal_under
 from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
 from keff.reading.open import Record
@@ -19,9 +20,6 @@ from keff.stats.votes import FloatArray, IntArray, Votes
 
 # A branch right this often is strong: most of its paths alone make a gold answer worth a look.
 STRONG = 0.5
-
-# Answer spaces in which a gold answer may equal the one agreed on, the plainest first.
-WIDER = ("text", "math", "quantity", "date", "set")
 
 
 @frozen
@@ -163,7 +161,7 @@ def _suspect(name: str, case: _Case, posterior: float, records: Sequence[Record]
         share=case.share,
         branches=case.branches,
         posterior=posterior,
-        equal_under=None if gold is None else _equal_under(agreed, gold),
+        equal_under=None if gold is None else equal_under(agreed, gold),
     )
 
 
@@ -171,16 +169,6 @@ def _as_written(record: Record, row: int, key: str) -> str:
     """Return an answer's text as written by the first path with that key."""
     keys, written = record.ballot.keys[row], record.ballot.questions[row].answers
     return next((text for text, own in zip(written, keys, strict=False) if own == key and text), key)
-
-
-def _equal_under(answer: str, gold: object) -> str | None:
-    """Return the first, plainest answer space that equates an answer with a gold one, or None."""
-    for name in WIDER:
-        space = answers.space(name)
-        own = space.key(answer)
-        if own is not None and any(space.key(each) == own for each in answers.golds(gold)):
-            return name
-    return None
 
 
 def _solved(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keff.analysis.decision import Aim, decide
-from keff.analysis.matching import field_notes, matching
+from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Limits, Predicted
@@ -176,6 +176,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
     notes.extend(field_notes(record.ballot))
+    notes.extend(reading_notes(record.ballot))
     return Analysis(
         n=votes.n,
         k=votes.k,

@@ -9,7 +9,8 @@ from shlex import quote
 import numpy as np
 
 from keff.analysis.results.estimates import Matching, SplitAnswers
-from keff.answers import is_document, only_object, proposed_fields
+from keff.answers import golds, is_document, only_object, proposed_fields
+from keff.answers import space as space_of
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import Votes
@@ -28,6 +29,12 @@ EXAMPLES, LONGEST_KEY = 5, 200
 
 # Questions whose answers say whether a record is one of JSON: others are not read again for its fields.
 FIRST_QUESTIONS = 20
+
+# Answer spaces in which a gold answer may equal another, the plainest first.
+WIDER = ("numeric", "text", "math", "quantity", "date", "set")
+
+# From this share of the wrong answers that equal the gold one elsewhere, the space is at fault.
+MISREAD = 0.1
 
 # Questions that are looked at for fields of JSON, and fields that are named with the reason.
 MOST_QUESTIONS, MOST_NAMED = 200, 5
@@ -99,6 +106,39 @@ def field_notes(ballot: Ballot) -> Iterator[Note]:
         text = f"the answers are JSON: of their fields {kept} can be voted on, others cannot: {left_out}"
         text = f"{text}; read them so with --answer-space {quote(voting.space)}"
     yield Note("json_fields", text)
+
+
+def reading_notes(ballot: Ballot) -> Iterator[Note]:
+    """Yield where questions seem to be taken apart, and right answers for wrong ones."""
+    reading, n, asked = ballot.reading, ballot.votes.n, ballot.asked
+    if ballot.votes.k == 1 and asked is not None and asked.all() and 2 * np.unique(asked).size <= n:
+        text = f"{n} ids have one path each, and ask {np.unique(asked).size} questions: name the column"
+        yield Note("one_path_each", f"{text} that tells questions apart, such as --columns id=question")
+    wrong = [
+        (answer, question.gold)
+        for question in ballot.questions[:FIRST_QUESTIONS]
+        if question.correct is None and question.gold is not None
+        for answer in dict.fromkeys(question.answers)
+        if answer and not reading.correct(answer, question.gold)
+    ]
+    named = [(name, answer, gold) for answer, gold in wrong if (name := equal_under(answer, gold))]
+    if named and len(named) >= MISREAD * len(wrong):
+        name, answer, gold = named[0]
+        yield Note(
+            "gold_unequal",
+            f"of {len(wrong)} wrong answers looked at {len(named)} equal the gold answer otherwise than as "
+            f"{reading.space}: {answer!r} is {', '.join(golds(gold))!r} as {name} (--answer-space {name})",
+        )
+
+
+def equal_under(answer: str, gold: object) -> str | None:
+    """Return the first, plainest answer space that equates an answer with a gold one, or None."""
+    for name in WIDER:
+        space = space_of(name)
+        own = space.key(answer)
+        if own is not None and any(space.key(each) == own for each in golds(gold)):
+            return name
+    return None
 
 
 def _answers(ballot: Ballot, most: int) -> list[list[str]]:
