@@ -64,6 +64,9 @@ def check(decided: Decided, aim: Aim) -> None:
     assert known is not None and choice is not None and decision.expected_paths is not None
     rule, change = choice.rule, decision.change
     assert decision.policy == written(known.specs[rule])
+    paths = decision.expected_paths
+    assert paths.lo is not None and paths.hi is not None
+    assert paths.lo >= 1 - 1e-9 and paths.hi <= parse_policy(decision.policy).cap + 1e-9
     one = known.specs[rule] == "fixed:1"
     assert not (decision.verdict == "ask once" and not one)
     assert not (one and decision.verdict == "vote")

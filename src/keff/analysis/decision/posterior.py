@@ -6,6 +6,7 @@ import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
 from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
+from keff.policy import parse_policy
 from keff.records import frozen
 from keff.stats.votes import FloatArray
 
@@ -144,6 +145,8 @@ def posterior_of(
     new = {
         name: first[name] + values - seen.rows.means(_column(seen, name)) for name, values in other.items()
     }
+    # A sum of two deviations may leave what a rule can draw.
+    new["paths"] = np.clip(new["paths"], 1.0, [parse_policy(spec).cap for spec in seen.specs])
     new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
     return JointPosterior(
         seen.specs,

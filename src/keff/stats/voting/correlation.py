@@ -255,7 +255,7 @@ _SPLIT = Note(
 
 
 def _unknown(votes: Votes, questions: int) -> Estimate:
-    text = f"Only {questions} questions have two right paths, and {LEAST_QUESTIONS} are needed"
+    text = f"Questions with two right paths: {questions}, and {LEAST_QUESTIONS} are needed"
     note = Note("meeting_unknown", f"{text} to say whether right answers meet.")
     return Estimate(math.nan, None, None, "cluster jackknife", questions, votes.k, (note,))
 
