@@ -214,7 +214,7 @@ def _told(opened: Record) -> list[str]:
         ("12.0", "12", "numeric"),
         ("$12$", "12", "numeric"),
         ("Paris.", "paris", "text"),
-        (r"\frac{1}{2}", "0.5", "math"),
+        (r"\frac{1}{2}", "0.5", "numeric"),
     ],
 )
 def test_gold_answers_that_are_equal_in_another_space_are_said(answer: str, gold: str, space: str) -> None:

@@ -6,6 +6,7 @@ import ast
 import csv
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from keff.errors import LogError
@@ -116,14 +117,10 @@ def _cell(name: str, field: str) -> object:
         return field
     if NUMPY.fullmatch(field):
         raise LogError(f"{name} holds arrays as numpy prints them: write them as JSON lists")
-    try:
-        return loads(field)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(field)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return field
+    for read in (loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return read(field)
+    return field
 
 
 def _check_row(where: str, fields: list[str], names: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from keff.errors import LogError
@@ -68,6 +68,9 @@ _OF_LISTS = {
 
 # Words of which a table needs one, unless it has graded scores.
 VERDICTS = frozenset({"answer", "text", "correct"})
+
+# What an answer or the text of a path may be called.
+ANSWERS = frozenset({*OBVIOUS["answer"], *OBVIOUS["text"]})
 
 # Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
@@ -143,35 +146,48 @@ def lay_out(
     runs = _numbered(names)
     single: dict[str, str] = {}
     numbered: dict[str, tuple[str, ...]] = {}
-    for word, column in given.items():
+    beside = _gold_beside_lists(names, given)
+    for word, column in (given | beside).items():
         if column in names:
             single[word] = column
         elif column in runs:
             numbered[word] = runs[column]
         else:
             return f"it has no column {column!r} (it has {_some(names)})"
-    taken = _found(names, runs, given, single, numbered)
+    taken = _obvious(names, runs, given | beside, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
     if not {"answer", "text"} & given.keys() and _may_be_gold(single):
         answer, text = single["answer"], single["text"]
         meant = f"gold_answer={answer},text={text}, or answer={answer}"
         return f"{answer} may be the gold answer beside {text}: say {say}{meant}"
+    if "id" not in single and "question" in single:
+        beside |= {"id": single["question"]}
+        single |= {"id": single["question"]}
+    taken += [f"{word} from {column}" for word, column in beside.items()]
     notes = [Note("columns", f"read by the names of the columns: {', '.join(taken)}")] if taken else []
-    if "score" not in given and VERDICTS & {*single, *numbered}:
-        # A column of that name may be anything; it counts where nothing else says how good a path is.
-        score = single.pop("score", None)
-        numbered.pop("score", None)
-        if score and not {"correct", "gold_answer"} & {*single, *numbered}:
-            notes.append(
-                Note("score_unread", f"{score} is not read: {say}correct={score} where it is 0 and 1")
-            )
+    notes += _unread_score(given, single, numbered, say)
     lacking = _lacking({*single, *numbered})
     if lacking:
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
         example = _example(lacking, names, runs, used)
         return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
     return Layout(single, numbered, tuple(notes))
+
+
+def _unread_score(
+    given: Mapping[str, str], single: dict[str, str], numbered: dict[str, tuple[str, ...]], say: str
+) -> Iterator[Note]:
+    """Leave out a score beside verdicts, and say so.
+
+    A column of that name may be anything; it counts where nothing else says how good a path is.
+    """
+    if "score" in given or not VERDICTS & {*single, *numbered}:
+        return
+    score = single.pop("score", None)
+    numbered.pop("score", None)
+    if score and not {"correct", "gold_answer"} & {*single, *numbered}:
+        yield Note("score_unread", f"{score} is not read: {say}correct={score} where it is 0 and 1")
 
 
 def _singular(name: str) -> str:
@@ -184,7 +200,7 @@ def _singular(name: str) -> str:
 def may_list(name: str) -> bool:
     """Return whether a column of this name may hold the list of a question's paths, and no single text."""
     form = _singular(name)
-    return form != _form(name) or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
+    return form != _form(name) or any(form in OBVIOUS[word] for word in LISTS if form not in ANSWERS)
 
 
 def hold_paths(names: Iterable[str]) -> bool:
@@ -192,12 +208,13 @@ def hold_paths(names: Iterable[str]) -> bool:
     return any(_singular(name) in OBVIOUS[word] for name in names for word in VERDICTS)
 
 
-def _gold_beside_lists(by_form: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether "answer" is the gold one: beside a name in the plural it is that of the question."""
-    paths = (*OBVIOUS["answer"], *OBVIOUS["text"])
-    listed = any(_form(name) != form for form in paths for name in by_form.get(form, ()))
-    golds = by_form.keys() & {*OBVIOUS["gold_answer"]}
-    return listed and not golds and "answer" in by_form.get("answer", ())
+def _gold_beside_lists(names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return "answer" as the gold one where the answers or texts of paths have a name in the plural."""
+    forms = {name: _singular(name) for name in names}
+    listed = any(form != _form(name) and form in ANSWERS for name, form in forms.items())
+    # OBVIOUS["gold_answer"] has the word itself, which may be given.
+    known = {"answer", *OBVIOUS["gold_answer"]} & given.keys() | {*OBVIOUS["gold_answer"]} & {*forms.values()}
+    return {"gold_answer": "answer"} if listed and "answer" in names and not known else {}
 
 
 def _may_be_gold(single: Mapping[str, str]) -> bool:
@@ -206,36 +223,17 @@ def _may_be_gold(single: Mapping[str, str]) -> bool:
     return own and single.get("text", "text") != "text" and "gold_answer" not in single
 
 
-def _found(
-    names: Sequence[str],
-    runs: Mapping[str, tuple[str, ...]],
-    given: dict[str, str],
-    single: dict[str, str],
-    numbered: dict[str, tuple[str, ...]],
-) -> list[str] | tuple[str, list[str]]:
-    """Add the columns that nobody named, and return as ``_obvious`` does."""
-    by_form: dict[str, list[str]] = {}
-    for name in names:
-        by_form.setdefault(_singular(name), []).append(name)
-    beside: list[str] = []
-    if _gold_beside_lists(by_form) and not {"answer", "gold_answer"} & given.keys():
-        given["gold_answer"] = single["gold_answer"] = "answer"
-        beside = ["gold_answer from answer"]
-    taken = _obvious(by_form, runs, given, single, numbered)
-    if isinstance(taken, list) and "id" not in single and "question" in single:
-        single["id"] = single["question"]
-        beside.append(f"id from {single['id']}")
-    return [*taken, *beside] if isinstance(taken, list) else taken
-
-
 def _obvious(
-    by_form: Mapping[str, Sequence[str]],
+    names: Sequence[str],
     runs: Mapping[str, tuple[str, ...]],
     given: Mapping[str, str],
     single: dict[str, str],
     numbered: dict[str, tuple[str, ...]],
 ) -> list[str] | tuple[str, list[str]]:
     """Add columns recognised by name; returns those taken, or a meaning with several candidates."""
+    by_form: dict[str, list[str]] = {}
+    for name in names:
+        by_form.setdefault(_singular(name), []).append(name)
     used = set(given.values())
     taken: list[str] = []
     for word, known in OBVIOUS.items():

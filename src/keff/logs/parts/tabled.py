@@ -270,13 +270,15 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
     while len(lists.get("all_correct", ())) > 1 and all(is_missing(values[-1]) for values in lists.values()):
         lists = {name: values[:-1] for name, values in lists.items()}
     lists |= {LIST_OF[word]: row.get(layout.single[word]) for word in listed}
-    single = {
-        word: row.get(column)
-        for word, column in layout.single.items()
-        if word in ("id", "gold_answer", "cluster", "question", "model")
-    }
-    rest = {name: value for name, value in row.items() if name not in layout.used and name not in KNOWN}
-    return rest | single | lists
+    return _about(row, layout) | lists
+
+
+def _about(row: Row, layout: Layout) -> dict[str, object]:
+    """Return what a row says of its question, and what has no meaning."""
+    words = ("id", "gold_answer", "cluster", "question", "model")
+    single = {word: row.get(layout.single[word]) for word in words if word in layout.single}
+    meant = layout.used | KNOWN
+    return {name: value for name, value in row.items() if name not in meant} | single
 
 
 def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
@@ -336,14 +338,7 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
         members = sorted(members, key=lambda pair: _order(pair[1].get(single["path"])))
     for word in ("gold_answer", "cluster"):
         _same(members, word, single.get(word))
-    row: dict[str, object] = {
-        name: value for name, value in first.items() if name not in layout.used and name not in KNOWN
-    }
-    row |= {
-        word: first.get(single[word])
-        for word in ("id", "gold_answer", "cluster", "question")
-        if word in single
-    }
+    row = _about(first, layout)
     row |= {name: [member.get(name) for _, member in members] for name in row if name.startswith(NAMED)}
     for word, target in LIST_OF.items():
         if word not in single:
