@@ -1,10 +1,8 @@
 """The shared recorded generations as votes, with the families that are left out whole.
 
 A record belongs to one family by data set (aime2024, gpqa, each exam, ...) and to one by source (who
-published
-it), whatever the model. Paths of every question are put into random order by a stated seed: renze rows hold
-six
-temperatures in order, and cruxeval rows are ordered by sample.
+published it), whatever the model. Paths of every question are put into random order by a stated seed: renze
+rows hold six temperatures in order, and cruxeval rows are ordered by sample.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def read(path: Path, least_paths: int = 2) -> Record | None:
             if not abstains(path.name, answer):
                 answers[i, j] = codes.setdefault(str(answer), len(codes))
                 correct[i, j] = int(row["all_correct"][place])
-    return Record(path.stem, *_families(path.stem), Votes(answers, correct))
+    return Record(path.stem, *families_of(path.stem), Votes(answers, correct))
 
 
 def records(least_paths: int = 2) -> list[Record]:
@@ -70,7 +68,8 @@ def records(least_paths: int = 2) -> list[Record]:
     return [r for path in sorted(RECORDED.glob("*.jsonl")) if (r := read(path, least_paths)) is not None]
 
 
-def _families(name: str) -> tuple[str, str]:
+def families_of(name: str) -> tuple[str, str]:
+    """Return the family of a record by data set, and by source."""
     parts = name.split("_")
     if parts[0] in ("boinf", "renze", "cruxeval"):
         return parts[0] + " " + parts[1], parts[0]

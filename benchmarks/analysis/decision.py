@@ -2,12 +2,12 @@
 
     python -m benchmarks.analysis.decision [--pilots 2] [--questions 50] [--paths 8]
         [--family "data set"|source]
-    python -m benchmarks.analysis.decision --now 32 | --simulated | --fit
+    python -m benchmarks.analysis.decision --now 32 | --simulated
 
 Pilots of min(N, n/2) questions of every recorded workload, judged on the other questions with all paths;
 intervals are judged on as many other questions as the pilot has, for that is what they are of. The prices of
 flips come from the other families. ``--now 32`` predicts from 8 paths of records with 32, at the built-in
-prices; ``--simulated`` are workloads of known law; ``--fit`` prints the constants of ``decision.prior``.
+prices; ``--simulated`` are workloads of known law.
 """
 
 from __future__ import annotations
@@ -58,14 +58,19 @@ class Delivered:
     covered: tuple[bool, bool, bool]
 
 
-def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy) -> RuleOutcomes:
+def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy, seed: int = 5) -> RuleOutcomes:
     """Return what rules do on each question, also where questions of one pattern were replayed as one."""
-    seen = replayed(votes, rules, reference, None, np.random.default_rng(5))
+    seen = replayed(votes, rules, reference, None, np.random.default_rng(seed))
     if seen.rows.pattern is None or seen.rows.counts is None:
         return seen
     names = ("paths", "flips", "rise", *(("loss", "right") if seen.loss is not None else ()))
     each = {name: getattr(seen, name)[seen.rows.pattern] for name in names}
     return replace(seen, rows=replace(seen.rows, counts=None), **each)
+
+
+def of_one_model() -> list[Record]:
+    """Return the records of eight paths or more that are repeated samples of one model."""
+    return [record for record in records(PATHS) if "multimodel" not in record.name]
 
 
 def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str | None) -> FlipPrice:
@@ -335,7 +340,7 @@ def known_laws(pilots: int) -> None:
 
 
 def main() -> None:
-    """Judge pilots of all records or of known laws, or print the constants."""
+    """Judge pilots of all records, or of known laws."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pilots", type=int, default=2)
     parser.add_argument("--questions", type=int, default=50)
@@ -343,17 +348,13 @@ def main() -> None:
     parser.add_argument("--family", default="data set")
     parser.add_argument("--now", type=int)
     parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--fit", action="store_true")
     asked = parser.parse_args()
     if asked.simulated:
         known_laws(asked.pilots)
         return
-    sources = [record for record in records(PATHS) if "multimodel" not in record.name]
+    sources = of_one_model()
     if not sources:
         print("skipped: the recorded generations are not here")
-    elif asked.fit:
-        truth = {each.name: by_question(each.votes, RULES, REFERENCE) for each in sources}
-        print(fit(truth, {each.name: each.data_set for each in sources}, None), "in place:", GENERIC)
     elif asked.now is not None:
         ahead(sources, asked.now, asked.pilots, asked.questions)
     else:

@@ -1,26 +1,23 @@
-"""Learn the constants of ``keff.stats.models.learned`` from the shared recorded generations, families
-counting alike.
+"""Learn what predictions beyond the pilot err from recorded generations, families counting alike.
 
-``python -m benchmarks.constants.learn_gain [--write]`` prints the file, and how far each constant moves
-when any one family is left out, by data set and by source. What is learned:
+    python -m benchmarks.constants learn_gain
 
     MODEL_SD, LINE_SD   what predictions of plurality beyond the pilot err, beyond the pilot's own sampling: a
                         standard deviation for each unit of 1/K0 - 1/k, for the answer model on workloads
-                        whose
-                        right answers meet and for the line in 1/k on the others
+                        whose right answers meet and for the line in 1/k on the others
     LAW_SD              the same for the beta-binomial majority, on the logit scale, for each unit of 1 - 2/k
 
 Pilots of min(50, n/2) questions and 4 or 8 paths. A mean square is taken over the pilots of a record, the
 records of a family and then over families, less the pilots' own sampling variance (times 1 - m/n, for the
-truth is
-that of the same finite record). A standard deviation from m families is enlarged by the ratio of the 95%
-quantiles of
-Student's t with m degrees of freedom and of the normal law: 2.2 for two families, 1.08 for seventeen.
+truth is that of the same finite record). A standard deviation from m families is enlarged by the ratio of the
+95% quantiles of Student's t with m degrees of freedom and of the normal law: 2.2 for two families, 1.08 for
+seventeen.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -29,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
+from benchmarks.constants._row import HEAD, row, span
 from benchmarks.families import PARTITIONS, Record, pilot, records
-from benchmarks.places import RECORDED, ROOT
-from keff.stats import influence
+from benchmarks.places import RECORDED
 from keff.stats.intervals import majority_fits
 from keff.stats.models import plurality_model
 from keff.stats.models.betabinomial import majority_at_k, majority_curve
@@ -44,24 +41,12 @@ NORMAL = 1.96
 LEAST_WITHIN = 0.005
 """A record whose paths are all but alike says nothing about what a vote brings."""
 
-TEMPLATE = '''"""Constants learned from recorded generations by ``benchmarks.constants.learn_gain``.
 
-{families} families of {workloads} recorded workloads by data set, each family counting alike. The ranges are
-those of the constant when any one family is left out, by data set or by source.
-"""
-
-MODEL_SD = {MODEL_SD:.3g}
-"""Standard deviation of what the answer model errs in plurality@k beyond sampling, for each unit of 1/K0 -
-1/k. {MODEL_SD_range}"""
-
-LINE_SD = {LINE_SD:.3g}
-"""The same for the line in 1/k, on workloads whose right answers do not meet (two families: rough).
-{LINE_SD_range}"""
-
-LAW_SD = {LAW_SD:.3g}
-"""Standard deviation of what the beta-binomial law errs in logit majority@k, for each unit of 1 - 2/k.
-{LAW_SD_range}"""
-'''
+PLACES = {
+    "MODEL_SD": "keff.stats.models.plurality_model",
+    "LINE_SD": "keff.stats.models.plurality_model",
+    "LAW_SD": "keff.stats.influence",
+}
 
 
 @dataclass(frozen=True)
@@ -76,11 +61,7 @@ class Piece:
 @contextmanager
 def using(values: dict[str, float]) -> Iterator[None]:
     """Put constants in place of those learned from all families."""
-    places = {
-        "MODEL_SD": plurality_model,
-        "LINE_SD": plurality_model,
-        "LAW_SD": influence,
-    }
+    places = {name: importlib.import_module(module) for name, module in PLACES.items()}
     before = {name: getattr(place, name) for name, place in places.items()}
     for name, place in places.items():
         setattr(place, name, values.get(name, before[name]))
@@ -151,7 +132,7 @@ def law_errors(votes: Votes, drawn: Votes, ks: list[int], spare: float) -> Pairs
 def constants(parts: dict[str, list[Piece]], keep: Callable[[Record], bool]) -> dict[str, float]:
     """Return the constants from the records that are kept."""
     out = dict[str, float]()
-    for name in ("MODEL_SD", "LINE_SD", "LAW_SD"):
+    for name in PLACES:
         value, unit = _mean(parts[name], keep, "value"), _mean(parts[name], keep, "unit")
         families = {piece.record.data_set for piece in parts[name] if keep(piece.record)}
         # A spread known from few families is larger than it looks, by Student's t with as many degrees.
@@ -180,12 +161,11 @@ def left_out(parts: dict[str, list[Piece]], sources: Iterable[Record]) -> dict[s
 
 
 def main() -> None:
-    """Print the constants, and write them if asked."""
+    """Print the constants, with each family left out."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=16)
-    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sources = records(8)
     if not sources:
@@ -193,18 +173,11 @@ def main() -> None:
         return
     with without_between():
         parts = pieces(sources, options.draws)
-    values = constants(parts, lambda _: True)
-    ranges = dict[str, str]()
     without = left_out(parts, sources)
-    for name, value in values.items():
+    print(f"{len(sources)} workloads of {len({r.data_set for r in sources})} families by data set\n\n{HEAD}")
+    for name, value in constants(parts, lambda _: True).items():
         others = [found[name] for found in without.values() if np.isfinite(found[name])]
-        ranges[f"{name}_range"] = f"Left out: {min(others):.3g} to {max(others):.3g}."
-        print(f"{name} {value:.3g}, {ranges[f'{name}_range']}")
-    text = TEMPLATE.format(
-        families=len({r.data_set for r in sources}), workloads=len(sources), **values, **ranges
-    )
-    if options.write:
-        (ROOT / "src" / "keff" / "stats" / "models" / "learned.py").write_text(text, "utf-8")
+        print(row(f"{PLACES[name]}:{name}", value, span(others)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The constants of `keff mix` and of its pilots, chosen with whole families of records left out.
 
-    python -m benchmarks.constants.mix_constants [DATA] [--pilots 8] [--seeds 100 500]
+    python -m benchmarks.constants mix_constants [DATA] [--pilots 8] [--seeds 100 500]
 
 Pilots as in `benchmarks/analysis/mix.py`. The margin of worth is that of least regret on the other families;
 the constants of the default are those of a grid that lose the least accuracy beyond half a standard error of

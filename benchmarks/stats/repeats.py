@@ -3,8 +3,7 @@
     python -m benchmarks.stats.repeats [--turns N]
 
 Every recorded workload with 10 or more paths of a question is taken as the law: theta is the share of right
-paths of each question. Trials of other repeats are its paths in random order. ``BEYOND_SD`` is printed
-whole and without each family by data set.
+paths of each question. Trials of other repeats are its paths in random order.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -148,16 +146,6 @@ def without_each(errors: list[tuple[str, float]]) -> dict[str, float]:
     }
 
 
-def law(workloads: list[Record], rng: np.random.Generator) -> None:
-    """Print what the beta-binomial law errs in logit pass^8 from 4, whole and without each family."""
-    errors = law_errors(workloads, rng)
-    whole = math.sqrt(float(np.mean([value**2 for _, value in errors])))
-    left = without_each(errors)
-    span = f"{min(left.values()):.3f} to {max(left.values()):.3f}"
-    told = f"{len(errors)} workloads say {whole:.3f}, without one family {span}"
-    print(f"\nBEYOND_SD = {BEYOND_SD} is set; {told}")
-
-
 def halves(workloads: list[Record], turns: int, rng: np.random.Generator) -> None:
     """Print how often one half of a record's paths is called better than the other half."""
     called = list[bool]()
@@ -228,35 +216,6 @@ def score_coverage(workloads: list[Record], turns: int, rng: np.random.Generator
     print_claim("95% interval of a score covers, questions drawn anew", f"{np.mean(hits):.1%}", "90 to 98%")
 
 
-def between(workloads: list[Record]) -> None:
-    """Print how much two models' means of a question differ, over how much one model's do, by data set."""
-    found: dict[str, list[float]] = {}
-    for a, b in combinations(workloads, 2):
-        if a.data_set == b.data_set and a.votes.n == b.votes.n:
-            one, other = (Repeats.of_votes(each.votes) for each in (a, b))
-            noise_of = float(np.mean(one.variances / one.count) + np.mean(other.variances / other.count))
-            own = (
-                sum(
-                    float(each.mean.var(ddof=1) - np.mean(each.variances / each.count))
-                    for each in (one, other)
-                )
-                / 2
-            )
-            found.setdefault(a.data_set, []).append(
-                (float(np.var(one.mean - other.mean, ddof=1)) - noise_of) / own
-            )
-    medians = {name: float(np.median(values)) for name, values in found.items()}
-    mean = np.mean(list(medians.values()))
-    print(f"BETWEEN_MODELS: {sum(map(len, found.values()))} pairs, mean of data sets {mean:.2f}")
-    print(", ".join(f"{name} {value:.2f}" for name, value in medians.items()))
-    others = {name: np.mean([value for own, value in medians.items() if own != name]) for name in medians}
-    stated = [math.sqrt(others[name] / value) for name, value in medians.items()]
-    print(
-        "sd of two models' difference by question, stated from the other data sets over found: "
-        f"{min(stated):.2f} to {max(stated):.2f}, median {np.median(stated):.2f}"
-    )
-
-
 def speed() -> None:
     """Print what ``keff noise`` and ``keff compare`` take on synthetic records."""
     compiled()
@@ -285,11 +244,9 @@ def main() -> None:
     rng = np.random.default_rng(0)
     noise(WORKLOADS, turns, rng)
     pass_powers(WORKLOADS, turns, rng)
-    law(WORKLOADS, rng)
     score_coverage(WORKLOADS, turns, rng)
     halves(WORKLOADS, turns, rng)
     power(WORKLOADS, turns, rng)
-    between(WORKLOADS)
     speed()
 
 

@@ -1,6 +1,8 @@
 """keff: know how many reasoning paths are worth paying for, then serve exactly that many.
 
+In: recorded answers, or questions and a model. Out: how many paths pay, and a gateway that draws as many.
 Names are loaded when they are first used, so ``import keff`` stays quick.
+Read ``analysis.front`` (the public functions); docs/tour.md is the way through the rest.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keff.gateway.http.reply import chunks, completion, total_usage, vote_object, winner
+from keff.gateway.http.reply import completion, total_usage, vote_object, winner
+from keff.gateway.http.stream import chunks
 from keff.gateway.vote.vote import Drawn, Outcome
 from keff.policy import Stop
 

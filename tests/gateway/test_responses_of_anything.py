@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drawn import ANY_FLOAT, jsons
 from how_many import examples
 from keff.errors import EngineError
-from keff.gateway.http.reply import response_events
+from keff.gateway.http.stream import response_events
 from keff.protocol.responses import chat_usage, choice_of, response_usage
 from responses_rig import USAGE, says, served
 

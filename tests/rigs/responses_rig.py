@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from gateway_rig import Rig, gateway
-from keff.gateway.http.reply import response_events
+from keff.gateway.http.stream import response_events
 from raw_server import http, raw_server
 
 Give = Callable[[int, dict[str, Any]], dict[str, Any]]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff.stats.influence import (
+    LAW_SD,
     Fits,
     bayes_fits,
     bootstrap_fits,
@@ -21,7 +22,6 @@ from keff.stats.intervals import (
     majority_fits,
 )
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve
-from keff.stats.models.learned import LAW_SD
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star_interval
 from keff.stats.voting.correlation import anova_c, pooled_from_hist, unbias

@@ -46,7 +46,7 @@ TWO_RUNS = 1.959964 * math.sqrt(2)
 
 # Variance of the difference of two models' means of a question, over that of one model's: mean of 7 recorded
 # data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
-# differ less.
+# differ less. Found by ``benchmarks.constants.score_spreads``.
 BETWEEN_MODELS = 0.48
 
 # Sizes of evaluation sets in use, for the table of what they can tell apart.

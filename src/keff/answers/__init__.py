@@ -1,4 +1,8 @@
-"""Answer spaces: how a final answer is read from text, compared and scored, one file each."""
+"""Answer spaces: how a final answer is read from text, compared and scored, one file each.
+
+In: a completion's text, or a recorded answer. Out: a canonical key; equal keys are one vote.
+Read ``parts.base`` (what a space is), then ``numeric`` (a whole one in few lines).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The command line: one thin file per command, imported only when that command runs."""
+"""The command line: one thin file per command, imported only when that command runs.
+
+In: words of a command line. Out: text or JSON, and an exit code (2: what to do is said in one line).
+Read ``analyze`` (one command), then ``_options`` (options declared once), then ``_app``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The gateway: an OpenAI-compatible endpoint that serves a plan (extra ``serve``), with a drift alarm.
 
-A request is read (``http.request``), compared with the plan (``vote.request_policy``) and answered by the
-vote of live paths (``vote.vote``), which ``upstream`` draws and ``vote.extraction`` reads; ``http.reply``
-gives it back whole or streamed.
+In: a plan, and servers that draw paths. Out: a reply by their vote, whole or streamed, and what was saved.
+Read ``http.app``, then ``vote.chat`` (a request's life), then ``vote.vote``.
 """

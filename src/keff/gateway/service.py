@@ -31,18 +31,11 @@ from keff.gateway.traffic.savings import Baseline
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches
-from keff.gateway.vote.extraction import (
-    AnswerReading,
-    PathReading,
-    Reader,
-    ReadingThreads,
-    labelled,
-    lacking,
-    reader_asked,
-)
+from keff.gateway.vote.extraction import PathReading, Reader, labelled, lacking, reader_asked
 from keff.gateway.vote.job import RequestJob, called, ratings
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.request_policy import Maker, PlanTerms
+from keff.gateway.vote.threads import AnswerReading, ReadingThreads
 from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy

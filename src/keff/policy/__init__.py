@@ -1,10 +1,9 @@
 """Interface of policies: when to stop drawing paths, and what to answer.
 
-A policy is pure: the same view gives the same decision, live or replayed. Votes count in launch order,
-unless the policy says otherwise. The stopping rule and the vote rule are separate: any stopping rule can be
-followed by a vote weighted by confidence (``lead_k:3,weight=confidence,temperature=0.2``), can draw in waves
-(``lead_k:3,wave=4``), can keep paths in flight (``lead_k:3,in_flight=4,order=arrival``), and can give up
-where nothing agrees (``lead_k:3,give_up=4``).
+In: the votes so far (``View``). Out: ``Sample`` so many more, or ``Stop`` with an answer.
+A policy is pure: the same view gives the same decision, live or replayed. Any stopping rule can be followed
+by a weighted vote, draw in waves or in flight, and give up (``lead_k:3,weight=confidence,wave=4,give_up=4``).
+Read ``view``, then ``spec`` (the grammar), then ``drawing``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The OpenAI protocol, shared by the engines (client) and the gateway.
 
-One place for both.
-
-JSON, events and compressed bodies of others (``values``), then addresses, keys, requests and refusals
-(``server``), answers and their tokens (``reply``), and the Responses API in the words of chat
-(``responses``). Calls over HTTP are ``client`` and ``connection``, by httptools.
+In: bytes and JSON of others. Out: checked requests, answers with their tokens, typed refusals.
+Read ``values`` (JSON, events, bodies), then ``server`` (addresses, keys, requests), then ``reply``;
+``client`` and ``connection`` speak HTTP, and ``responses`` is the Responses API in the words of chat.
 """

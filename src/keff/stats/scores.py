@@ -71,8 +71,8 @@ def unsolved_yet(solved: FloatArray) -> tuple[float, float]:
 REPLICATES = 1000
 
 # Standard deviation of what the beta-binomial law errs in logit pass^k, for each doubling of k beyond the
-# repeats. 57 recorded workloads say .067 to .095 by the draw of trials (``benchmarks.stats.repeats``): the
-# larger is taken; without any one family .080 to .107.
+# repeats. 57 recorded workloads say .073 to .096 by the draw of trials, without any one family .061 to .108
+# (``benchmarks.constants.score_spreads``): about the largest is taken.
 BEYOND_SD = 0.095
 
 

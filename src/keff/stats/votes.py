@@ -23,6 +23,8 @@ RATING_SECONDS = "rating_seconds"
 # What has a value for each path [n, K].
 PER_PATH = ("answers", "correct", "tokens", "confidences", "prompt_tokens", "seconds", "cached_tokens")
 
+_set = object.__setattr__  # a frozen value, while it is being made
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Votes:
@@ -34,9 +36,9 @@ class Votes:
     ``clusters`` [n] integer cluster of each item (default: every item its own). ``tokens`` [n, K] generated
     tokens, ``prompt_tokens`` those of the prompt as billed with each path, ``cached_tokens`` the part of
     these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known;
-    ``named`` are further confidences by name, and the ``RATING_SECONDS`` of the usual one.
-    Answers and correctness given as int8 are kept so, else as int64. ``closed`` says that the answer set is
-    closed and codes mean the same answer in every item (choice, binary).
+    ``named`` are further confidences by name, and the ``RATING_SECONDS`` of the usual one. Answers and
+    correctness given as int8 are kept so, else as int64. ``closed`` says that the answer set is closed and
+    codes mean the same answer in every item (choice, binary).
 
     Raises ValueError on NaN, values out of range, ragged rows and shapes that do not fit.
     """
@@ -199,10 +201,6 @@ def as_hist(source: Votes | ArrayLike) -> IntArray:
     if hist.size < 2 or hist.min() < 0 or hist.sum() < 1:
         raise ValueError("a count histogram is N_0..N_K, non-negative, with at least one item and one path")
     return hist
-
-
-def _set(votes: Votes, name: str, value: object) -> None:
-    object.__setattr__(votes, name, value)
 
 
 def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> NDArray[Kind] | None:

@@ -1,10 +1,9 @@
 """Decision: the stopping rule to deploy, against the one in use today.
 
-In come the votes of a pilot, an aim, and today's policy (the reference). ``chain`` names about a dozen rules,
-``outcomes`` replays each of them on every question (``predicted`` simulates those that draw more paths than
-were recorded), ``posterior`` makes one joint posterior of their accuracies and costs, shrunk to what other
-workloads show (``prior``), ``timing`` says which rules are fast enough, ``choose`` reads rule and verdict
-from them, and ``figures`` what is shown. Read ``posterior`` first.
+In: votes of a pilot, an aim, today's policy (the reference). Out: rule, verdict, and what it keeps and costs.
+``chain`` names the candidates, ``outcomes`` replays (``predicted`` simulates) each, ``timing`` says which are
+fast enough, ``prior`` what other workloads show; ``figures`` is what is shown.
+Read ``posterior`` first, then ``choose``.
 """
 
 from __future__ import annotations

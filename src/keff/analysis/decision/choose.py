@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.decision.aim import Aim
-from keff.analysis.decision.posterior import LEVEL_UNKNOWN, JointPosterior
+from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.decision.prior import LEVEL_UNKNOWN
 from keff.analysis.decision.timing import SURE_OF_TIME, Timing
 from keff.analysis.results.decision import VotingVerdict
 from keff.records import Interval, frozen

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
-from keff.analysis.decision.prior import GENERIC, WIDE_SD, WIDE_WEIGHT, FlipPrice
+from keff.analysis.decision.prior import DRAWS, GENERIC, FlipPrice, PriceLaw, centred
 from keff.policy import parse_policy
 from keff.records import frozen
 from keff.stats.votes import FloatArray
-
-# The Monte Carlo error of a 2.5% quantile is then half a percent of probability.
-DRAWS = 1_000
 
 # A pilot hardly sees the answers that deep rules change, so ten questions of the generic workload, at the
 # pilot's own rate for one path, stand beside it.
@@ -37,9 +34,6 @@ LEAST_ERROR = 0.1
 
 # How often a single path gives another answer than the vote of eight, on recorded workloads.
 USUAL_FLIPS = 0.2
-
-# Accuracy of the reference where there are no labels: the mean of recorded workloads.
-LEVEL_UNKNOWN = 0.65
 
 
 @frozen
@@ -134,14 +128,14 @@ def posterior_of(
     groups, questions = seen.rows.groups, seen.rows.clusters.size
     first, other = _resampled(seen, rng), _resampled(seen, rng)
     if seen.calibration_error.any():
-        first["paths"] = first["paths"] + seen.calibration_error[1] * _centred(rng)
+        first["paths"] = first["paths"] + seen.calibration_error[1] * centred(rng)
     flips = _flips(seen, first["flips"], ratios, rng)
-    law = _PriceLaw.of(seen, ratios, cap, price, level)
+    law = PriceLaw.of(seen, ratios, cap, price, level)
     lost = _losses(seen, first, other, flips, law, groups, ratios, rng)
     right = first.get("right")
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
-        right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * _centred(rng)[:, 0]
+        right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * centred(rng)[:, 0]
     new = {
         name: first[name] + values - seen.rows.means(_column(seen, name)) for name, values in other.items()
     }
@@ -197,7 +191,7 @@ def _losses(
     first: dict[str, FloatArray],
     other: dict[str, FloatArray],
     flips: FloatArray,
-    law: _PriceLaw,
+    law: PriceLaw,
     groups: int,
     ratios: FloatArray,
     rng: np.random.Generator,
@@ -215,9 +209,9 @@ def _losses(
     spread = (SPREAD_DEEP + SPREAD_ONE * np.nan_to_num(ratios, nan=1.0)) * mean_flips / groups
     extra = np.sqrt(np.maximum(spread - variance, by_luck))
     unsure = np.maximum(least, variance + by_luck)
-    raw = first["loss"] + extra * _centred(rng)
+    raw = first["loss"] + extra * centred(rng)
     loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
-    noise = other["loss"] - measured + extra * _centred(rng)
+    noise = other["loss"] - measured + extra * centred(rng)
     evidence = first["loss"][:, single] + first["rise"][:, 0]
     shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
@@ -250,78 +244,3 @@ def _run_variance(seen: RuleOutcomes) -> FloatArray:
     each = np.clip(seen.right[:, None] - seen.loss, 0.0, 1.0)
     within = seen.rows.means(each * (1 - each))
     return (within + within[-1]) / seen.rows.clusters.size
-
-
-def _centred(rng: np.random.Generator) -> FloatArray:
-    """Return standard normal draws [S, 1] with mean exactly 0."""
-    drawn = rng.standard_normal((DRAWS, 1))
-    return drawn - drawn.mean()
-
-
-@frozen
-class _PriceLaw:
-    """Prior of the accuracy a changed answer costs: normal around ``mean`` [C], or a wide one around 0."""
-
-    mean: FloatArray
-    sd: float
-    wide: float
-
-    @classmethod
-    def of(
-        cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, price: FlipPrice, level: float | None
-    ) -> _PriceLaw:
-        """Return the prior on this workload's scale: prices are parts of the reference's accuracy."""
-        scale = (
-            (level or LEVEL_UNKNOWN)
-            if seen.right is None
-            else float(np.clip(seen.rows.mean(seen.right), 0, 1))
-        )
-        # Answers that were right with one path may be lost too, where the reference is hardly ever right.
-        once = 0.0 if seen.loss is None else float(seen.rows.means(seen.loss)[seen.specs.index("fixed:1")])
-        most = max(scale, scale - once)
-        # What a confidence changes may gain as well as lose.
-        mean = np.where(np.isnan(ratios), 0.0, price.mean(ratios, cap))
-        return cls(mean * scale, price.sd * most, WIDE_SD * most)
-
-    def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
-        of_wide = rng.random((DRAWS, 1)) < WIDE_WEIGHT
-        z = _centred(rng)
-        return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
-
-    def shrunk(
-        self,
-        raw: FloatArray,
-        measured: FloatArray,
-        variance: FloatArray,
-        flips: FloatArray,
-        mean_flips: FloatArray,
-        single: int,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """Return posterior losses: B times the resampled loss, 1 - B times the prior cost of its flips.
-
-        B = prior / (prior + sampling variance). As the price is drawn anew for each resample, the variance of
-        the draws is that of the posterior, B times the sampling variance. Each part of the mixture is as
-        likely as it explains the ``measured`` loss of one path.
-        """
-        parts = ((1 - WIDE_WEIGHT, self.mean, self.sd), (WIDE_WEIGHT, 0 * self.mean, self.wide))
-        chance = [
-            weight * _density(measured[single] - float(m[single]) * mean_flips[single], total)
-            for weight, m, sd in parts
-            for total in [variance[single] + (sd * mean_flips[single]) ** 2]
-        ]
-        of_wide = rng.random((DRAWS, 1)) < chance[1] / max(sum(chance), 1e-300)
-        z = _centred(rng)
-        out: list[FloatArray] = []
-        for _, m, sd in parts:
-            prior = np.square(sd * mean_flips)
-            b = np.divide(prior, prior + variance, out=np.ones_like(prior), where=prior + variance > 0)
-            out.append(b * raw + (1 - b) * (m + sd * z) * flips)
-        return np.where(of_wide, out[1], out[0])
-
-
-def _density(distance: float, variance: float) -> float:
-    if variance <= 0:
-        return 1.0
-    return float(np.exp(-0.5 * distance**2 / variance) / variance**0.5)

@@ -8,14 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision.outcomes import RuleOutcomes, outcomes_of, replayed
-from keff.analysis.decision.posterior import (
-    DRAWS,
-    LEAST_VARIANCE,
-    JointPosterior,
-    RuleDraws,
-    posterior_of,
-)
-from keff.analysis.decision.prior import generic_ratios
+from keff.analysis.decision.posterior import LEAST_VARIANCE, JointPosterior, RuleDraws, posterior_of
+from keff.analysis.decision.prior import DRAWS, generic_ratios
 from keff.analysis.money import Rates
 from keff.analysis.recorded import DrawnOrders, RecordedPaths, Rows
 from keff.policy import Policy, parse_policy

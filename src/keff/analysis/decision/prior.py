@@ -7,12 +7,19 @@ from functools import lru_cache
 
 import numpy as np
 
+from keff.analysis.decision.outcomes import RuleOutcomes
 from keff.analysis.walks import changed, run
 from keff.policy import Policy, in_flight_of
 from keff.records import frozen
 from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
+
+# The Monte Carlo error of a 2.5% quantile is then half a percent of probability.
+DRAWS = 1_000
+
+# Accuracy of the reference where there are no labels: the mean of recorded workloads.
+LEVEL_UNKNOWN = 0.65
 
 # Records hold few workloads where voting hurts: this much of the prior is symmetric around 0 and so wide that
 # base rates do not decide against what a pilot measures.
@@ -38,7 +45,8 @@ class FlipPrice:
         return deep + (self.one_path - deep) * np.clip(ratio, 0.0, 1.0)
 
 
-# Fitted by ``python -m benchmarks.analysis.decision --fit`` to recorded generations.
+# Fitted by ``benchmarks.constants.flip_price`` to recorded generations. ``deep`` is .05 to .16 by the orders
+# that are replayed, and the larger leans towards more paths.
 GENERIC = FlipPrice(one_path=0.358, deep=0.155, sd=0.166)
 
 SIMULATED, ORDERS = 2_000, 2
@@ -75,3 +83,78 @@ def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
     }
     found = np.array([flips[rule.spec] for rule in rules])
     return found / found[0] if found[0] > 0 else np.zeros_like(found)
+
+
+def centred(rng: np.random.Generator) -> FloatArray:
+    """Return standard normal draws [S, 1] with mean exactly 0."""
+    drawn = rng.standard_normal((DRAWS, 1))
+    return drawn - drawn.mean()
+
+
+@frozen
+class PriceLaw:
+    """Prior of the accuracy a changed answer costs: normal around ``mean`` [C], or a wide one around 0."""
+
+    mean: FloatArray
+    sd: float
+    wide: float
+
+    @classmethod
+    def of(
+        cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, price: FlipPrice, level: float | None
+    ) -> PriceLaw:
+        """Return the prior on this workload's scale: prices are parts of the reference's accuracy."""
+        scale = (
+            (level or LEVEL_UNKNOWN)
+            if seen.right is None
+            else float(np.clip(seen.rows.mean(seen.right), 0, 1))
+        )
+        # Answers that were right with one path may be lost too, where the reference is hardly ever right.
+        once = 0.0 if seen.loss is None else float(seen.rows.means(seen.loss)[seen.specs.index("fixed:1")])
+        most = max(scale, scale - once)
+        # What a confidence changes may gain as well as lose.
+        mean = np.where(np.isnan(ratios), 0.0, price.mean(ratios, cap))
+        return cls(mean * scale, price.sd * most, WIDE_SD * most)
+
+    def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
+        of_wide = rng.random((DRAWS, 1)) < WIDE_WEIGHT
+        z = centred(rng)
+        return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
+
+    def shrunk(
+        self,
+        raw: FloatArray,
+        measured: FloatArray,
+        variance: FloatArray,
+        flips: FloatArray,
+        mean_flips: FloatArray,
+        single: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Return posterior losses: B times the resampled loss, 1 - B times the prior cost of its flips.
+
+        B = prior / (prior + sampling variance). As the price is drawn anew for each resample, the variance of
+        the draws is that of the posterior, B times the sampling variance. Each part of the mixture is as
+        likely as it explains the ``measured`` loss of one path.
+        """
+        parts = ((1 - WIDE_WEIGHT, self.mean, self.sd), (WIDE_WEIGHT, 0 * self.mean, self.wide))
+        chance = [
+            weight * _density(measured[single] - float(m[single]) * mean_flips[single], total)
+            for weight, m, sd in parts
+            for total in [variance[single] + (sd * mean_flips[single]) ** 2]
+        ]
+        of_wide = rng.random((DRAWS, 1)) < chance[1] / max(sum(chance), 1e-300)
+        z = centred(rng)
+        out: list[FloatArray] = []
+        for _, m, sd in parts:
+            prior = np.square(sd * mean_flips)
+            b = np.divide(prior, prior + variance, out=np.ones_like(prior), where=prior + variance > 0)
+            out.append(b * raw + (1 - b) * (m + sd * z) * flips)
+        return np.where(of_wide, out[1], out[0])
+
+
+def _density(distance: float, variance: float) -> float:
+    if variance <= 0:
+        return 1.0
+    return float(np.exp(-0.5 * distance**2 / variance) / variance**0.5)

@@ -1,4 +1,8 @@
-"""Replay of policies on recorded paths: cost and accuracy of each, at equal compute."""
+"""Replay of policies on recorded paths: cost and accuracy of each, at equal compute.
+
+In: ``Votes`` and policies. Out: a ``Replay`` of each, with paired differences.
+Read this file, then ``compare``.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
-from keff.gateway.http.reply import failure
 from keff.gateway.http.security import check_type, received
+from keff.gateway.http.stream import failure
 from keff.gateway.service import Service
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamCall, UpstreamError
 from keff.gateway.upstream.server import Upstream, body_of

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
-from keff.gateway.http.reply import chunks, comment, failure, response_events, response_failure
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
+from keff.gateway.http.stream import chunks, comment, failure, response_events, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream import pass_through

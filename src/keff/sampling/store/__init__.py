@@ -1,4 +1,8 @@
-"""Run folders: ``manifest.json`` and ``paths.sqlite``, crash-safe and without repeated paths."""
+"""Run folders: ``manifest.json`` and ``paths.sqlite``, crash-safe and without repeated paths.
+
+In: paths as they come. Out: rows that are owed, read or counted.
+Read ``_run``, then ``_database``.
+"""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ COMPONENTS: tuple[tuple[str, float, float], ...] = (
     *[("few", float(m), kappa) for m in (2, 4) for kappa in KAPPAS],
 )
 
-# Made by ``python -m benchmarks.prior`` from 35 recorded sets of generations with at least 48 paths per
-# question (mathematics, science, multiple choice, puzzles). Each record counts once. In the order of
+# Made by ``benchmarks.constants.mixture_weights`` from 35 recorded sets of generations with at least 48 paths
+# per question (mathematics, science, multiple choice, puzzles). Each record counts once. In the order of
 # ``COMPONENTS``.
 _ONE = [0.202]
 _OPEN = [0.113, 0.064, 0.04, 0.047, 0.199, 0.006, 0.001, 0.001, 0.001, 0.002]

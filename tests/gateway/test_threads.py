@@ -12,8 +12,9 @@ import pytest
 from fault_server import Script
 from gateway_rig import Rig, make_plan
 from keff.answers.parts import workers
-from keff.gateway.vote import extraction
-from keff.gateway.vote.extraction import AnswerReading, Reader, ReadingThreads, reader_of
+from keff.gateway.vote import threads
+from keff.gateway.vote.extraction import Reader, reader_of
+from keff.gateway.vote.threads import AnswerReading, ReadingThreads
 
 Serve = Callable[..., Rig]
 HARD = [r"((x+i)^{50}+1)^{50}", r"9^{9^{9^{9}}}", r"\prod_{n=1}^{9^9} (x+n)", r"((a+b+c+d)^{40}+1)^{30}"]
@@ -22,7 +23,7 @@ HARD = [r"((x+i)^{50}+1)^{50}", r"9^{9^{9^{9}}}", r"\prod_{n=1}^{9^9} (x+n)", r"
 @pytest.fixture(autouse=True)
 def two_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread has a process that reads mathematics: two of them are as easily all busy as four."""
-    monkeypatch.setattr(extraction, "THREADS", 2)
+    monkeypatch.setattr(threads, "THREADS", 2)
     if not workers.available():
         pytest.skip("mathematics is read with the extra: pip install 'keff[math]'")
 
@@ -68,7 +69,7 @@ def test_hard_expressions_of_one_client_stall_no_other(serve: Serve) -> None:
 def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(extraction, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(threads, "ANSWER_SECONDS", 0.3)
     reader, pool = reader_of(math_plan()), ReadingThreads()  # type: ignore[arg-type]
     pool.warm(reader)
 
@@ -83,8 +84,8 @@ def test_what_cannot_be_read_in_time_votes_as_it_is_written_and_is_remembered(
 @pytest.mark.slow
 def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine the first form may take longer than a request waits, and would not be known then.
-    monkeypatch.setattr(extraction, "ANSWER_SECONDS", 60.0)
-    monkeypatch.setattr(extraction, "REQUEST_SECONDS", 60.0)
+    monkeypatch.setattr(threads, "ANSWER_SECONDS", 60.0)
+    monkeypatch.setattr(threads, "REQUEST_SECONDS", 60.0)
     reader, pool = reader_of(math_plan()), ReadingThreads()  # type: ignore[arg-type]
     pool.warm(reader)
 
@@ -100,7 +101,7 @@ def test_numbers_and_known_forms_need_no_thread(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_request_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is slow; the request ends when its time is up, and the rest votes as it is written."""
-    monkeypatch.setattr(extraction, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(threads, "REQUEST_SECONDS", 1.0)
     monkeypatch.setattr(workers.POOL, "ask", lambda text, _: time.sleep(0.2) or [f"form {text}", 0.2])
     reader: Reader = reader_of(math_plan())  # type: ignore[arg-type]
     pool = ReadingThreads()

@@ -1,0 +1,123 @@
+"""Replies as server-sent events: chunks of chat, events of Responses, progress as comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from keff.gateway.http.errors import Problem
+from keff.narrow import entries, fields, items
+from keff.protocol.values import Object, sendable
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(value: Mapping[str, object]) -> bytes:
+    """Return one server-sent event."""
+    return b"data: " + sendable(value) + b"\n\n"
+
+
+def comment(text: str) -> bytes:
+    """Return a server-sent comment, which clients skip and which keeps the connection open."""
+    return f": {text}\n\n".encode()
+
+
+def failure(problem: Problem) -> bytes:
+    """Return the error event for a chat stream that has begun; the official client raises it."""
+    return event({"error": problem.error()})
+
+
+def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[bytes]:
+    """Yield a finished chat reply as stream chunks.
+
+    Of each choice role, content and end (of the first with the vote); usage where asked, ``[DONE]``.
+    """
+    base = {name: value for name, value in reply.items() if name not in ("choices", "usage", "keff")}
+    base["object"] = "chat.completion.chunk"
+    if include_usage:
+        base["usage"] = None
+    for index, choice in enumerate(entries(reply["choices"])):
+        message = fields(choice["message"])
+        begun = {"role": message.get("role") or "assistant", "content": ""}
+        yield event({**base, "choices": [_delta(index, begun)]})
+        delta = _delta(index, _content(message))
+        if choice.get("logprobs"):
+            delta["logprobs"] = choice["logprobs"]
+        yield event({**base, "choices": [delta]})
+        end: Object = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+        yield event({**base, "choices": [end], **({} if index else {"keff": reply["keff"]})})
+    if include_usage:
+        yield event({**base, "choices": [], "usage": reply["usage"]})
+    yield DONE
+
+
+def _delta(index: int, content: Mapping[str, object]) -> Object:
+    return {"index": index, "delta": content, "finish_reason": None}
+
+
+def _content(message: Mapping[str, object]) -> Object:
+    content = {name: value for name, value in message.items() if name != "role" and value is not None}
+    if isinstance(content.get("tool_calls"), list):
+        calls = items(content["tool_calls"])
+        content["tool_calls"] = [{**fields(call), "index": place} for place, call in enumerate(calls)]
+    return content
+
+
+# The kind of an event of Responses, and what it holds beside its kind and number.
+_Told: TypeAlias = tuple[str, Object]
+
+
+def _numbered(events: Iterable[_Told]) -> Iterator[bytes]:
+    """Yield events with their sequence numbers."""
+    for number, (kind, told) in enumerate(events):
+        body = {"type": kind, "sequence_number": number, **told}
+        yield b"event: " + kind.encode() + b"\ndata: " + sendable(body) + b"\n\n"
+
+
+def response_failure(problem: Problem) -> bytes:
+    """Return the error event for a Responses stream that has begun."""
+    error = problem.error()
+    return next(_numbered([("error", {name: error[name] for name in ("message", "code", "param")})]))
+
+
+def response_events(reply: Mapping[str, object]) -> Iterator[bytes]:
+    """Yield a finished Responses reply as stream events: created, its items one by one, completed."""
+    return _numbered(_events(reply))
+
+
+def _events(reply: Mapping[str, object]) -> Iterator[_Told]:
+    begun: Object = {**reply, "status": "in_progress", "output": [], "usage": None}
+    begun.pop("keff", None)
+    yield "response.created", {"response": begun}
+    yield "response.in_progress", {"response": begun}
+    for place, item in enumerate(entries(reply.get("output"))):
+        yield from _item(place, item)
+    ended = "response.incomplete" if reply.get("status") == "incomplete" else "response.completed"
+    yield ended, {"response": reply}
+
+
+def _item(place: int, item: Object) -> Iterator[_Told]:
+    kind, where = str(item.get("type")), {"item_id": item.get("id"), "output_index": place}
+    empty: Object = {**item, "status": "in_progress"}
+    if kind == "message":
+        empty["content"] = []
+    elif kind == "function_call":
+        empty["arguments"] = ""
+    yield "response.output_item.added", {"output_index": place, "item": empty}
+    if kind == "message":
+        for index, part in enumerate(items(item.get("content"))):
+            yield from _part({**where, "content_index": index}, fields(part))
+    elif kind == "function_call":
+        given = item.get("arguments")
+        yield "response.function_call_arguments.delta", {**where, "delta": given}
+        yield "response.function_call_arguments.done", {**where, "arguments": given}
+    yield "response.output_item.done", {"output_index": place, "item": item}
+
+
+def _part(where: Object, part: Object) -> Iterator[_Told]:
+    field, event = ("refusal", "refusal") if part.get("type") == "refusal" else ("text", "output_text")
+    logprobs: Object = {} if field == "refusal" else {"logprobs": part.get("logprobs") or []}
+    yield "response.content_part.added", {**where, "part": {**part, field: ""}}
+    yield f"response.{event}.delta", {**where, "delta": part.get(field), **logprobs}
+    yield f"response.{event}.done", {**where, field: part.get(field), **logprobs}
+    yield "response.content_part.done", {**where, "part": part}
