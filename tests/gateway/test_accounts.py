@@ -204,6 +204,19 @@ def test_an_answer_that_states_no_cost_is_charged_at_the_most_it_may(
         assert httpx2.post(f"{rig.url}/{path}", json=body, headers=bearer()).status_code == 429
 
 
+def test_a_vote_whose_server_states_no_usage_is_charged_at_the_most_it_may(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """A server that counts nothing would make every limit in dollars endless."""
+    options = Options(accounts=(account(dollars=0.001),), prices={"": Price(prompt=1, output=1)})
+    rig = serve(Script(fault=lambda *_: "no_usage"), options=options, spend=tmp_path / "s")
+    assert rig.post(headers=bearer()).status_code == 200
+    told = balance(tmp_path, 1)
+    assert told.paths == 3 and told.dollars >= 3 * 64 / 1e6
+    service = rig.service.billing
+    assert service.lengths.usual(("carol", "stub")) == UNSTATED, "nothing was told of how long answers are"
+
+
 def test_a_key_limited_in_dollars_is_refused_what_has_no_price(tmp_path: Path) -> None:
     options = Options(accounts=(account(dollars=5.0), account("dave", paths=50)), prices=DEAR)
     with (

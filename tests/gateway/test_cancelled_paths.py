@@ -86,6 +86,17 @@ def test_a_stream_that_broke_is_no_part_of_the_one_from_another_server() -> None
     assert broken.requests
 
 
+def test_a_voted_stream_without_usage_is_counted_by_its_events() -> None:
+    def give(*_: Any) -> Iterator[bytes]:
+        yield HEAD
+        yield from map(word, WORDS)
+        yield word("", "stop")
+
+    with raw_server(give) as url, gateway(url, planless=True, policy="fixed:2,in_flight=2") as rig:
+        reply = rig.post({"model": "m", "messages": QUESTION}).json()
+    assert reply["usage"]["completion_tokens"] == 2 * len(WORDS)
+
+
 def test_a_server_that_does_not_stream_is_asked_as_by_other_rules() -> None:
     def give(_: int, body: dict[str, Any]) -> list[bytes]:
         if "stream_options" in body:

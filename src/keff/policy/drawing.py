@@ -18,7 +18,7 @@ runs is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
@@ -299,22 +299,20 @@ class RunningVote:
 
 
 async def fly(
-    vote: RunningVote, draw: Callable[[int], Awaitable[None]], running: dict[asyncio.Task[None], int]
+    vote: RunningVote,
+    draw: Callable[[int], Coroutine[object, object, None]],
+    running: dict[asyncio.Task[None], int],
 ) -> None:
     """Run a vote to its stop: start the paths it launches, and record those that finish.
 
     ``draw`` draws the path of a launch position; what it raises ends the vote. ``running`` are the paths in
     flight by their position: the caller cancels them, however the vote ends (``cancel_running``).
     """
-
-    async def path(place: int) -> None:
-        await draw(place)
-
     import asyncio  # a replay needs no event loop
 
     while vote.stop is None:
         for place in vote.launch():
-            running[asyncio.create_task(path(place))] = place
+            running[asyncio.create_task(draw(place))] = place
         done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         # Of paths that are heard of together the first launched counts first.
         for task in sorted(done, key=running.__getitem__):

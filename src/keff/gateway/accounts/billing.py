@@ -15,7 +15,7 @@ from keff.gateway.accounts.accounts import RESERVED, Account, AccountLedger, Res
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.metrics import Metrics
 from keff.narrow import is_array, items
-from keff.protocol.reply import Counts, counts_of
+from keff.protocol.reply import counts_of
 from keff.records import frozen
 from keff.sampling.cost import VERIFIER, Price, Usage, price_of
 
@@ -130,11 +130,6 @@ def charge(usage: Usage, price: Price, paths: int, seconds: float) -> float:
     return usage.dollars(price) + paths * price.path + seconds * price.second
 
 
-def usage_of(counts: Counts) -> Usage:
-    """Return the token usage that an answer was billed at."""
-    return Usage(counts.prompt, counts.cached, counts.output or 0)
-
-
 def paths_asked(body: Mapping[str, object]) -> int:
     """Return how many answers a body asks for: ``n`` or ``best_of`` of each of its prompts."""
     prompts = items(body["prompt"]) if is_array(body.get("prompt")) else []
@@ -157,13 +152,15 @@ class RequestSpending:
     """Running total of what one request has drawn.
 
     ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``), but for ``uncounted``
-    answers, whose usage cannot be right; ``lost`` paths were cancelled and may have cost anything, as may the
-    prompts of ``hidden_prompts``. ``cut`` are the tokens of cancelled paths that were streamed, not charged
-    yet. ``most`` is what a path can cost at the most, on the account of ``key``.
+    answers, whose usage cannot be right; ``lost`` paths were cancelled and may have cost anything, as may
+    ``hidden`` ones, which state no usage, and the prompts of ``hidden_prompts``. ``cut`` are the tokens of
+    cancelled paths that were streamed, not charged yet. ``most`` is what a path can cost at the most, on the
+    account of ``key``.
     """
 
     drawn: int = 0
     lost: int = 0
+    hidden: int = 0
     hidden_prompts: int = 0
     tokens: int = 0
     uncounted: int = 0
@@ -182,8 +179,9 @@ class RequestSpending:
         A cancelled path costs what those that came back did on average, or the most that one can.
         """
         most = self.most
-        each = self.dollars / self.drawn if self.drawn else most.path
-        return self.drawn + self.lost, self.dollars + self.lost * each + self.hidden_prompts * most.prompt
+        dollars = self.dollars + self.hidden * most.path
+        each = dollars / self.drawn if self.drawn else most.path
+        return self.drawn + self.lost, dollars + self.lost * each + self.hidden_prompts * most.prompt
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,14 +294,17 @@ class Billing:
     ) -> tuple[Usage, float]:
         """Charge one upstream answer, and return its usage and dollars."""
         given = counts_of(usage)
-        bill = usage_of(given)
+        bill = Usage(given.prompt, given.cached, given.output or 0)
         spent.tokens += bill.prompt + bill.output
         if paths == 1:
-            spent.prompt = bill.prompt
+            spent.prompt = bill.prompt or None
+        if paths and not bill.prompt:
+            spent.hidden += paths * (given.output is None)
+            spent.hidden_prompts += given.output is not None
         if given.odd:
             self.metrics.count("keff_odd_usage_total")
         dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
-        if spent.key:
+        if spent.key and given.output is not None:
             self.lengths.note((spent.key, str(model)), bill.output, paths)
         spent.dollars += dollars
         spent.uncounted += paths > 0 and (given.odd or given.output is None)

@@ -57,7 +57,7 @@ class Fleet:
     async def start(self) -> None:
         """Open the connection pools."""
         for server in self._all:
-            await server.start()
+            server.client.start()
 
     async def close(self) -> None:
         """Close the connection pools."""

@@ -88,8 +88,6 @@ async def _relayed(
         finally:
             # However it ends: a client that leaves has cost what was generated for it.
             service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
-            if not meter.usage:
-                job.hidden_prompts += 1
 
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
@@ -226,7 +224,7 @@ def _settle(service: Service, exchange: Exchange, demand: Demand, meter: Meter) 
     if not meter.usage and not meter.deltas:
         spent.lost = paths
         return
-    spent.lost, spent.drawn, spent.hidden_prompts = 0, paths, int(not meter.usage)
+    spent.lost, spent.drawn = 0, paths
     # An answer that was left says nothing of how long they usually are.
     spent.key = exchange.account.name if meter.usage and exchange.account is not None else ""
     price = billing.prices.of(meter.model, demand.model)

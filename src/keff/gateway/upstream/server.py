@@ -103,8 +103,8 @@ class Upstream:
     """One server with its health; failures of different requests trigger a trial call.
 
     The trial shows the key of the call that brought it about, which is the gateway's own or the client's:
-    without one, a server that wants keys would refuse it, and that says nothing. ``start`` and ``close``
-    belong to one event loop.
+    without one, a server that wants keys would refuse it, and that says nothing. ``close`` belongs to
+    the event loop of the client's ``start``.
     """
 
     def __init__(self, address: Address) -> None:
@@ -116,10 +116,6 @@ class Upstream:
         self.trial: asyncio.Task[None] | None = None
         # What failed last, and what was answered last.
         self._failed = self._answered = b""
-
-    async def start(self) -> None:
-        """Open the connection pool."""
-        self.client.start()
 
     async def close(self) -> None:
         """Close the connection pool."""
@@ -155,6 +151,7 @@ class Upstream:
             async for part in response.parts():
                 path.feed(part)
             whole = path.response()
+            whole["usage"] = whole["usage"] or {"completion_tokens": path.tokens}
         except BROKEN as error:
             raise broken(error) from None
         except EngineError as error:
