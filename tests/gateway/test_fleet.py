@@ -40,7 +40,7 @@ class Busy:
 
     async def ways(self, home: int | None = None) -> list[int]:
         all_ = [*self.fleet.servers, self.fleet.fallback]
-        found = await self.fleet._ways(
+        found = await self.fleet._server_and_alternative(
             UpstreamCall(b"", {}), None if home is None else self.fleet.servers[home]
         )
         return [all_.index(server) for server in found]

@@ -49,7 +49,7 @@ class Comparing(ArmPlan):
     seed: int = 0
 
 
-def _parted(text: str) -> tuple[Path, str]:
+def _path_and_part(text: str) -> tuple[Path, str]:
     """Return the file of ``PATH#PART`` and the part, which is empty where none is named."""
     path, _, choice = text.rpartition("#")
     return (Path(path), choice) if path and not Path(text).exists() else (Path(text), "")
@@ -61,7 +61,7 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     Slots choose template slots of one run; a part one of the records in a log, such as ``gsm8k/sc``.
     """
     opening = opening or Opening()
-    path, choice = _parted(text)
+    path, choice = _path_and_part(text)
     if _SLOTS.fullmatch(choice):
         record = open_record(path, opening)
         return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
@@ -75,7 +75,7 @@ def open_scored(text: str, opening: Opening | None = None, *, one: bool = False)
     Raises UsageError that names the models where ``one`` is wanted and there are several.
     """
     opening = opening or Opening()
-    path, choice = _parted(text)
+    path, choice = _path_and_part(text)
     if _SLOTS.fullmatch(choice):
         return [of_record(open_arm(text, opening))]
     if choice:
@@ -88,7 +88,7 @@ def open_scored(text: str, opening: Opening | None = None, *, one: bool = False)
 
 def open_branches(text: str, opening: Opening | None = None) -> list[Record]:
     """Read all records of ``PATH``, or the one of ``PATH#SLOTS`` or ``PATH#PART``: one for each model."""
-    path, choice = _parted(text)
+    path, choice = _path_and_part(text)
     return [open_arm(text, opening)] if choice else open_records(path, opening)
 
 
@@ -123,7 +123,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     paper, ours = compare_arms(*votes, np.random.default_rng(how.seed), how)
     described = describe(first.path, votes[0], how), describe(second.path, votes[1], how)
-    notes += [*paper.relative.warnings, *_audit(*described, paper)]
+    notes += [*paper.relative.warnings, *_other_causes(*described, paper)]
     answers = all(arm.answers is not None for arm in votes)
     return Comparison(
         arms=described,
@@ -253,7 +253,7 @@ def _change(arms: tuple[Votes, Votes], accuracy: Callable[[Votes], FloatArray], 
     return interval_mean(accuracy(second) - accuracy(first), first.clusters, level).interval
 
 
-def _audit(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterator[Note]:
+def _other_causes(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterator[Note]:
     """Yield notes on other reasons for a lower correlation than decorrelation, such as unequal slots."""
     yield from _slot_notes(second.slots or ())
     if change.relative.hi is None or change.relative.hi >= 0:

@@ -63,11 +63,11 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
         weights=weights,
         pruning=pruning,
         gls_r=None if embeddings is None else gls_r(embeddings, seed),
-        k_eff=_worth(votes, seed),
+        k_eff=_deflection_worth(votes, seed),
     )
 
 
-def _worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
+def _deflection_worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
     """Return K_eff by deflection of plain, abstention-weighted and confidence-weighted votes.
 
     A path of chance p weighs max(2p - 1, 0): of all weights those separate most (Cauchy-Schwarz).
@@ -100,7 +100,7 @@ def judged(
     for name, given in votes.rated.items():
         learners[f"log odds of {name}"] = partial(_learn_log_odds, votes, given)
     for rule in rules:
-        rows += [_row(votes, name, learn, rule, seed) for name, learn in learners.items()]
+        rows += [_cross_fitted_row(votes, name, learn, rule, seed) for name, learn in learners.items()]
         rows += _by_confidence(votes, rule, seed) + _by_embeddings(votes, by_states, rule, seed)
     return tuple(rows), tuple(choose_subset(votes, np.random.default_rng(seed), rule) for rule in rules)
 
@@ -158,7 +158,7 @@ def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
     def learn(items: NDArray[np.bool_]) -> FloatArray:
         return confidence_weights(given, choose_temperature(votes.take(items), rule))
 
-    judged = _row(votes, "confidence", learn, rule, seed)
+    judged = _cross_fitted_row(votes, "confidence", learn, rule, seed)
     return [replace(judged, temperature=choose_temperature(votes, rule))]
 
 
@@ -184,7 +184,7 @@ def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed
     rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
-            rows.append(_row(votes, scheme, learn, rule, seed))
+            rows.append(_cross_fitted_row(votes, scheme, learn, rule, seed))
         except ValueError:  # too few items for their covariance, which the line on GLS-R says
             continue
     return rows
@@ -195,6 +195,6 @@ def _voting(weights: ArrayLike) -> FloatArray:
     return kept if np.any(kept) else np.ones_like(kept)
 
 
-def _row(votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int) -> WeightedVote:
+def _cross_fitted_row(votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int) -> WeightedVote:
     """Return the cross-fitted accuracy of one weighting under one voting rule."""
     return judge_weights(votes, learn, rule, np.random.default_rng(seed), name)

@@ -159,7 +159,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     what cannot be had is None with a warning.
     """
     copied = copy_notes(record.ballot)
-    votes = _apart(record.ballot) if copied else record.ballot.votes
+    votes = _with_copies_clustered(record.ballot) if copied else record.ballot.votes
     notes = [*record.ballot.notes, *copied]
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
@@ -305,7 +305,7 @@ def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | 
     return r.interval
 
 
-def _apart(ballot: Ballot) -> Votes:
+def _with_copies_clustered(ballot: Ballot) -> Votes:
     """Return the votes, copies of a question in one cluster."""
     return replace(ballot.votes, clusters=copies(ballot))
 
@@ -316,10 +316,10 @@ def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:
     if rules is None:
         return None
     slots = np.zeros(votes.k, np.int64) if votes.slots is None else votes.slots
-    return {slot: _counted(rules, np.flatnonzero(slots == slot)) for slot in np.unique(slots).tolist()}
+    return {slot: _rule_counts(rules, np.flatnonzero(slots == slot)) for slot in np.unique(slots).tolist()}
 
 
-def _counted(rules: Coded, columns: IntArray) -> dict[str, int]:
+def _rule_counts(rules: Coded, columns: IntArray) -> dict[str, int]:
     """Return the extraction rules of some columns with their counts, most frequent first."""
     codes = rules.codes[:, columns]
     counts = np.bincount(codes[codes >= 0], minlength=len(rules.names)).tolist()

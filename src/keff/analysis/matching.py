@@ -56,8 +56,8 @@ def matching(ballot: Ballot) -> Matching | None:
     votes = ballot.votes
     if votes.answers is None or votes.k < 2:
         return None
-    agreement, several, singles = _met(votes)
-    met, right, split, examples = _right(ballot)
+    agreement, several, singles = _agreement(votes)
+    met, right, split, examples = _right_agreement(ballot)
     chance = _chance(votes)
     return Matching(
         questions=several,
@@ -185,7 +185,7 @@ def _rare(value: float | None, least: float, questions: int) -> bool:
     return value is not None and questions >= LEAST_QUESTIONS and value < least
 
 
-def _met(votes: Votes) -> tuple[float | None, int, int]:
+def _agreement(votes: Votes) -> tuple[float | None, int, int]:
     """Return the agreement of answers, the questions with two answers, and those without any match."""
     codes = one_of_each(votes).answered()
     given = np.sum(codes >= 0, axis=1)
@@ -204,7 +204,7 @@ def _chance(votes: Votes) -> float | None:
     return float(np.sum((counts / counts.sum()) ** 2)) if counts.size else None
 
 
-def _right(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, ...]]:
+def _right_agreement(ballot: Ballot) -> tuple[float | None, int, int, tuple[SplitAnswers, ...]]:
     """Return the agreement of right answers, questions with a right pair, split ones, and examples."""
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:

@@ -132,7 +132,10 @@ class Rates:
         Every round is one request, which bills the prompt once: the first in full, the others with the part
         that is cached; then output tokens, paths, the seconds that paths run (``busy``), and ``rated`` paths.
         """
-        prompts = np.minimum(rounds, 1) * self.price.prompt + np.maximum(rounds - 1, 0) * self._again
+        prompts = (
+            np.minimum(rounds, 1) * self.price.prompt
+            + np.maximum(rounds - 1, 0) * self._repeated_prompt_price
+        )
         dollars = prompts * self.prompt / MILLION + paths * self.price.path
         if self.price.output > 0 and tokens is not None:
             dollars = dollars + tokens * self.price.output / MILLION
@@ -149,10 +152,10 @@ class Rates:
 
     def prompts_apart(self, paths: FloatArray, rounds: FloatArray) -> FloatArray:
         """Return the extra dollars [n] for prompts if every path were a request of its own."""
-        return (paths - rounds) * self._again * self.prompt / MILLION
+        return (paths - rounds) * self._repeated_prompt_price * self.prompt / MILLION
 
     @property
-    def _again(self) -> float:
+    def _repeated_prompt_price(self) -> float:
         """The price of a million prompt tokens when a question is sent again."""
         return self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
 

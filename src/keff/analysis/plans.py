@@ -52,7 +52,7 @@ def task_of(info: LogInfo) -> dict[str, object]:
     )
 
 
-def _measured(record: Record) -> dict[str, Any]:
+def _provenance(record: Record) -> dict[str, Any]:
     """Return the plan's provenance: answer space, task, sampling configuration and fingerprint."""
     space, config = record.ballot.reading.space, record.info.config
     if not config:
@@ -67,7 +67,7 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     rated: Mapping[str, FloatArray] = {} if votes.correct is None else votes.rated
     return Plan(
         policy=analysis.decision.policy,
-        **_measured(record),
+        **_provenance(record),
         estimates=analysis.to_dict(),
         profile=profile(votes),
         calibrations={name: calibrate(votes, given) for name, given in rated.items()},
@@ -117,7 +117,7 @@ def slot_plan(record: Record, combination: Combination) -> tuple[Plan, tuple[Not
     branches = tuple(BranchPlan(name=name, template=texts.get(slot)) for name, slot in names.items())
     plan = Plan(
         policy=Mix(shares).spec,
-        **_measured(record),
+        **_provenance(record),
         branches=branches,
         estimates={"because": because},
     )

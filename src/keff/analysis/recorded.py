@@ -335,7 +335,7 @@ class RecordedPaths:
         """
         if policy.spec in self.known:
             return self.known[policy.spec]
-        outcome, fixed = self._played(policy), policy.spec == f"fixed:{policy.cap}"
+        outcome, fixed = self._outcome(policy), policy.spec == f"fixed:{policy.cap}"
         tokens, busy = (
             outcome.paths * each.mean(axis=1) if each is not None and (fixed or found is None) else found
             for found, each in ((outcome.tokens, self.votes.tokens), (outcome.busy, self.votes.seconds))
@@ -354,9 +354,9 @@ class RecordedPaths:
             known = [self._walked(policy, draws).wait for _, draws in self.orders.blocks()]
         return np.concatenate([np.asarray(wait, np.float64) for wait in known])
 
-    def _played(self, policy: Policy) -> PolicyOutcome:
+    def _outcome(self, policy: Policy) -> PolicyOutcome:
         """Return a policy's outcome on each row, computed in blocks of patterns."""
-        parts = [self._played_on(policy, rows, draws) for rows, draws in self.orders.blocks()]
+        parts = [self._outcome_of_patterns(policy, rows, draws) for rows, draws in self.orders.blocks()]
         whole = joined([outcome for outcome, _ in parts])
         columns = {
             name: self.rows.of(values) for name in NAMES if (values := getattr(whole, name)) is not None
@@ -367,7 +367,7 @@ class RecordedPaths:
         drawn = np.concatenate([drawn for _, drawn in parts if drawn is not None])
         return replace(whole, tokens=self.tokens.spent(drawn, self.rows.pattern))
 
-    def _played_on(
+    def _outcome_of_patterns(
         self, policy: Policy, rows: slice, draws: Draws
     ) -> tuple[PolicyOutcome, FloatArray | None]:
         """Return a policy's outcome on some patterns, and its draws of each kind of path."""

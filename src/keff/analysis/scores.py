@@ -162,23 +162,23 @@ def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
             "all repeats of every question scored alike: copies of one generation, or temperature 0?",
         )
     elif scored.votes is not None:
-        yield from _of_columns(scored.votes, repeats)
+        yield from _column_notes(scored.votes, repeats)
 
 
-def _of_columns(votes: Votes, repeats: Repeats) -> Iterator[Note]:
+def _column_notes(votes: Votes, repeats: Repeats) -> Iterator[Note]:
     """Yield a note where runs are copies of each other or differ by more than chance."""
     if same := _copies(votes, repeats):
         pairs = ", ".join(f"{a} and {b}" for a, b in same[:3])
         yield Note(
             "copied_runs",
             f"runs {pairs}{', ...' if len(same) > 3 else ''} are the same on every question: "
-            "copies, or trials that share a seed; the noise told is too small",
+            "copies, or trials that share a seed; the noise shown is too small",
         )
     elif column_test(votes, np.random.default_rng(0)).mixed:
         yield Note(
             "unlike_runs",
             "the scores of the runs differ by more than repeats do by chance (p < .001): something changed "
-            "between them, and the noise told leaves it out",
+            "between them, and the noise shown does not include that",
         )
 
 
@@ -224,7 +224,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
     """
     rows, notes = shared_rows((first.ids, second.ids), (first.path, second.path))
     clusters = None if first.repeats.clusters is None else first.repeats.clusters[rows[0]]
-    a, b = _alike(first.repeats.take(rows[0], clusters), second.repeats.take(rows[1], clusters))
+    a, b = _on_one_scale(first.repeats.take(rows[0], clusters), second.repeats.take(rows[1], clusters))
     found = paired(a, b, level)
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
     difference = _scaled(found.difference, wide)
@@ -308,7 +308,7 @@ def _other_texts(
         yield Note("other_questions", f"{text}: are they the same?")
 
 
-def _alike(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
+def _on_one_scale(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
     """Return both scores on one scale; UsageError for 0 to 1 against another scale."""
     if first.scale == second.scale:
         return first, second

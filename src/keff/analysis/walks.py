@@ -197,7 +197,7 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool
 
 def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
     if (flight := in_flight_of(policy)) is not None:
-        return _flown(policy, flight, draws, crowding, whole=whole)
+        return _in_flight_walks(policy, flight, draws, crowding, whole=whole)
     table, course = None, slice(None)
     if isinstance(policy, TablePolicy) and type(policy).ahead is TablePolicy.ahead:
         # Looked up only where an order comes by: it skips most prefixes.
@@ -232,7 +232,9 @@ def changed(walk: Walks, today: Walks, draws: Draws) -> FloatArray:
     return np.where(tied & (walk.stop != today.stop), 0.5, walk.answer != today.answer)
 
 
-def _flown(policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
+def _in_flight_walks(
+    policy: Policy, flight: InFlight, draws: Draws, crowding: Crowding, *, whole: bool
+) -> Walks:
     """Return walks with paths in flight, the rest cancelled at the stop."""
     if draws.work is None:
         raise PolicyError(
@@ -279,7 +281,7 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
         tokens=_spent(walks, draws, draws.tokens),
         busy=_spent(walks, draws, draws.seconds),
         wait=walks.wait,
-        at_once=_together(walks, draws.until_rated if walks.rated else draws),
+        at_once=_seconds_in_parallel(walks, draws.until_rated if walks.rated else draws),
         as_now=None if today is None else (walks.answer == today.answer).mean(axis=1),
         flips=None if today is None else changed(walks, today, draws).mean(axis=1, dtype=np.float64),
         rated=walks.stop.mean(axis=1) if walks.rated else None,
@@ -297,7 +299,7 @@ def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> Floa
     return (each * ran).sum(axis=2, dtype=np.float64).mean(axis=1)
 
 
-def _together(walks: Walks, draws: Draws) -> FloatArray | None:
+def _seconds_in_parallel(walks: Walks, draws: Draws) -> FloatArray | None:
     """Return the seconds to the last counted path; votes count in launch order."""
     if draws.seconds is None or walks.ran is not None:
         return None

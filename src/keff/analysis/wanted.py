@@ -51,7 +51,7 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
     given = {name: value for name, value in words.items() if value is not None}
     if settings is not None:
         if given:
-            raise UsageError(f"settings say all of it: leave out {', '.join(given)}")
+            raise UsageError(f"settings hold every choice: leave out {', '.join(given)}")
         return settings
     cap = given.get("cap")
     if cap is not None and not 1 <= cap <= MAX_CAP:

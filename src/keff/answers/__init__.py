@@ -1,7 +1,7 @@
 """Answer spaces: how a final answer is read from text, compared and scored, one file each.
 
-In: a completion's text, or a recorded answer. Out: a canonical key; equal keys are one vote.
-Read ``parts.base`` (what a space is), then ``numeric`` (a whole one in few lines).
+In: a completion's text and a gold answer. Out: an answer, its vote key, and whether it is right.
+Read ``parts.base`` (the interface), then ``numeric`` (a typical space).
 """
 
 from __future__ import annotations

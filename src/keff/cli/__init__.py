@@ -1,7 +1,7 @@
 """The command line: one thin file per command, imported only when that command runs.
 
-In: words of a command line. Out: text or JSON, and an exit code (2: what to do is said in one line).
-Read ``analyze`` (one command), then ``_options`` (options declared once), then ``_app``.
+In: arguments. Out: text or JSON on stdout, an exit code. Files with an underscore are shared by commands.
+Read ``analyze`` (a typical command), then ``_options`` and ``_groups`` (options declared once).
 """
 
 from __future__ import annotations

@@ -114,11 +114,10 @@ AnswerKey = Annotated[
 Trim = Annotated[
     int | None, record_option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
 ]
-Partial = Annotated[
-    bool, record_option("--partial", help="Take a run that was broken off as it is, and say so.")
-]
+Partial = Annotated[bool, record_option("--partial", help="Accept an interrupted run as it is, with a note.")]
 Rescore = Annotated[
-    bool, record_option("--rescore", help="Find again which answers are right, whatever the log says.")
+    bool,
+    record_option("--rescore", help="Score answers anew by the gold answers, not by the log's verdicts."),
 ]
 CountOn = Annotated[
     str | None,
@@ -164,7 +163,7 @@ branches_option = panel("Several branches")
 aim_option = panel("Other aims than --retain")
 AnalysisSeed = Annotated[
     int,
-    computing_option("--seed", help="Seed of what the analysis draws at random: resamples, orders, folds."),
+    computing_option("--seed", help="Random seed of resamples, orders and folds."),
 ]
 Replicates = Annotated[int, computing_option("--replicates", min=100, help="Bootstrap resamples.")]
 Epsilon = Annotated[float, computing_option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
@@ -178,7 +177,7 @@ Now = Annotated[
     Option(
         "--now",
         metavar="K|POLICY",
-        help="What is drawn today: savings are against it. A rule without its cap gets the recorded K.",
+        help="Paths or policy in use today, the reference for savings. Without a cap it gets the recorded K.",
         show_default="the recorded paths, at most 64",
     ),
 ]
@@ -207,23 +206,25 @@ Retain = Annotated[
 ]
 Sure = Annotated[
     float | None,
-    aim_option("--sure", help="With --retain: keep the share on this workload with that probability."),
+    aim_option("--sure", help="With --retain: the probability that the share is kept on this workload."),
 ]
 Budget = Annotated[
     float | None,
-    aim_option("--budget", min=1, help="Aim: the best accuracy for at most this many mean paths, 90% sure."),
+    aim_option(
+        "--budget", min=1, help="Aim: the best accuracy at no more paths than this on average, 90% sure."
+    ),
 ]
 ValuePerCorrect = Annotated[
     float | None,
     aim_option(
         "--value-per-correct",
         min=0,
-        help="With --cost-per-path (mix: or --prices): aim by a right answer's worth.",
+        help="Aim: what a right answer is worth; with --cost-per-path (mix: or --prices).",
     ),
 ]
 CostPerPath = Annotated[
     float | None,
-    aim_option("--cost-per-path", min=0, help="With --value-per-correct: aim by the cost of one path."),
+    aim_option("--cost-per-path", min=0, help="What a path costs, in the unit of --value-per-correct."),
 ]
 Slower = Annotated[
     str,
@@ -271,7 +272,10 @@ Json = Annotated[bool, Option("--json", help="Print one JSON object on stdout an
 Verbose = Annotated[
     bool,
     Option(
-        "-v", "--verbose", rich_help_panel="Output", help="Say more: finer boundaries, further intervals."
+        "-v",
+        "--verbose",
+        rich_help_panel="Output",
+        help="More detail: exact stopping boundaries, more intervals.",
     ),
 ]
 PlanOut = Annotated[Path | None, Option("-o", "--out", help="Write the plan (plan.json) here.")]

@@ -65,7 +65,10 @@ TemplateFile = Annotated[
     Path | None, model_option("--template", help='TOML file with templates = ["...", "..."], one per slot.')
 ]
 Scorer = Annotated[
-    str | None, model_option("--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer, run as such.")
+    str | None,
+    model_option(
+        "--scorer", metavar="FILE.py:FUNCTION", help="Your own scorer; it runs outside the sandbox."
+    ),
 ]
 UnsafeExec = Annotated[
     bool, model_option("--unsafe-exec", help="Run model code without the sandbox (only where that is safe).")

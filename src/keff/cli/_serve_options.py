@@ -29,9 +29,7 @@ NAMES = tuple(ServeSettings.model_fields)
 
 SetPairs = Annotated[
     list[str] | None,
-    Option(
-        "--set", metavar="NAME=VALUE", help=f"What few deployments change: {', '.join(NAMES)}; repeatable."
-    ),
+    Option("--set", metavar="NAME=VALUE", help=f"Less common settings: {', '.join(NAMES)}; repeatable."),
 ]
 
 
@@ -101,7 +99,7 @@ PlanFile = Annotated[
     ),
 ]
 ServePolicy = Annotated[
-    str | None, Option("--policy", help="Policy of requests, without a plan.", show_default="lead_k:3")
+    str | None, Option("--policy", help="Stopping policy where there is no plan.", show_default="lead_k:3")
 ]
 UpstreamUrls = Annotated[
     list[str] | None,
@@ -160,7 +158,7 @@ NowServed = Annotated[
     Option(
         "--now",
         metavar="K|POLICY",
-        help="What is deployed today: savings are against it.",
+        help="Paths or policy in use today: the reference for savings.",
         show_default="what the plan's figures are against",
     ),
 ]
@@ -182,7 +180,7 @@ ShadowCap = Annotated[
         "--cap",
         min=1,
         max=MAX_CAP,
-        help="K_max: where requests that are drawn on end, and without a plan the most paths of a request.",
+        help="K_max: the most paths of a shadow request and, without a plan, of any request.",
         show_default="32",
     ),
 ]
@@ -216,7 +214,7 @@ class ServeOptions:
         """Return the plan, completed by its branches' files, and the prices."""
         plan = None if self.plan is None else Plan.read(self.plan)
         if plan is not None and self.policy is not None:
-            raise UsageError("--policy stands without --plan: a plan brings its own policy")
+            raise UsageError("--policy is for serving without a plan: a plan has its own policy")
         prices = None if self.prices is None else read_prices(self.prices)
         if self.branch and (plan is None or not plan.branches):
             raise UsageError("--branch says how a branch of the plan is drawn: name a plan with branches")
@@ -233,7 +231,7 @@ class ServeOptions:
         """Return the file of the account ledger."""
         if self.keys is None:
             if named is not None:
-                raise UsageError("spend keeps what the keys of --keys spend: name that file too")
+                raise UsageError("spend records what the keys of --keys spend: name that file too")
             return None
         return named or self.keys.with_suffix(".spend.sqlite")
 

@@ -237,7 +237,7 @@ def _forecast_model(
     tokens = prompts = 0.0
     bounded = False
     for held in states:
-        like = _like(held, states)
+        like = _similar_cells(held, states)
         drawn = sum(other.paths for other in like)
         bounded |= bool(held.owed) and not drawn
         if held.owed:
@@ -256,7 +256,7 @@ def _forecast_model(
     }
 
 
-def _like(held: CellState, states: Sequence[CellState]) -> list[CellState]:
+def _similar_cells(held: CellState, states: Sequence[CellState]) -> list[CellState]:
     """Return the most similar cells with paths, from which a cell's path length is estimated."""
 
     def key(one: CellState) -> tuple[object, ...]:

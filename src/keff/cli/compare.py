@@ -25,7 +25,7 @@ Arms = Annotated[
     typer.Argument(
         metavar="A [B...]",
         help="A and what is compared with it: PATH, PATH#SLOTS (run#0) or PATH#PART. Of one log with several "
-        "models: each with each.",
+        "models: all pairs.",
         show_default=False,
     ),
 ]

@@ -78,7 +78,7 @@ def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
 
 def command(
     log: Annotated[
-        Path | None, typer.Argument(metavar="LOG", help="Your own log: its decision comes last.")
+        Path | None, typer.Argument(metavar="LOG", help="Your own log, analyzed after the demo.")
     ] = None,
     run: s.RunFolder = Path("demo-run"),
     n: s.N = 128,

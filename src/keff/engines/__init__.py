@@ -1,5 +1,5 @@
 """Engines, which draw paths; one per file.
 
-In: messages, sampling settings, a seed. Out: completions.
-Read ``fake`` (a whole one without a model), then ``openai``; the interface is ``keff.engine``.
+In: messages, sampling parameters, a number of paths. Out: completions.
+Read ``keff.engine`` (the interface), then ``fake`` (simulated) and ``openai`` (any compatible server).
 """

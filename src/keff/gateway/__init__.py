@@ -1,5 +1,7 @@
 """The gateway: an OpenAI-compatible endpoint that serves a plan (extra ``serve``), with a drift alarm.
 
-In: a plan, and servers that draw paths. Out: a reply by their vote, whole or streamed, and what was saved.
-Read ``http.app``, then ``vote.chat`` (a request's life), then ``vote.vote``.
+In: requests of clients. Out: replies that hold the vote of several paths.
+A request is read (``http.request``), compared with the plan (``vote.request_policy``) and answered by the
+vote of live paths (``vote.vote``), which ``upstream`` draws and ``vote.extraction`` reads; ``http.reply``
+returns it whole or streamed. Read ``service`` first.
 """

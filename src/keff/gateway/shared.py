@@ -80,12 +80,12 @@ class RedisStore:
     def ask(self, command: str, *given: object) -> Any:
         """Return Redis's reply to a command; raises LedgerError."""
         if time.monotonic() < self._until:
-            raise LedgerError("Redis is away")
+            raise LedgerError("Redis cannot be reached")
         try:
             return getattr(self._client, command)(*given)
         except (RedisError, OSError) as error:
             self._until = time.monotonic() + WAIT_SECONDS
-            raise LedgerError(f"Redis is away ({type(error).__name__})") from None
+            raise LedgerError(f"Redis cannot be reached ({type(error).__name__})") from None
 
     def close(self) -> None:
         """Close the connections."""
@@ -184,7 +184,7 @@ class SharedBooks(OwnBooks):
             await asyncio.to_thread(self.turn)
 
     def turn(self) -> None:
-        """Merge queued votes into the shared state; kept for later while Redis is away."""
+        """Merge queued votes into the shared state; kept for later while Redis cannot be reached."""
         waiting = list(self._waiting)
 
         def enter(redis: Any) -> None:

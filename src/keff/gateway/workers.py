@@ -192,7 +192,7 @@ class WorkerBooks:
 
     def __init__(self, books: OwnBooks, workers: int) -> None:
         self.books = books
-        self.views = Views(books, self._counted, self._joined)
+        self.views = Views(books, self._counted, self._joined_states)
         self.all_ready = asyncio.Event()
         self._workers = workers
         self._waiting: list[Note] = []
@@ -242,7 +242,7 @@ class WorkerBooks:
             await asyncio.sleep(ORDER_SECONDS)
             self.enter(time.time() - ORDER_SECONDS)
 
-    def _joined(self) -> States:
+    def _joined_states(self) -> States:
         """Return the state of each branch and server; down if any worker finds it down."""
         told: dict[str, dict[str, str]] = {}
         for batch in self._latest.values():
@@ -288,11 +288,11 @@ def serve_with_workers(deployment: Deployment, workers: int) -> None:
         told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
         places = [_Place(number, listener) for number, listener in enumerate(listening)]
         joint = WorkerBooks(books, workers)
-        supervisor = WorkerSupervisor(_share(deployment, workers), joint, places)
+        supervisor = WorkerSupervisor(_worker_deployment(deployment, workers), joint, places)
         asyncio.run(supervisor.run({**told, **summary(service)}))
 
 
-def _share(given: Deployment, workers: int) -> Deployment:
+def _worker_deployment(given: Deployment, workers: int) -> Deployment:
     """Return one worker's deployment: a share of the upstream connections, and no state file."""
 
     def part(address: Address | None) -> Address | None:
@@ -320,7 +320,7 @@ class WorkerSupervisor:
         try:
             beside = (joint.entering, *joint.views.beside, partial(self._tell, told))
             tasks = [asyncio.create_task(work()) for work in beside]
-            await asyncio.gather(*map(self._keep, self.places))
+            await asyncio.gather(*map(self._keep_running, self.places))
             for task in tasks:
                 task.cancel()
         finally:
@@ -342,7 +342,7 @@ class WorkerSupervisor:
                 # Each worker closes its own: nothing comes any more that nobody would take.
                 place.listener.close()
 
-    async def _keep(self, place: _Place) -> None:
+    async def _keep_running(self, place: _Place) -> None:
         """Restart the worker of one slot until the gateway stops."""
         while not self._stopping.is_set():
             code = await self._one_life(place)

@@ -1,5 +1,5 @@
 """Readers of recorded answers, one file per format.
 
-In: a file or folder. Out: ``Question`` by ``Question``, with recorded answers, golds and scores.
-Read ``keff_jsonl`` (a whole one), then ``parts.lines``; the interface is ``keff.log``.
+In: a file or folder. Out: ``Question`` after ``Question``, or whole columns.
+Read ``keff.log`` (the interface), then ``openai_batch`` (a small reader) and ``keff_jsonl``.
 """

@@ -61,7 +61,7 @@ def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> 
         cluster=item.cluster,
         question=str(item.messages[-1].get("content", "")) if item.messages else None,
         texts=tuple(path.completion.text for path in paths) if texts else None,
-        meta=_further(paths, ratings)
+        meta=_other_confidences(paths, ratings)
         | {name: value for name, value in item.meta.items() if name.removeprefix(PREFIX) not in RECORDED},
     )
 
@@ -85,7 +85,7 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     return _numbers(item, "confidences", len(paths))
 
 
-def _further(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
+def _other_confidences(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
     """Return other confidences (log-probabilities beside an imported one), and rating seconds."""
     summaries = [path.completion.logprobs for path in paths]
     named: dict[str, list[float | None]] = {
@@ -195,7 +195,7 @@ def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Itera
             places, sizes, paths = _launched_columns(run, [row[0] for row in block])
             if not places:
                 continue
-            items, lists = [item_of(block[place]) for place in places], _lists(paths, sizes)
+            items, lists = [item_of(block[place]) for place in places], _jsonl_columns(paths, sizes)
             if len(run.manifest.config.templates) > 1:
                 lists["slots"] = paths["slot"]
             columns.lists_of(lists)
@@ -231,7 +231,7 @@ def _launched_columns(run: Run, items: Sequence[str]) -> tuple[list[int], Int, d
     return places.tolist(), sizes.astype(np.int64), dict(zip(COLUMNS, columns, strict=False))
 
 
-def _lists(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, Sequence[Any]]:
+def _jsonl_columns(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, Sequence[Any]]:
     """Return path columns under the JSONL's names."""
     if None in paths["rule"]:
         raise NotPlainError

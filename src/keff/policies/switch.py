@@ -66,7 +66,7 @@ class Switch(Calibrated):
         reason = f"the cap: none of {n} paths is right with chance {self.tau:g}"
         return Stop(answer, chance, "posterior", reason)
 
-    def _good(self, draws: Draws) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def _good_enough(self, draws: Draws) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return P(right) [n, R, cap] (-1: no vote), and a mask of paths good enough."""
         codes = draws.codes[..., : self.cap]
         chances: FloatArray = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
@@ -75,7 +75,7 @@ class Switch(Calibrated):
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Return 1 until a path is good enough, then 0 [n, R, cap + 1]."""
-        found = np.logical_or.accumulate(self._good(draws)[1], axis=2)
+        found = np.logical_or.accumulate(self._good_enough(draws)[1], axis=2)
         out = np.ones((*found.shape[:2], self.cap + 1), np.int16)
         out[..., 1:] = ~found
         out[..., self.cap] = 0
@@ -83,7 +83,7 @@ class Switch(Calibrated):
 
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
         """Return the stopping path's answer, else the best path's or the weighted vote's."""
-        chances, good = self._good(draws)
+        chances, good = self._good_enough(draws)
         drawn = np.arange(self.cap) < stop[..., None]
         good = good & drawn
         hit = good.any(axis=2)

@@ -1,6 +1,6 @@
 """The OpenAI protocol, shared by the engines (client) and the gateway.
 
-In: bytes and JSON of others. Out: checked requests, answers with their tokens, typed refusals.
-Read ``values`` (JSON, events, bodies), then ``server`` (addresses, keys, requests), then ``reply``;
-``client`` and ``connection`` speak HTTP, and ``responses`` is the Responses API in the words of chat.
+In: bytes of another server or client. Out: checked values, and calls over HTTP.
+Read ``values`` (JSON, events and compressed bodies), then ``server`` (addresses, keys, refusals), ``reply``
+(answers and their tokens), ``responses`` (the Responses API as chat), ``client`` and ``connection`` (HTTP).
 """

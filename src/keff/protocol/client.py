@@ -110,6 +110,7 @@ def proxy_for(scheme: str, host: str) -> Proxy | None:
 # A connection that was not used for longer is not used again: the server may be about to close it.
 IDLE_SECONDS = 30.0
 
+# Whole answers of some ten thousand tokens in one read.
 BUFFER = 128 * 1024
 
 BODIED = frozenset({"POST", "PUT", "PATCH"})

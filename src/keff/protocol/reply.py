@@ -150,7 +150,7 @@ def answer_logprob(summary: Logprobs | None, answer: str | None) -> float | None
     if summary is None or summary.tokens is None or not answer:
         return None
     texts, values = summary.tokens
-    behind = _behind("".join(texts), answer)
+    behind = _length_after("".join(texts), answer)
     if behind is None:
         return None
     # From the end: there most answers stand.
@@ -164,7 +164,7 @@ def answer_logprob(summary: Logprobs | None, answer: str | None) -> float | None
     return fmean(said)
 
 
-def _behind(text: str, answer: str) -> int | None:
+def _length_after(text: str, answer: str) -> int | None:
     """Return the length of text after an answer's last occurrence, whole words preferred; None without.
 
     Searched backwards by str.find, which takes linear time (str.rfind does not). A long answer that overlaps

@@ -1,5 +1,5 @@
 """Reading of runs and logs into Records: find the format, extract answers, score them.
 
-In: a log, a run folder, arrays or a frame. Out: a ``Record``: its ballot (answers as codes), branches, notes.
-Read ``open`` (how a record is opened), then ``ballot`` (how answers become votes).
+In: a path, or data in memory. Out: a ``Record`` with its ``Votes``.
+Read ``source`` (the single way in), ``open`` (a log as one record), then ``ballot`` (questions to votes).
 """

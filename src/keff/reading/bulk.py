@@ -66,7 +66,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         right = columns.of(own).copy() if own is not None else judged(bulk, answers, rows, reading)
         correct = cast("IntArray", right)
     # Small integers and booleans until Votes makes them its own, which is the one copy of eight bytes a path.
-    codes = _shared(keys.codes) if reading.closed else cast("IntArray", dense_codes(keys.codes))
+    codes = _renumbered(keys.codes) if reading.closed else cast("IntArray", dense_codes(keys.codes))
     votes = Votes(
         answers=codes,
         correct=scored(codes, correct, notes),
@@ -185,7 +185,7 @@ def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) ->
     return (mine == own[:, None]) & (mine >= 0)
 
 
-def _shared(codes: Codes) -> IntArray:
+def _renumbered(codes: Codes) -> IntArray:
     """Return codes [n, k] of a closed set renumbered by first use; -1 stays."""
     flat = codes.ravel()
     most = int(flat.max(initial=-1)) + 1

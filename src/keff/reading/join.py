@@ -227,15 +227,17 @@ def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, s
         own = replace(
             held,
             votes=replace(held.votes.paths(places), slots=None),
-            keys=_made(every, lambda row, at=places: tuple(held.keys[row][p] for p in at), held.keys),
-            questions=_made(every, lambda row, at=places: _alone(held.questions[row], at), held.questions),
+            keys=_taken(every, lambda row, at=places: tuple(held.keys[row][p] for p in at), held.keys),
+            questions=_taken(
+                every, lambda row, at=places: _of_one_branch(held.questions[row], at), held.questions
+            ),
             held=held.held and held.held.of_paths(places),
         )
         branches.append((branch_name(name), name, own))
     return branches
 
 
-def _made(rows: Sequence[int], entry: Callable[[int], T], like: Sequence[T]) -> Sequence[T]:
+def _taken(rows: Sequence[int], entry: Callable[[int], T], like: Sequence[T]) -> Sequence[T]:
     """Return the entries of some rows, lazily where the source is lazy."""
     return Lazy(len(rows), lambda at: entry(rows[at])) if isinstance(like, Lazy) else tuple(map(entry, rows))
 
@@ -249,7 +251,7 @@ def _columns(record: Record) -> tuple[str, ...] | None:
     return tuple(record.branches[slot] if record.branches else f"slot-{slot}" for slot in numbers)
 
 
-def _alone(question: Question, places: Sequence[int]) -> Question:
+def _of_one_branch(question: Question, places: Sequence[int]) -> Question:
     """Return a question with one branch's paths."""
     return replace(chosen_paths(question, places), slots=None, branches=None)
 
@@ -314,7 +316,7 @@ def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
 
 
 def _picked(values: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
-    return _made(rows, values.__getitem__, values)
+    return _taken(rows, values.__getitem__, values)
 
 
 def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:

@@ -123,7 +123,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             return None
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
         if trim is None and opening.partial:
-            trim = _as_left(bulk.sizes.tolist())
+            trim = _paths_of_interrupted(bulk.sizes.tolist())
         try:
             if opening.on is None:
                 votes = _of_all(bulk, parts, how, trim)
@@ -167,9 +167,9 @@ def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInf
     """
     info = log.info(path)
     if info.missing and not opening.partial:
-        raise LogError(f"{path}: {info.missing}; --partial takes what is there")
+        raise LogError(f"{path}: {info.missing}; --partial analyzes what is there")
     if info.missing:
-        tell(Note("partial", f"{path} was broken off and is taken as it is: {info.missing}"))
+        tell(Note("partial", f"{path} was broken off and is analyzed as it is: {info.missing}"))
     return info
 
 
@@ -262,7 +262,7 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
         return min(opening.trim, EXACT_PATHS), None
     sizes = [len(question.answers) for question in questions]
     if not info.stopped or not sizes or min(sizes) == max(sizes):
-        return (_as_left(sizes) if opening.partial else None), None
+        return (_paths_of_interrupted(sizes) if opening.partial else None), None
     text = (
         f"a policy stopped this run after {min(sizes)} to {max(sizes)} paths per question: the first "
         f"{min(sizes)} of "
@@ -271,7 +271,7 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
     return min(sizes), Note("stopped_run", text)
 
 
-def _as_left(sizes: Sequence[int]) -> int | None:
+def _paths_of_interrupted(sizes: Sequence[int]) -> int | None:
     """Return the number of paths to use of an interrupted log; None: all questions have as many."""
     return fullest(Counter(sizes)) if len(set(sizes)) > 1 else None
 

@@ -94,7 +94,7 @@ def as_scored(record: Record) -> RepeatedScores:
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(
-            f"{record.path} has neither scores nor gold answers: there is no score whose noise to tell"
+            f"{record.path} has neither scores nor gold answers: the noise of a score cannot be measured"
         )
     return RepeatedScores(
         record.path, record.ballot.names, Repeats.of_votes(votes), record.ballot.notes, record
@@ -135,7 +135,7 @@ def _scored(
     kept = [place for place, row in enumerate(rows) if row]
     if not kept:
         raise LogError(
-            f"{name}: it has neither scores nor gold answers: there is no score whose noise to tell"
+            f"{name}: it has neither scores nor gold answers: the noise of a score cannot be measured"
         )
     if len(kept) < len(rows):
         text = f"{len(rows) - len(kept)} of {len(rows)} questions have no score and were left out"

@@ -1,5 +1,5 @@
 """Reports: the self-contained HTML page, figures and tables.
 
-In: an ``Analysis`` and its record. Out: a page of HTML without network, and figures as SVG.
-Read ``write``, then ``page``, then ``figures``.
+In: records and their analyses. Out: one HTML file, SVG and PDF figures, LaTeX and Markdown tables.
+Read ``page``, then ``headline`` (its words) and ``series`` (the data of its charts).
 """

@@ -69,7 +69,11 @@ def _kept(decision: Decision) -> Tile:
     kept, today = decision.kept, reference_words(decision.reference)
     if kept is not None and kept.limits is not None:
         how = "" if decision.measured else "predicted beyond the recorded paths; "
-        sure = "" if kept.confidence is None else f"; {kept.confidence:.0%} sure that it keeps what is asked"
+        sure = (
+            ""
+            if kept.confidence is None
+            else f"; {kept.confidence:.0%} sure that it keeps the share asked for"
+        )
         detail = f"{how}95% interval over questions like these{sure}"
         return Tile(f"Accuracy kept, of {today}", kept.percent(), detail)
     if decision.accuracy is not None:

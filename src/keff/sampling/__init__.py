@@ -1,7 +1,7 @@
 """Sampling: draw the paths of a task from an engine under a policy into a run folder, resumably.
 
-In: items, a policy or a number of paths, an engine. Out: a run folder that a later call goes on with.
-Read ``job`` (one run from its options), then ``sampler`` (the loop), then ``store``.
+In: a ``Job`` (task, engine, run folder, number of paths). Out: stored and scored paths.
+Read ``job``, then ``sampler``, then ``store`` (the run folder).
 """
 
 # The file that makes a folder a run.

@@ -111,14 +111,14 @@ def state(study: Study, cell: Cell) -> CellState:
     except StoreError as error:
         return CellState(cell, "unreadable", 0, 0, error=str(error))
     note = read_note(cell.folder)
-    whole = bool(note.get("complete")) and _covers(fields(note.get("settings")), wanted)
+    whole = bool(note.get("complete")) and _is_complete(fields(note.get("settings")), wanted)
     whole = whole and held["items"] >= n and (bool(wanted["policy"]) or held["paths"] >= n * k)
     return CellState(
         cell, "complete" if whole else "begun", n, k, held["paths"], held["tokens"], held["prompt_tokens"]
     )
 
 
-def _covers(drawn: dict[str, object], wanted: CellSettings) -> bool:
+def _is_complete(drawn: dict[str, object], wanted: CellSettings) -> bool:
     """Return whether the stored paths are all that is wanted, under the same settings and version."""
     if drawn.get("keff") != _version() or drawn.get("policy") != wanted["policy"]:
         return False

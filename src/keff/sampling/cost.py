@@ -8,7 +8,7 @@ from typing import Literal
 
 from keff.records import frozen
 
-MILLION = 1_000_000
+MILLION = 1_000_000  # prices are per million tokens, as servers state them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class Remembered(Selection):
 def choose(task: Task, n: int | None, seed: int, shard: tuple[int, int], folder: Path) -> Selection:
     """Return a job's items; from its run, without reading data, where that has the same ones."""
     key = _key(task, n, seed, shard)
-    if key is not None and (size := _noted(folder, key)):
+    if key is not None and (size := _noted_size(folder, key)):
         return Remembered(folder, size, key)
     number, of = shard
     chosen = Selection.drawn(task, n, seed)[number - 1 :: of]
@@ -110,7 +110,7 @@ def remember(run: Run, items: Selection) -> None:
         write_text(run.folder / NOTE, json.dumps({"key": items.key, "items": len(items)}) + "\n")
 
 
-def _noted(folder: Path, key: str) -> int:
+def _noted_size(folder: Path, key: str) -> int:
     """Return the number of items of a run with the same source hash; else 0."""
     try:
         note = fields(json.loads((folder / NOTE).read_text("utf-8")))

@@ -54,7 +54,7 @@ class MeanLooks:
         shown, whole = np.asarray(pilot, np.float64), np.asarray(agreement, np.float64)
         if len(shown) < 2:
             raise ValueError("looks at the mean need the scores of at least two items")
-        self._scores, self._values = _told(shown, whole)
+        self._scores, self._values = _agreement_by_score(shown, whole)
         values = np.interp(shown, self._scores, self._values)
         self._items = len(values)
         self._mean, self._variance = float(values.mean()), float(values.var())
@@ -68,7 +68,7 @@ class MeanLooks:
         """Take the score of the next request; returns the alarm itself."""
         self.seen += 1
         # Around the pilot's mean, so that sums of many values stay exact.
-        away = _between(score, self._scores, self._values) - self._mean
+        away = _interpolated(score, self._scores, self._values) - self._mean
         self._sum += away
         self._squares += away**2
         if self.seen in _LOOKS:
@@ -101,7 +101,7 @@ class MeanLooks:
         looks = cls([[0.0], [1.0]], [0.0, 1.0])
         for name, before in list(looks.__dict__.items()):
             value = state.get(name)
-            if not _alike(value, before):
+            if not _same_type(value, before):
                 raise ValueError(f"the state of looks at the mean lacks {name}")
             setattr(looks, name, value)
         return looks
@@ -122,14 +122,14 @@ def normal_of_t(t: float, df: int) -> float:
     return z + (square + 3) * z / b - last
 
 
-def _alike(value: object, before: object) -> bool:
+def _same_type(value: object, before: object) -> bool:
     """Return whether a restored value has the type of the one it replaces: numbers, bool or number."""
     if isinstance(before, list):
         return bool(items(value)) and all(number(part) is not None for part in items(value))
     return isinstance(value, bool) if isinstance(before, bool) else number(value) is not None
 
 
-def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[float]]:
+def _agreement_by_score(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[float]]:
     """Return the distinct pilot scores, rising, and the shrunk mean agreement of the items at each score."""
     scores, place = np.unique(shown, return_inverse=True)
     place = place.reshape(shown.shape).ravel()
@@ -139,7 +139,7 @@ def _told(shown: FloatArray, agreement: FloatArray) -> tuple[list[float], list[f
     return scores.tolist(), worth.tolist()
 
 
-def _between(score: float, scores: list[float], values: list[float]) -> float:
+def _interpolated(score: float, scores: list[float], values: list[float]) -> float:
     """Return linear interpolation, 0 below and 1 above; for one score ten times as fast as numpy's."""
     place = bisect_left(scores, score)
     if place == len(scores):
@@ -201,7 +201,7 @@ class _Stream:
         self._bag[score] += 1
         self.seen += 1
         away = self.u - 0.5
-        self._log = self._after(
+        self._log = self._carried_over(
             [log + math.log1p(bet * away) for log, bet in zip(self._log, _BETS, strict=True)]
         )
         self.statistic = math.fsum([self._worth(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
@@ -239,7 +239,7 @@ class _Stream:
         equal = self._bag[score] + 1
         return (above + float(self._rng.random()) * equal) / (self._bag.total() + 1)
 
-    def _after(self, logs: list[float]) -> list[float]:
+    def _carried_over(self, logs: list[float]) -> list[float]:
         """Return the bets' log wealth after a score; subclasses may reset or add to it."""
         return logs
 
@@ -272,7 +272,7 @@ class ShiryaevRoberts(_Stream):
     def __init__(self, pilot: Iterable[float], rng: np.random.Generator, run_length: float = 2000) -> None:
         super().__init__(pilot, rng, float(run_length))
 
-    def _after(self, logs: list[float]) -> list[float]:
+    def _carried_over(self, logs: list[float]) -> list[float]:
         # Kept as log(1 + R), which starts at zero and never overflows.
         return [max(log, 0.0) + math.log1p(math.exp(-abs(log))) for log in logs]
 

@@ -122,10 +122,12 @@ def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> Influen
     spread = clustered_variance(s, ids)
     independent = float(deviation @ deviation) / n / spread if spread > 0 else float(n)
     adjusted = float(unbias(pooled, np.clip(independent, units, n), k))
-    return InfluenceSummary(hist, n, units, p, adjusted, se, _effective(sums, p, adjusted, k), sums[:, :3])
+    return InfluenceSummary(
+        hist, n, units, p, adjusted, se, _effective_items(sums, p, adjusted, k), sums[:, :3]
+    )
 
 
-def _effective(sums: FloatArray, p: float, c: float, k: int) -> float:
+def _effective_items(sums: FloatArray, p: float, c: float, k: int) -> float:
     """Return the effective number of independent items for c's standard error, between n/R and n.
 
     The model's variance with rows of a cluster independent, and with them as further paths of one item, mixed

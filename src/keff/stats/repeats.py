@@ -185,12 +185,12 @@ def within(repeats: Repeats) -> Within | None:
     )
     variance = max(float(np.sum(each**2 - square)), 0.0) / n**2
     varied = each[each > 0]
-    typical = float(varied.mean()) if varied.size else float(np.max(_most(count)))
+    typical = float(varied.mean()) if varied.size else float(np.max(_most_variance(count)))
     # Repeats that agree by chance leave no variance: a thousandth of a typical one keeps limits finite.
     return Within(value, max(variance, (value * typical / n) * 1e-3), typical / n, n)
 
 
-def _most(count: IntArray) -> FloatArray:
+def _most_variance(count: IntArray) -> FloatArray:
     """Return the largest variance per question of mixed outcome [n], for an upper limit of rare events.
 
     v / P(mixed in m) over theta: 1/m where mixed answers are rare, 1/4 over 1 - 2^(1-m) at an even chance.
@@ -227,7 +227,7 @@ def components(repeats: Repeats) -> Components | None:
     inside = within(repeats)
     if inside is None or repeats.n < 2:
         return None
-    between = _between(repeats)
+    between = _variance_between(repeats)
     shared = 0.0
     if repeats.clusters is not None and repeats.units > 1:
         apart = repeats.mean - repeats.mean.mean()
@@ -241,7 +241,7 @@ def components(repeats: Repeats) -> Components | None:
     return Components(shared, max(between - shared, 0.0), inside.value)
 
 
-def _between(repeats: Repeats) -> float:
+def _variance_between(repeats: Repeats) -> float:
     """Return the variance between the questions' true means; its unbiased estimate may be negative."""
     inside = within_value(repeats) or 0.0
     return float(repeats.mean.var(ddof=1)) - inside * float(np.mean(1 / repeats.count))
@@ -255,7 +255,7 @@ def icc(repeats: Repeats) -> float:
     inside = within_value(repeats)
     if inside is None or repeats.n < 2:
         return math.nan
-    between = _between(repeats)
+    between = _variance_between(repeats)
     total = between + inside
     return between / total if total > 0 else math.nan
 
@@ -292,7 +292,7 @@ def icc_interval(repeats: Repeats) -> Interval | None:
     own = own_variances(repeats)
     square = (repeats.mean - repeats.mean.mean()) ** 2 - own / repeats.count
     m = 1 / float(np.mean(1 / repeats.count[some]))
-    total = _between(repeats) + float(own.mean())
+    total = _variance_between(repeats) + float(own.mean())
     se = math.sqrt(clustered_variance(((1 - c) * square - c * own) / total, repeats.ids))
     # Inside the range of an intraclass correlation, whose ends have no variance.
     bounded = min(max(c, -0.99 / max(m - 1, 1e-9)), 1 - 1e-9)

@@ -127,7 +127,7 @@ EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats
 
 def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
     m = min(k, repeats.k)
-    kinds, times, back = _kinds(repeats)
+    kinds, times, back = _distinct_counts(repeats)
     counted = {"right": kinds.right, "wrong": kinds.count - kinds.right}
     parts = [chance_all(counted[end], kinds.count, m) for end in ends]
     if k <= repeats.k:
@@ -144,8 +144,8 @@ def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
         drawn = resampled_totals(group_sums(totals[back], repeats.ids, repeats.units), REPLICATES, rng)
     value, each = np.zeros(1), np.zeros(drawn.shape[1])
     for place, end in enumerate(ends):
-        value = value + _extended(whole, place, end, m, k)
-        each = each + _extended(drawn, place, end, m, k)
+        value = value + _extrapolated_moment(whole, place, end, m, k)
+        each = each + _extrapolated_moment(drawn, place, end, m, k)
     at = float(np.clip(value[0], 0.0, 1.0))
     law = BEYOND_SD * math.log2(k / m) * at * (1 - at)
     lo, hi = wilson(at, float(np.var(each)) + law**2, repeats.units)
@@ -153,14 +153,14 @@ def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
 
 
 @lru_cache(maxsize=2)
-def _kinds(repeats: Repeats) -> tuple[Repeats, IntArray, IntArray]:
+def _distinct_counts(repeats: Repeats) -> tuple[Repeats, IntArray, IntArray]:
     """Return the distinct (right, repeats) as questions [u], their frequencies, and the row of each [n]."""
     name = repeats.count * (int(repeats.count.max()) + 1) + repeats.right.astype(np.int64)
     _, first, back, times = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
     return repeats.take(first), times.astype(np.int64), back.ravel()
 
 
-def _extended(totals: FloatArray, part: int, end: str, m: int, k: int) -> FloatArray:
+def _extrapolated_moment(totals: FloatArray, part: int, end: str, m: int, k: int) -> FloatArray:
     """Return E(theta^k) (or of 1 - theta) [B] from totals [., B], beyond the repeats by the beta law."""
     n, mean, square, noise, inside = totals[0], totals[1], totals[2], totals[3], totals[-1]
     p = mean / n
@@ -240,7 +240,7 @@ def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
     ids, units = second.ids, second.units
     value = float(apart.mean())
     p_value, exact = sign_flips(np.bincount(ids, apart).astype(np.float64))
-    inside = _inside(first, second)
+    inside = _within_variances(first, second)
     noise = None if inside is None else _noise(inside, first, second)
     if units < 2:
         return Difference(Interval(value, None, None, "one cluster"), p_value, noise, None, None, None)
@@ -312,7 +312,7 @@ def _grid(terms: FloatArray) -> float | None:
     return None
 
 
-def _inside(first: Repeats, second: Repeats) -> tuple[float, float] | None:
+def _within_variances(first: Repeats, second: Repeats) -> tuple[float, float] | None:
     """Return the within-question variance of one answer on each side; None where no question has repeats.
 
     A side of single answers is taken to be as noisy as the other.

@@ -69,7 +69,7 @@ def quantiles(times: FloatArray, shares: Sequence[float], clusters: IntArray) ->
             _woodruff(times, share, value, clusters) for share, value in zip(shares, values, strict=True)
         )
     # The same resamples for every share: below so many clusters all shares are looked at alike.
-    (reached,) = _reached((times,), shares[0], clusters)
+    (reached,) = _bootstrap_distributions((times,), shares[0], clusters)
     found: list[Interval] = []
     for share, value in zip(shares, values, strict=True):
         lo, hi = np.quantile(reached.quantile(share), [0.025, 0.975]).tolist()
@@ -111,7 +111,7 @@ def compared(
     if int(clusters.max()) < 1:
         change, ratio = (Interval(value, None, None, "replayed courses") for value in values)
         return change, ratio
-    both = _reached((times, today), share, clusters)
+    both = _bootstrap_distributions((times, today), share, clusters)
     # A row of smoothed quantiles and one of plain ones, of the rule and of today's.
     pairs = [
         np.array([each.smoothed(law) for each in both]),
@@ -132,7 +132,7 @@ def resampled_ratios(
     times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray
 ) -> FloatArray:
     """Return bootstrap ratios [S] of two rules' quantiles, smoothed by ``law``; clusters are resampled."""
-    mine, other = _reached((times, today), share, clusters)
+    mine, other = _bootstrap_distributions((times, today), share, clusters)
     # Today's time may be zero in a record without any: the ratio is large, and finite.
     return mine.smoothed(law) / np.maximum(other.smoothed(law), 1e-12)
 
@@ -155,17 +155,17 @@ class _Reached:
         return self.grid @ weights
 
 
-def _reached(times: Sequence[FloatArray], share: float, clusters: IntArray) -> list[_Reached]:
+def _bootstrap_distributions(times: Sequence[FloatArray], share: float, clusters: IntArray) -> list[_Reached]:
     """Return bootstrap distribution functions near a quantile of times [n, R]; all on the same resamples."""
     groups = int(clusters.max()) + 1
-    looks = _shares(share, groups)
+    looks = _probability_grid(share, groups)
     grids = [np.unique(np.sort(each, axis=None)[at_share(each.size, looks)]) for each in times]
     edges = np.cumsum([1, *(grid.size for grid in grids)])
     units = np.empty((groups, int(edges[-1])))
     units[:, 0] = np.bincount(clusters, minlength=groups)
     for each, grid, at in zip(times, grids, edges, strict=False):
         own = units[:, at : at + grid.size]
-        np.cumsum(_within(each, grid, clusters, groups), axis=1, out=own)
+        np.cumsum(_counts_by_bin(each, grid, clusters, groups), axis=1, out=own)
         own /= each.shape[1]
     # All in one set of resamples: ratios are paired.
     totals = resampled_totals(units, REPLICATES, np.random.default_rng(0))
@@ -186,7 +186,7 @@ def _of_new(value: float, limits: FloatArray) -> Interval:
     return Interval(value, min(lo, value), max(hi, value), "replayed courses, as many new questions")
 
 
-def _shares(share: float, groups: int) -> FloatArray:
+def _probability_grid(share: float, groups: int) -> FloatArray:
     """Return the grid of probabilities at which bootstrap distribution functions are kept."""
     if groups < MANY_GROUPS:
         return np.linspace(0, 1, GRID)
@@ -196,7 +196,7 @@ def _shares(share: float, groups: int) -> FloatArray:
     return np.concatenate([near, [1.0]])
 
 
-def _within(times: FloatArray, grid: FloatArray, clusters: IntArray, groups: int) -> IntArray:
+def _counts_by_bin(times: FloatArray, grid: FloatArray, clusters: IntArray, groups: int) -> IntArray:
     """Return counts of times [n, R] in each bin of ``grid`` [G], by cluster: [groups, G]."""
     size = grid.size
     place = np.searchsorted(grid, times, side="left") + clusters[:, None] * (size + 1)

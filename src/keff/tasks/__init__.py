@@ -1,7 +1,7 @@
 """Tasks, questions with gold answers; one per file. ``SpacedTask`` is the base class for your own.
 
-In: rows of a data set. Out: items with messages, gold answer and answer space.
-Read ``gsm8k`` (a whole one), then ``_base`` (``SpacedTask``, for a task of your own).
+In: rows of a data set or file. Out: items, and the reading and scoring of completions.
+Read ``keff.task`` (the interface), then ``_base`` and ``gsm8k`` (a typical benchmark).
 """
 
 from keff.tasks._base import SpacedTask

@@ -1,9 +1,9 @@
 """Decision: the stopping rule to deploy, against the one in use today.
 
-In: votes of a pilot, an aim, today's policy (the reference). Out: rule, verdict, and what it keeps and costs.
-``chain`` names the candidates, ``outcomes`` replays (``predicted`` simulates) each, ``timing`` says which are
-fast enough, ``prior`` what other workloads show; ``figures`` is what is shown.
-Read ``posterior`` first, then ``choose``.
+In: the votes of a pilot, an aim, and today's policy (the reference). Out: a ``Decision``.
+``chain`` names the candidate rules, ``outcomes`` replays them (``predicted`` simulates those beyond the
+recorded paths), ``posterior`` turns outcomes into a joint posterior of accuracy and cost, shrunk to
+``prior``, ``timing`` bounds times, ``choose`` takes a rule, ``figures`` reports it. Read ``posterior`` first.
 """
 
 from __future__ import annotations

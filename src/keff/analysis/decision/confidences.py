@@ -85,7 +85,7 @@ def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPath
         if tells and cap > 1:
             named = "" if name == CONFIDENCE else f",confidence={name}"
             rules += _rules(named, cap)
-            flights += _flights(named, cap)
+            flights += _in_flight_rules(named, cap)
         worth.append(found)
     return RatedPaths(tuple(worth), tuple(rules), tuple(flights))
 
@@ -99,7 +99,7 @@ def _rules(named: str, cap: int) -> list[Policy]:
     return [parse_policy(spec) for spec in [*specs, *(f"{rule},weight=log_odds{named}" for rule in weighted)]]
 
 
-def _flights(named: str, cap: int) -> list[Policy]:
+def _in_flight_rules(named: str, cap: int) -> list[Policy]:
     """Return the confidence rules with paths in flight, which are faster than one path at a time."""
     short = max(5 * cap // 8, 2)
     shapes = sorted({(cap, cap), (cap, max(cap // 2, 1)), (min(short, cap), min(short, cap))})

@@ -138,7 +138,7 @@ def outcomes_of(played: Sequence[tuple[RecordedPaths, Policy]]) -> RuleOutcomes:
         seen["orders_error"] = np.array([*(_orders_error(*rule) for rule in played[:-1]), 0.0])
     if recorded.rates is not None:
         seen["apart"] = recorded.rates.prompts_apart(today.paths, today.rounds)
-    rise = recorded.rows.of(_rise(recorded.orders.votes))
+    rise = recorded.rows.of(_plurality_lift(recorded.orders.votes))
     return RuleOutcomes(tuple(rule.spec for _, rule in played), recorded.rows, rise=rise, **seen)
 
 
@@ -182,7 +182,7 @@ def _calibration_error(votes: Votes, rules: Sequence[Policy], drawn: RecordedPat
     return found.std(axis=0, ddof=1)
 
 
-def _rise(votes: Votes) -> FloatArray:
+def _plurality_lift(votes: Votes) -> FloatArray:
     """Return how much more often a path agrees with the others' plurality than with another path [n].
 
     Leaving out a vote for the leader keeps it ahead unless its lead is one vote; no other vote agrees. Ties

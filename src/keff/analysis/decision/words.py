@@ -65,10 +65,10 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
         # Of a reference that is never right there is no share to keep.
         return adds if kept is None else f"one path keeps {kept.value:.1%}; {adds}"
     if known.level is None:
-        return "without gold answers nothing says whether voting helps; the rule keeps the answer of today"
+        return "without gold answers nothing shows whether voting helps; the rule keeps today's answer"
     return (
-        f"{count(votes.n, 'question')} x {count(votes.k, 'path')} leave open whether voting beats one path: "
-        f"{_points(gain)}"
+        f"{count(votes.n, 'question')} x {count(votes.k, 'path')} cannot tell whether voting helps: "
+        f"{_points(gain)} against one path"
     )
 
 
@@ -86,21 +86,22 @@ def settled(known: JointPosterior, choice: Choice) -> str:
     if saved <= 0:
         return "Stopping early saves nothing here"
     by = "" if choice.rule == known.single else f" with {written(known.specs[rule])}"
-    paths = f"-{saved:.0%} paths{by}"
+    saves = f"saves {saved:.0%} of the paths{by}"
     if known.level is None:
         same = 1 - float(known.population.flips[:, rule].mean())
-        return f"Stopping early: {paths}, today's answer on {same:.1%} of questions"
+        return f"Stopping early {saves}: today's answer on {same:.1%} of questions"
     lost = float(known.loss[rule])
     told = "no accuracy lost" if lost < 0.0005 else f"{100 * lost:.1f} points lost on average"
-    return f"Stopping early{' is safe' if lost <= NEGLIGIBLE else ''}: {paths}, {told}"
+    return f"Stopping early {'is safe and ' if lost <= NEGLIGIBLE else ''}{saves}: {told}"
 
 
 def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
     """Return the sentence on what is still open: whether voting beats one path."""
     if known.level is None:
-        return "Whether voting beats one path: nothing says so without gold answers"
-    tell = "" if needed is None else f"; about {needed:,} questions would tell 1 point apart"
-    return f"Whether voting beats one path: {_points(stated_gain(known, choice))}{tell}"
+        return "Without gold answers nothing shows whether voting helps"
+    tell = "" if needed is None else f"; about {needed:,} questions would show a gain of 1 point"
+    gain = _points(stated_gain(known, choice))
+    return f"We cannot tell yet whether voting helps: {gain} against one path{tell}"
 
 
 def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | None:
@@ -108,15 +109,15 @@ def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | 
     if choice.verdict == "ask once" and not (timing and measured):
         return None  # nothing is faster than one path, and no record would change that
     if not measured:
-        return "Time is not bounded beyond the recorded paths"
+        return "Time to answer is not bounded: the rule draws more paths than were recorded"
     if not timing:
         return (
-            "Time is not bounded: record the seconds or the tokens of every path (all_seconds, all_tokens) "
-            "to save both, with paths in flight"
+            "Time to answer is unknown: record the seconds or the tokens of every path (all_seconds, "
+            "all_tokens), and rules with paths in flight save time too"
         )
     if aim.slower is None or choice.kept == "both":
         return None
     quantile = "95th percentile" if choice.kept == "median" else "median"
-    taken = "it is held to today's" if choice.kept == "median" else "this is the fastest"
-    surely = f"No rule that keeps what is asked surely has a {quantile} of at most {aim.slower:g} of today's"
+    taken = "it stays within today's" if choice.kept == "median" else "this rule is the fastest"
+    surely = f"No rule that meets the aim surely has a {quantile} of at most {aim.slower:g} times today's"
     return f"{surely}: {taken}"

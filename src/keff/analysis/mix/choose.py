@@ -186,7 +186,7 @@ def choose(table: PlanTable, aim: MixAim) -> PlanChoice:
     held to A, they lost accuracy on two of six groups.
     """
     best, cheap = _baselines(table)
-    return PlanChoice(best, cheap, _taken(table, best, aim))
+    return PlanChoice(best, cheap, _chosen_place(table, best, aim))
 
 
 def _baselines(table: PlanTable) -> tuple[int, int]:
@@ -199,7 +199,7 @@ def _baselines(table: PlanTable) -> tuple[int, int]:
     return best, int(alone[near][np.argmin(costs[near])])
 
 
-def _taken(table: PlanTable, best: int, aim: MixAim) -> int:
+def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
     means, costs = table.mean_accuracy, table.mean_cost
     if aim.budget is not None:
         within = table.within(aim.budget) & table.measured

@@ -1,5 +1,5 @@
 """Results of the analyses as frozen dataclasses, one module for each command.
 
-In: figures of an analysis. Out: fields that JSON, tables and the page show alike.
-Read ``estimates`` (``Analysis``), then ``decision``.
+A result is the JSON object of ``--json`` and its words: ``line``, ``rows`` and ``statements``.
+Read ``estimates`` (``keff analyze``), then ``decision``; ``words`` has the sentences on rules.
 """

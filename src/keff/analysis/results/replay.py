@@ -123,7 +123,10 @@ class Replay(Finding):
         if self.labelled:
             title = f"{size}; kept is the share of plurality@{self.cap}; 95% intervals"
         yield self.line()
-        for heading, columns in ((title, self._measured), (f"Change from {self.baseline}", _beside(self))):
+        for heading, columns in (
+            (title, self._measured),
+            (f"Change from {self.baseline}", _optional_columns(self)),
+        ):
             yield f"\n{text_table(self._table(columns), heading)}"
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -141,7 +144,7 @@ class Replay(Finding):
         return [("policy", *columns), *body]
 
 
-def _beside(replayed: Replay) -> Columns:
+def _optional_columns(replayed: Replay) -> Columns:
     """Return the optional columns that are known for some policy."""
     columns: Columns = {"paths": _paths_change}
     if replayed.labelled:

@@ -34,7 +34,7 @@ def in_words(spec: str, *, finer: bool = False) -> str:
         policy = parse_policy(spec)
     except KeffError:
         return ""
-    if around := _around(policy, finer=finer):
+    if around := _drawing_in_words(policy, finer=finer):
         return around
     if name == "fixed":
         return f"Always {policy.cap} paths, then the most frequent answer."
@@ -45,7 +45,7 @@ def in_words(spec: str, *, finer: bool = False) -> str:
     return plugins.summaries("policy").get(name, "")
 
 
-def _around(policy: Policy, *, finer: bool) -> str:
+def _drawing_in_words(policy: Policy, *, finer: bool) -> str:
     """Return the sentence for a rule that draws in waves, in flight, or by confidence; "" for others."""
     if isinstance(policy, InWaves):
         rule = in_words(policy.rule.spec, finer=finer)
@@ -53,13 +53,13 @@ def _around(policy: Policy, *, finer: bool) -> str:
         return f"At least {sizes} paths at a time, and after each wave: {rule}"
     if (flight := in_flight_of(policy)) is not None:
         rule = in_words(flight.rule.spec, finer=finer).rstrip(".")
-        return f"{rule}, {flight.width} at once; votes count {_counted(flight)}."
+        return f"{rule}, {flight.width} at once; votes count {_counting_in_words(flight)}."
     if policy.needs & {"calibration"}:
         return _by_confidence(policy, finer=finer)
     return ""
 
 
-def _counted(flight: InFlight) -> str:
+def _counting_in_words(flight: InFlight) -> str:
     """Return in words when votes in flight count: in launch order, or as they arrive."""
     if flight.order == "launch":
         return "in launch order"
@@ -138,7 +138,7 @@ def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
     rule = in_words(decision.policy, finer=verbose)
     # The spec is what sample, replay and serve take as it is.
     spec = f"{rule.rstrip('.') or 'By the rule'} ({decision.policy})."
-    told = [first_sentence(decision), spec, *_sure(decision)]
+    told = [first_sentence(decision), spec, *_certainty(decision)]
     if decision.time is not None:
         told.append(f"{decision.time}.")
     if verbose and decision.run_change is not None:
@@ -164,12 +164,12 @@ def first_sentence(decision: Decision) -> str:
         ahead = f"Start {flight.cap} paths at once"
         if flight.width < flight.cap:
             ahead = f"Keep {flight.width} paths running, {flight.cap} at most,"
-        what = f"{ahead} instead of {_before(decision, paths or float(flight.cap))}"
+        what = f"{ahead} instead of {_paths_today(decision, paths or float(flight.cap))}"
     elif paths is None:
         what = f"Stop early instead of always drawing {today}"
     else:
         # Of two numbers of paths the second needs no unit.
-        what = f"Draw {count(paths)} instead of {_before(decision, paths)}"
+        what = f"Draw {count(paths)} instead of {_paths_today(decision, paths)}"
     changes = f": {', '.join(told)}" if (told := list(_changes(decision))) else ""
     return f"{what}{changes}{_cheapest(decision)}."
 
@@ -190,7 +190,7 @@ def _cheapest(decision: Decision) -> str:
     change = decision.change
     unit = "dollars" if change.dollars is not None else "tokens" if change.tokens is not None else "paths"
     times = f"p50 time {_relative(rule.p50)}, p95 {_relative(rule.p95)}"
-    return f" (cheapest at any time: {_relative(rule.cost)} {unit}, {times})"
+    return f" (cheapest if time did not count: {_relative(rule.cost)} {unit}, {times})"
 
 
 def _relative(part: float) -> str:
@@ -198,7 +198,7 @@ def _relative(part: float) -> str:
     return f"{round(100 * (part - 1)):+d}%"
 
 
-def _before(decision: Decision, paths: float) -> str:
+def _paths_today(decision: Decision, paths: float) -> str:
     """Return today's number of paths, and its rule where that stops early."""
     spec, change = decision.reference, decision.change.paths
     if PolicySpec.parse(spec).name == "fixed":
@@ -234,7 +234,7 @@ def _changes(decision: Decision) -> Iterator[str]:
     if tokens is not None or paths is not None:
         yield f"{tokens:+.0%} tokens" if tokens is not None else f"{paths:+.0%} paths"
     if change.dollars is not None:
-        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions{_apart(change)}"
+        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions{_if_separate(change)}"
     if change.p50_ratio is not None and change.p95_ratio is not None:
         yield f"p50 time {_relative(change.p50_ratio.value)}"
         yield f"p95 {_relative(change.p95_ratio.value)}"
@@ -244,7 +244,7 @@ def _changes(decision: Decision) -> Iterator[str]:
         yield f"the same answer on {decision.agreement.percent()} of questions"
 
 
-def _apart(change: Differences) -> str:
+def _if_separate(change: Differences) -> str:
     """Return in brackets the change in dollars against paths that are separate requests."""
     if change.dollars_apart is None:
         return ""
@@ -271,13 +271,13 @@ def _signed(share: float) -> str:
     return f"{round(100 * share, 1) + 0.0:+.1f}"
 
 
-def _sure(decision: Decision) -> Iterator[str]:
+def _certainty(decision: Decision) -> Iterator[str]:
     kept = decision.kept
     if kept is not None:
         predicted = "" if decision.measured else ", predicted beyond the paths recorded"
         sure = ""
         if kept.confidence is not None:
-            sure = f"; {kept.confidence:.0%} sure that this workload keeps what is asked"
+            sure = f"; {kept.confidence:.0%} sure that this workload keeps the share asked for"
         of = reference_words(kept.of or decision.reference)
         yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{sure}."
     yield from (f"{line}." for line in why(decision))

@@ -244,7 +244,7 @@ class Billing:
     def _settle(self) -> None:
         self._timer, ledger = None, self.ledger
         assert ledger is not None, "who settles has one"
-        enter = partial(self._entered, ledger, self._taken())
+        enter = partial(self._enter_queued, ledger, self._taken())
         if ledger.remote:
             self._elsewhere(enter)
         else:
@@ -255,7 +255,7 @@ class Billing:
         return ended
 
     def _reserved(self, ledger: AccountLedger, asked: _Asked, ended: Sequence[_Ended]) -> _Told:
-        self._entered(ledger, ended)
+        self._enter_queued(ledger, ended)
         try:
             return ledger.reserve(*asked)
         except Exception as error:
@@ -264,7 +264,7 @@ class Billing:
             line = "the account of this key cannot be written: ask again"
             return Problem(503, line, code="account_unavailable")
 
-    def _entered(self, ledger: AccountLedger, ended: Sequence[_Ended]) -> None:
+    def _enter_queued(self, ledger: AccountLedger, ended: Sequence[_Ended]) -> None:
         """Enter queued costs in one transaction."""
         if not ended:
             return

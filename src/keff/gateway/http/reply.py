@@ -36,12 +36,12 @@ def total_usage(paths: Iterable[Drawn]) -> Object:
     bodies = {id(path.body): path.body for path in paths}
     total: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     for body in bodies.values():
-        _add(total, fields(body.get("usage")))
+        _add_usage(total, fields(body.get("usage")))
     total["total_tokens"] = sum(_number(total[name]) for name in ("prompt_tokens", "completion_tokens"))
     return total
 
 
-def _add(total: Object, more: Mapping[str, object], *, details: bool = True) -> None:
+def _add_usage(total: Object, more: Mapping[str, object], *, details: bool = True) -> None:
     """Add the numbers of a usage to a total, ``details`` one level deep; absurd ones are skipped."""
     for name, value in more.items():
         before = total.get(name)
@@ -49,7 +49,7 @@ def _add(total: Object, more: Mapping[str, object], *, details: bool = True) -> 
             if not details or isinstance(before, int | float):
                 continue
             total[name] = inner = fields(before)
-            _add(inner, cast("Object", value), details=False)
+            _add_usage(inner, cast("Object", value), details=False)
         elif not isinstance(before, dict) and (amount := _amount(value)) is not None:
             total[name] = amount + _number(before)
 

@@ -135,10 +135,12 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     n = 1 if n is None else n
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise Problem(400, "n must be an integer of at least 1", param="n", code="unsupported_value")
-    ask = _ask(body, headers)
+    ask = _common_fields(body, headers)
     if n > 1:
         if {ask.wish.k, ask.wish.policy, ask.wish.cap} != {None}:
-            raise Problem(400, "n stands alone: leave keff.k, keff.policy and keff.cap out", param="n")
+            raise Problem(
+                400, "n cannot be combined with keff.k, keff.policy or keff.cap: leave these out", param="n"
+            )
         ask.n, ask.wish = n, replace(ask.wish, k=n)
     ask.seed = _typed(body, "seed", int)
     if ask.seed is not None and not -(2**63) <= ask.seed < 2**63:
@@ -157,12 +159,12 @@ def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
         raise Problem(400, "input must be a string or a list", param="input")
     if (reason := responses.not_voted(body)) is not None:
         return reason
-    ask = _ask(body, headers, RESPONSES)
+    ask = _common_fields(body, headers, RESPONSES)
     ask.view = responses.chat_view(body)
     return ask
 
 
-def _ask(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
+def _common_fields(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
     """Return the fields common to chat and Responses requests."""
     model = body.get("model")
     if model is not None and (not isinstance(model, str) or len(model) > 500):
@@ -263,5 +265,7 @@ def _wish(given: object, headers: Headers) -> Wish:
         name = f"keff.{first['loc'][0]}"
         raise Problem(400, f"{name}: {first['msg']}", param=name) from None
     if made.k is not None and {made.policy, made.cap} != {None}:
-        raise Problem(400, "keff.k stands alone: leave keff.policy and keff.cap out", param="keff.k")
+        raise Problem(
+            400, "keff.k cannot be combined with keff.policy or keff.cap: leave these out", param="keff.k"
+        )
     return made

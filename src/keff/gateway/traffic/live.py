@@ -286,7 +286,7 @@ class PageView(NamedTuple):
 Show: TypeAlias = Callable[[str, str], Awaitable[PageView]]
 Work: TypeAlias = Callable[[], Coroutine[object, object, None]]
 
-HOUR = 3600.0
+HOUR = 3600.0  # of seconds: one log line each
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from keff.policy.spec import PolicySpec
 from keff.protocol.values import Object
 from keff.records import Interval, frozen
 
-Z = 1.96
+Z = 1.96  # two-sided 95% of the normal law
 
 # What is compared with what is deployed today.
 COMPARED = ("paths", "tokens", "dollars", "seconds")

@@ -270,7 +270,7 @@ def plan_of(rows: Sequence[tuple[str | None, ...]], cap: int, space: str = PER_R
 
     if len(rows) < LEAST_DRAWN:
         raise PlanError(
-            f"{len(rows)} requests were drawn on so far, and a plan needs {LEAST_DRAWN}: "
+            f"{len(rows)} shadow requests were drawn so far, and a plan needs {LEAST_DRAWN}: "
             "wait, or raise the setting shadow_budget"
         )
     k = min(map(len, rows))

@@ -76,7 +76,7 @@ class Fleet:
         """Make one call; raises UpstreamError."""
         path = streamed if call.api is CHAT and self.streams else None
         try:
-            return await self._asked(lambda server, sent: server.draw(sent, path), call, home)
+            return await self._call_in_turn(lambda server, sent: server.draw(sent, path), call, home)
         except UpstreamError as error:
             if (
                 path is None
@@ -85,13 +85,13 @@ class Fleet:
             ):
                 raise
         # A server that does not stream, or not with its usage, is asked as others are from now on.
-        answer = await self._asked(Upstream.draw, call, home)
+        answer = await self._call_in_turn(Upstream.draw, call, home)
         self.streams = False
         return answer
 
     async def relay(self, call: UpstreamCall) -> Call:
         """Open a streamed call and return its response, which the caller closes; raises UpstreamError."""
-        return await self._asked(Upstream.relay, call)
+        return await self._call_in_turn(Upstream.relay, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> tuple[Upstream, Call]:
         """Make a call of any kind; returns it with the server that answered; raises UpstreamError.
@@ -109,7 +109,7 @@ class Fleet:
                 raise UpstreamError(f"it answers with HTTP {response.status}")
             return server, response
 
-        return await self._asked(called, call)
+        return await self._call_in_turn(called, call)
 
     async def ready(self) -> bool:
         """Return whether any server not marked down answers."""
@@ -125,7 +125,7 @@ class Fleet:
             for server in self._all
         }
 
-    async def _asked(
+    async def _call_in_turn(
         self,
         ask: Callable[[Upstream, UpstreamCall], Awaitable[T]],
         call: UpstreamCall,
@@ -134,7 +134,7 @@ class Fleet:
         """Call one server, and another if the first cannot answer."""
         refused: UpstreamError | None = None
         alone = len(self._all) == 1 and not self.servers[0].health.down
-        for server in self.servers if alone else await self._ways(call, home):
+        for server in self.servers if alone else await self._server_and_alternative(call, home):
             try:
                 return await ask(server, self._sent(server, call))
             except UpstreamError as error:
@@ -154,13 +154,13 @@ class Fleet:
         """Return a call as a server gets it: the fallback with no key but its own."""
         return call._replace(headers=server.own(call.headers)) if server is self.fallback else call
 
-    async def _ways(self, call: UpstreamCall, home: Upstream | None) -> list[Upstream]:
+    async def _server_and_alternative(self, call: UpstreamCall, home: Upstream | None) -> list[Upstream]:
         """Return the server to call and its alternative; raises UpstreamError where all are down."""
         for server in self._all:
             if server.health.down:
                 server.try_again(self._sent(server, call))
         if all(server.health.down for server in self._all):
-            await self._trials()
+            await self._wait_for_trial()
         up = sorted(
             (server for server in self.servers if not server.health.down),
             key=lambda server: server.client.running,
@@ -174,7 +174,7 @@ class Fleet:
             raise UpstreamError(f"it is down ({self._all[-1].health.why})", transient=False)
         return ways
 
-    async def _trials(self) -> None:
+    async def _wait_for_trial(self) -> None:
         """Wait until one running health probe has ended."""
         trials = [server.trial for server in self._all if server.trial is not None]
         if under_way := [trial for trial in trials if not trial.done()]:

@@ -29,6 +29,7 @@ from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
 from keff.protocol.values import Events, Object, count, data_of, decoded
 
+# A call that fails before its first byte costs its client nothing but time.
 TRIES = 3
 
 # Bytes of an answer that are kept to read its usage; a larger one counts as what was reserved for it.

@@ -132,10 +132,10 @@ class Upstream:
         return await self._heard(work, call)
 
     async def _drawn(self, call: UpstreamCall) -> Answer:
-        response, raw = await self._whole("POST", call.api.path, call)
+        response, raw = await self._call_whole("POST", call.api.path, call)
         return self._answer(parsed(raw), response, call)
 
-    async def _whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
+    async def _call_whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
         """Make one call and return its body; raises UpstreamError unless complete and status 200."""
         response = await self.call(method, path, call)
         raw = await body_of(response)
@@ -222,7 +222,7 @@ class Upstream:
         if self.health.due and (self.trial is None or self.trial.done()):
             body = call.body or self._failed
             models = dict.fromkeys(map(_model, (body, self._answered or body)))
-            self.trial = asyncio.create_task(self._tried(models, call.headers))
+            self.trial = asyncio.create_task(self._run_trials(models, call.headers))
 
     async def _heard(self, work: Coroutine[object, object, T], call: UpstreamCall) -> T:
         """Await a call, and note for the server's health what came of it."""
@@ -242,7 +242,7 @@ class Upstream:
                 self._failed = call.body
                 self.try_again(call)
 
-    async def _tried(self, models: Iterable[object], headers: Headers) -> None:
+    async def _run_trials(self, models: Iterable[object], headers: Headers) -> None:
         """Set the health by trials; a server of several models is up while one of these answers."""
         failure = None
         for model in models:
@@ -271,7 +271,7 @@ class Upstream:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
                 call = UpstreamCall(b"", self.address.headers(NOBODY))
-                _, raw = await self._whole("GET", "/models", call)
+                _, raw = await self._call_whole("GET", "/models", call)
             parsed(raw)
         except TimeoutError:
             return False

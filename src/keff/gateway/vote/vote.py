@@ -176,10 +176,10 @@ class Vote:
     async def extend(self, paths: int) -> list[str | None]:
         """Draw up to ``paths`` after ``run``; returns the keys in launch order, up to the first lost path."""
         try:
-            await self._settled(self._launched)
+            await self._wait_for(self._launched)
             while self._launched < paths and not self._lost:
                 self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
-                await self._settled(self._launched)
+                await self._wait_for(self._launched)
         finally:
             await cancel_running(self._running)
         self._read_as_one_kind(range(len(self.drawn)))
@@ -190,7 +190,7 @@ class Vote:
 
     async def _fly(self) -> tuple[Sequence[int], Cause]:
         """Keep paths in flight, one call each, and consult the policy after every vote."""
-        vote = RunningVote(self.policy, self._seen)
+        vote = RunningVote(self.policy, self._view_in_flight)
 
         async def draw(place: int) -> None:
             self._launched = max(self._launched, place + 1)
@@ -204,19 +204,19 @@ class Vote:
             counted = sorted(self.drawn) if ended.cause == "failures" else vote.counted
             return counted, ended.cause
         self._stop = vote.stop
-        return vote.counted, self._why(self._keys(vote.counted))
+        return vote.counted, self._stop_reason(self._keys(vote.counted))
 
-    def _seen(self, places: Sequence[int]) -> View:
+    def _view_in_flight(self, places: Sequence[int]) -> View:
         """Return the policy's view of some paths; raises EndedError where no more are needed."""
         self._read_as_one_kind(places)
         paths = self._at(places)
         if self.probe and len(paths) == 1 and self.policy.cap > 1 and self._is_alone(paths[0]):
             raise EndedError("free_text")
-        if len(paths) == min(SETTLED, self.policy.cap) and (cause := self._early(paths, first=True)):
+        if len(paths) == min(SETTLED, self.policy.cap) and (cause := self._cause_to_end(paths, first=True)):
             raise EndedError(cause)
         return self._view_of(paths)
 
-    def _early(self, paths: Sequence[Drawn], *, first: bool) -> Cause | None:
+    def _cause_to_end(self, paths: Sequence[Drawn], *, first: bool) -> Cause | None:
         """Return the cause to end the vote before its policy does (free text, no agreement), else None.
 
         In the ``first`` round that is where no path holds an answer. Cut paths do not speak against that; but
@@ -240,9 +240,9 @@ class Vote:
             decision = policy.decide(self._view(consumed))
             if isinstance(decision, Stop):
                 self._stop = decision
-                return consumed, self._why(self._keys(range(consumed)))
+                return consumed, self._stop_reason(self._keys(range(consumed)))
             first = consumed == 0
-            if first and self.probe and decision.m > 1 and (early := await self._probed()):
+            if first and self.probe and decision.m > 1 and (early := await self._probe()):
                 return 1, early
             m = decision.m
             if self.give_up and consumed < SETTLED:
@@ -250,14 +250,16 @@ class Vote:
             consumed += m
             self.asked += decision.branches
             self._launch(consumed)
-            await self._settled(consumed)
+            await self._wait_for(consumed)
             if self._failed_within(consumed):
                 return consumed, "failures"
             self._read_as_one_kind(range(consumed))
-            if cause := self._early(self._at(range(consumed)), first=consumed - m < FEWEST_READ <= consumed):
+            if cause := self._cause_to_end(
+                self._at(range(consumed)), first=consumed - m < FEWEST_READ <= consumed
+            ):
                 return consumed, cause
 
-    def _why(self, keys: Sequence[str | None]) -> Cause:
+    def _stop_reason(self, keys: Sequence[str | None]) -> Cause:
         """Return the reason for which the policy stopped."""
         return "no_agreement" if gave_up(self.policy, keys) else "policy"
 
@@ -272,10 +274,10 @@ class Vote:
             raise self._error
         return not self.asked
 
-    async def _probed(self) -> Cause | None:
+    async def _probe(self) -> Cause | None:
         """Draw the first path alone; returns the cause to stop there, else None."""
         self._launch(1)
-        await self._settled(1)
+        await self._wait_for(1)
         if 0 in self._lost:
             return "failures"
         return "free_text" if self._is_alone(self.drawn[0]) else None
@@ -308,11 +310,11 @@ class Vote:
 
     def _launch(self, target: int) -> None:
         while self._launched < target:
-            n = min(self._sharing(self._launched).most, self._alike(self._launched, target))
+            n = min(self._sharing(self._launched).most, self._paths_of_one_branch(self._launched, target))
             self._running[asyncio.create_task(self._span(self._launched, n))] = self._launched
             self._launched += n
 
-    def _alike(self, start: int, target: int) -> int:
+    def _paths_of_one_branch(self, start: int, target: int) -> int:
         """Return how many paths in a row, from ``start`` to below ``target``, one branch draws."""
         if not self.asked:
             return target - start
@@ -322,7 +324,7 @@ class Vote:
     def _sharing(self, start: int) -> Sharing:
         return self.shares.get(self.asked[start], self.sharing) if self.asked else self.sharing
 
-    async def _settled(self, consumed: int) -> None:
+    async def _wait_for(self, consumed: int) -> None:
         """Wait for every path launched before ``consumed``, and for no later one."""
         wanted = [task for task, start in self._running.items() if start < consumed]
         for task in wanted:

@@ -154,7 +154,7 @@ def lay_out(
             numbered[word] = runs[column]
         else:
             return f"it has no column {column!r} (it has {_some(names)})"
-    taken = _obvious(names, runs, given | beside, single, numbered)
+    taken = _recognised(names, runs, given | beside, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
     if not {"answer", "text"} & given.keys() and _may_be_gold(single):
@@ -223,7 +223,7 @@ def _may_be_gold(single: Mapping[str, str]) -> bool:
     return own and single.get("text", "text") != "text" and "gold_answer" not in single
 
 
-def _obvious(
+def _recognised(
     names: Sequence[str],
     runs: Mapping[str, tuple[str, ...]],
     given: Mapping[str, str],
@@ -243,7 +243,7 @@ def _obvious(
         wide = [
             stem for form in known for stem in runs if _OF_LISTS.get(stem, stem) == form and stem not in used
         ]
-        if _unclear(word, here, given):
+        if _is_ambiguous(word, here, given):
             return word, here
         if here:
             single[word] = here[0]
@@ -255,7 +255,7 @@ def _obvious(
     return taken
 
 
-def _unclear(word: str, here: Sequence[str], given: Mapping[str, str]) -> bool:
+def _is_ambiguous(word: str, here: Sequence[str], given: Mapping[str, str]) -> bool:
     """Return whether a required meaning has several candidate columns."""
     if word not in DECISIVE or len(here) < 2:
         return False

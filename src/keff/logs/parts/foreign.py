@@ -83,12 +83,12 @@ class UsableRows:
             self.left_out["has no verdict"] += len(self.rows) - len(rows)
         if not rows:
             raise self.left_out.refuse("path")
-        layout = Layout({word: word for word in _words([row for _, row in rows])}, {})
+        layout = Layout({word: word for word in _fields_used([row for _, row in rows])}, {})
         yield from tabled(lambda: rows, layout, texts=texts)
         self.left_out.say("paths", tell)
 
 
-def _words(rows: Sequence[Canonical]) -> set[str]:
+def _fields_used(rows: Sequence[Canonical]) -> set[str]:
     """Return the fields of canonical rows that are to be used.
 
     Answers that are the model's whole completion are read from the texts instead, and where there are no
@@ -98,7 +98,7 @@ def _words(rows: Sequence[Canonical]) -> set[str]:
     head = rows[:LOOKED_AT]
     words = {word for row in head for word, value in row.items() if optional_text(value) is not None}
     words |= {"id"}
-    if "answer" in words and _whole(head):
+    if "answer" in words and _are_completions(head):
         words.discard("answer")
     if "score" in words and any(row.get("correct") is None and _scored(row) for row in rows):
         return words - VERDICTS
@@ -196,7 +196,7 @@ def spoken(value: object) -> str | None:
     return optional_text(value)
 
 
-def _whole(rows: Iterable[Canonical]) -> bool:
+def _are_completions(rows: Iterable[Canonical]) -> bool:
     """Return whether the answers are whole completions: equal to the texts, and too long for answers."""
     pairs = [
         (optional_text(row.get("answer")), optional_text(row.get("text")))

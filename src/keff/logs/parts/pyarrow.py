@@ -157,7 +157,7 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
 
 
 @lru_cache(maxsize=1)
-def _group(each: _ParquetFile, group: int) -> pyarrow.Table:
+def _row_group(each: _ParquetFile, group: int) -> pyarrow.Table:
     """Return one row group of a file without texts, cached for the next question."""
     with each.open() as file:
         names = [name for name in file.schema_arrow.names if name != "all_texts"]
@@ -166,7 +166,7 @@ def _group(each: _ParquetFile, group: int) -> pyarrow.Table:
 
 def _question(each: _ParquetFile, group: int, row: int) -> Question:
     """Return one question, read from its row group."""
-    (only,) = _group(each, group).slice(row, 1).to_pylist()
+    (only,) = _row_group(each, group).slice(row, 1).to_pylist()
     return by_model(question_of(f"{each.name}: row group {group + 1}", unpacked(only)), only)
 
 

@@ -1,7 +1,7 @@
 """Run folders: ``manifest.json`` and ``paths.sqlite``, crash-safe and without repeated paths.
 
-In: paths as they come. Out: rows that are owed, read or counted.
-Read ``_run``, then ``_database``.
+In: paths and scores. Out: what a run holds, and what it still owes.
+Read ``_run`` (writing), then ``_reads`` (queries).
 """
 
 from __future__ import annotations

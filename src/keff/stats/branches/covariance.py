@@ -74,7 +74,7 @@ def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Be
     units = len(sums.n)
     if units < 2:
         raise ValueError("the covariance of branches needs at least two independent questions")
-    return Between(*_covariance(_whole(sums), k, units), units)
+    return Between(*_covariance(_total_sums(sums), k, units), units)
 
 
 def correlation_intervals(
@@ -92,7 +92,7 @@ def correlation_intervals(
     few = units * np.minimum(whole.p, 1 - whole.p) < SCARCE
     left: FloatArray = np.full((units, len(k), len(k)), np.nan)
     if units > 2:
-        _, variance, latent = _covariance(_left_out(sums), k, units - 1)
+        _, variance, latent = _covariance(_leave_one_out_sums(sums), k, units - 1)
         left = _divided(latent, np.sqrt(variance[:, :, None] * variance[:, None, :]))
     half = float(stdtrit(units - 1, 0.975))
     lowest, highest = _ranges(whole)
@@ -140,11 +140,11 @@ def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
     columns = [np.flatnonzero(names == name) for name in np.unique(names)]
     correct = [votes.scored()[:, own] for own in columns]
     sums, k = _sums(correct, votes.clusters)
-    units, whole = len(sums.n), _whole(sums)
+    units, whole = len(sums.n), _total_sums(sums)
     if units < 3:
         raise ValueError("the correlation of templates needs at least three independent questions")
     values = _levels(whole, k, units)
-    drawn = _levels(_left_out(sums), k, units - 1)
+    drawn = _levels(_leave_one_out_sums(sums), k, units - 1)
     half = float(stdtrit(units - 1, (1 + level) / 2))
     p = float(whole.y.sum() / whole.n / len(k))
     scarce = units * min(p, 1 - p) < SCARCE
@@ -218,12 +218,12 @@ def _sums(correct: Sequence[IntArray], clusters: ArrayLike | None) -> tuple[_Sum
     return _Sums(size, size**2, y, size[:, None] * y, items, y[:, :, None] * y[:, None, :], within), k
 
 
-def _whole(sums: _Sums) -> _Sums:
+def _total_sums(sums: _Sums) -> _Sums:
     """Return the sufficient statistics of all clusters."""
     return _Sums(*(np.asarray(part.sum(axis=0)) for part in sums))
 
 
-def _left_out(sums: _Sums) -> _Sums:
+def _leave_one_out_sums(sums: _Sums) -> _Sums:
     """Return the sufficient statistics without each cluster in turn [G, ...]."""
     return _Sums(*(np.asarray(part.sum(axis=0) - part) for part in sums))
 

@@ -1,5 +1,6 @@
-"""Models of questions that go beyond what was recorded: beta-binomial, answer models, bounds, limit laws.
+"""Models of questions that go beyond what was recorded: beta-binomial, answer models, bounds.
 
-In: ``Votes`` or plain numbers. Out: predicted accuracies with what they assume.
-Read ``betabinomial`` (majority), then ``plurality_model`` (what the analysis shows beyond the recorded K).
+In: ``Votes`` or plain numbers. Out: predicted accuracies with their assumptions.
+Read ``betabinomial`` (the paper's formulas), then ``plurality_model`` (predicted plurality beyond the
+recorded K) and the ``answer_model`` on which it rests.
 """

@@ -75,7 +75,7 @@ class AnswerModel:
     """
 
     def __init__(self, votes: Votes, k_max: int) -> None:
-        right, wrong, distinct, self._kind = _seen(votes)
+        right, wrong, distinct, self._kind = _distinct_counts(votes)
         self.counts = self.pooled(alike(votes).counts[None].astype(np.float64))[0]
         abstained = votes.k - right - wrong
         self.k0, self.units = votes.k, votes.n_clusters
@@ -153,7 +153,7 @@ class AnswerModel:
         return (weight / weight.sum(axis=1, keepdims=True)) @ self._beta_laws
 
 
-def _seen(votes: Votes) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _distinct_counts(votes: Votes) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return the distinct counts (right, wrong, distinct wrong) [s], and the row of each pattern [u].
 
     No more of an item's votes counts for the model.

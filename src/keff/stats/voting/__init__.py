@@ -1,6 +1,6 @@
-"""Votes of one branch: subsets and orders of recorded paths, the plurality and the majority over them, and c.
+"""Votes of one branch: plurality and majority over subsets and orders of recorded paths, and c.
 
 In: ``Votes``. Out: arrays and small results.
-Read ``plurality`` (exact averages over subsets), then ``draws`` (a vote along an order of paths), then
-``correlation`` (c) and ``choose`` (K_eff).
+Read ``correlation`` and ``choose`` (c, K_eff, K*), then ``plurality`` (exact averages over subsets), then
+``draws`` (the running vote along random orders).
 """

@@ -42,7 +42,7 @@ def within_auc(votes: Votes, confidences: FloatArray) -> Interval:
     cluster-robust t limits of the ratio, None where fewer than two clusters hold such a pair. NaN without
     pairs. Raises ValueError without labels.
     """
-    right, wrong = _sides(votes, confidences)
+    right, wrong = _right_and_wrong(votes, confidences)
     rights = right.sum(axis=1)
     pairs = np.asarray(rights * wrong.sum(axis=1), np.float64)
     # Mann and Whitney's U of each question: paths that are in no pair rank above all others.
@@ -92,7 +92,7 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
     logit(base) - log(q), q the chance that two wrong paths agree. Where the interval of ``within_auc`` holds
     one half, it is flat; where it is below, the sign is turned.
     """
-    right, wrong = _sides(votes, confidences)
+    right, wrong = _right_and_wrong(votes, confidences)
     base = (float(right.sum()) + 1) / (float(right.sum() + wrong.sum()) + 2)
     auc = within_auc(votes, confidences)
     if not informs(auc):
@@ -117,7 +117,7 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
     most = -float(logit(rare))
     chances: FloatArray = np.clip(expit(level + slope * knots), rare, 1 - rare)
     # Weights differ by what tells paths of one question apart, and no more than errors can be rare.
-    steps: FloatArray = np.clip(within * (knots - _middle(z[known], within, base)), -most, most)
+    steps: FloatArray = np.clip(within * (knots - _base_rate_z(z[known], within, base)), -most, most)
     weights: FloatArray = np.round(np.maximum(1 + steps / ordinary, LIGHTEST) * GRAIN) / GRAIN
     order = slice(None, None, sign)
     return Calibration(
@@ -179,7 +179,7 @@ def cross_fitted(
     return chances, weights
 
 
-def _sides(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _right_and_wrong(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return masks of the right and of the wrong paths [n, K] among those that vote and are rated."""
     rated = np.isfinite(confidences)
     if votes.answers is not None:
@@ -243,7 +243,7 @@ def _sums(z: FloatArray, *each: FloatArray) -> tuple[FloatArray, ...]:
     return (held + least) / PLACES, *sums[:, held]
 
 
-def _middle(z: FloatArray, slope: float, base: float) -> float:
+def _base_rate_z(z: FloatArray, slope: float, base: float) -> float:
     """Return the z at which P(right) is the base rate, by the slope within questions."""
     if slope <= 0:
         return 0.0

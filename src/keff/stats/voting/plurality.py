@@ -72,7 +72,7 @@ def _levels(
                 if drawn:
                     ways *= binomials(k)[own[here], t, None]
                 sums[here, shift : shift + ways.shape[1]] += ways
-            yield rows, last - least, _with_any(sums, k - big.sum(axis=1) - (own if drawn else 0))
+            yield rows, last - least, _times_free_draws(sums, k - big.sum(axis=1) - (own if drawn else 0))
 
 
 def above(own: int, k: int) -> FloatArray:
@@ -131,7 +131,7 @@ def _terms(votes: IntArray, most: int, k: int) -> FloatArray:
     return binomials(k).T[: most + 1].take(votes, axis=1)
 
 
-def _with_any(ways: FloatArray, small: IntArray) -> FloatArray:
+def _times_free_draws(ways: FloatArray, small: IntArray) -> FloatArray:
     """Multiply polynomials [m, k + 1] by those of free draws from ``small`` [m] paths, cut at degree k."""
     k, out = ways.shape[1] - 1, np.empty_like(ways)
     for paths in sorted(set(small.tolist())):
