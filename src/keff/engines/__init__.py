@@ -1,5 +1,5 @@
 """Engines, which draw paths; one per file.
 
 In: messages, sampling parameters, a number of paths. Out: completions.
-Read ``keff.engine`` (the interface), then ``fake`` (simulated) and ``openai`` (any compatible server).
+Read ``keff.engine`` (the interface), then ``fake`` (simulated), then ``openai`` (any compatible server).
 """

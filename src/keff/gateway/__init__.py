@@ -1,7 +1,7 @@
 """The gateway: an OpenAI-compatible endpoint that serves a plan (extra ``serve``), with a drift alarm.
 
-In: requests of clients. Out: replies that hold the vote of several paths.
-A request is read (``http.request``), compared with the plan (``vote.request_policy``) and answered by the
-vote of live paths (``vote.vote``), which ``upstream`` draws and ``vote.extraction`` reads; ``http.reply``
-returns it whole or streamed. Read ``service`` first.
+In: requests of clients. Out: replies that hold the vote of several paths, whole or streamed.
+A request is parsed by ``http.request`` and compared with the plan by ``vote.request_policy``; its paths are
+drawn by ``upstream`` and counted by ``vote.vote``.
+Read ``service``, then ``vote.chat`` (a request's life), then ``vote.vote``.
 """

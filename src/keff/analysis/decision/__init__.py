@@ -2,8 +2,8 @@
 
 In: the votes of a pilot, an aim, and today's policy (the reference). Out: a ``Decision``.
 ``chain`` names the candidate rules, ``outcomes`` replays them (``predicted`` simulates those beyond the
-recorded paths), ``posterior`` turns outcomes into a joint posterior of accuracy and cost, shrunk to
-``prior``, ``timing`` bounds times, ``choose`` takes a rule, ``figures`` reports it. Read ``posterior`` first.
+recorded paths), ``timing`` bounds their times, ``figures`` reports the choice.
+Read ``posterior`` (accuracy and cost of every rule, shrunk to ``prior``), then ``choose``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replay of policies on recorded paths: cost and accuracy of each, at equal compute.
 
 In: ``Votes`` and policies. Out: a ``Replay`` with one row per policy.
-Here is the comparison; ``compare`` has the intervals of its rows and the cross-validation of fitted policies.
+Read this file, then ``compare`` (intervals of rows, and cross-validation of fitted policies).
 """
 
 from __future__ import annotations

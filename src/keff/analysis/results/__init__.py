@@ -1,5 +1,5 @@
 """Results of the analyses as frozen dataclasses, one module for each command.
 
-A result is the JSON object of ``--json`` and its words: ``line``, ``rows`` and ``statements``.
-Read ``estimates`` (``keff analyze``), then ``decision``; ``words`` has the sentences on rules.
+In: the figures of an analysis. Out: the object of ``--json``, and its words (one line, a table, sentences).
+Read ``estimates`` (the object of ``keff analyze``), then ``decision``, then ``words`` (sentences on rules).
 """
