@@ -9,13 +9,15 @@ import shutil
 from itertools import combinations
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from by_item import plurality_at_k_items
 from keff import answers
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.matching import RARE, matching
+from keff.analysis.matching import RARE, equal_under, matching
+from keff.errors import PluginError
 from keff.log import LogInfo, Question
 from keff.plugins import load
 from keff.reading.ballot import Reading, ballot
@@ -223,6 +225,17 @@ def test_gold_answers_that_are_equal_in_another_space_are_said(answer: str, gold
         note for note in analyze(record(questions), Settings()).warnings if note.code == "gold_unequal"
     )
     assert f"{gold!r} as {space} (--answer-space {space})" in note.message
+
+
+def test_answer_spaces_of_extras_that_are_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        if name in ("math", "quantity"):
+            raise PluginError(f"space {name} needs a package")
+        return answers.space(name)
+
+    monkeypatch.setattr("keff.analysis.matching.space_of", missing)
+    assert equal_under("5 km", "5000 m") is None
+    assert equal_under("Paris.", "paris") == "text"
 
 
 def test_gold_answers_that_the_log_judged_are_not_judged_again() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from shlex import quote
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from keff.analysis.results.estimates import Matching, SplitAnswers
 from keff.answers import golds, is_document, only_object, proposed_fields
 from keff.answers import space as space_of
+from keff.errors import PluginError
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import Votes
@@ -31,7 +33,9 @@ EXAMPLES, LONGEST_KEY = 5, 200
 FIRST_QUESTIONS = 20
 
 # Answer spaces in which a gold answer may equal another, the plainest first.
-WIDER = ("numeric", "text", "math", "quantity", "date", "set")
+PLAIN = ("numeric", "text", "date", "set")
+# The last take as long to load as a small record to analyse.
+WIDER = (*PLAIN, "math", "quantity")
 
 # From this share of the wrong answers that equal the gold one elsewhere, the space is at fault.
 MISREAD = 0.1
@@ -121,7 +125,7 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
         for answer in dict.fromkeys(question.answers)
         if answer and not reading.correct(answer, question.gold)
     ]
-    named = [(name, answer, gold) for answer, gold in wrong if (name := equal_under(answer, gold))]
+    named = [(name, answer, gold) for answer, gold in wrong if (name := equal_under(answer, gold, PLAIN))]
     if named and len(named) >= MISREAD * len(wrong):
         name, answer, gold = named[0]
         yield Note(
@@ -131,13 +135,14 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
         )
 
 
-def equal_under(answer: str, gold: object) -> str | None:
+def equal_under(answer: str, gold: object, spaces: Sequence[str] = WIDER) -> str | None:
     """Return the first, plainest answer space that equates an answer with a gold one, or None."""
-    for name in WIDER:
-        space = space_of(name)
-        own = space.key(answer)
-        if own is not None and any(space.key(each) == own for each in golds(gold)):
-            return name
+    for name in spaces:
+        with suppress(PluginError):  # an extra may be missing
+            space = space_of(name)
+            own = space.key(answer)
+            if own is not None and any(space.key(each) == own for each in golds(gold)):
+                return name
     return None
 
 
