@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import httpx2
@@ -49,6 +50,21 @@ async def test_the_async_client_streams_the_winner() -> None:
     assert events[-1].response.model_extra["keff"]["paths"] == 3
     assert events[-1].response.usage.output_tokens == 15
     assert not any(body.get("stream") for body in bodies)
+
+
+def test_a_stream_that_fails_late_tells_the_official_client_why() -> None:
+    def give(*_: Any) -> dict[str, Any]:
+        time.sleep(0.05)
+        return response(status="failed", error={"code": "server_error", "message": "boom"})
+
+    options = Options(quiet_seconds=0.01, replacements=0)
+    with (
+        served(give, planless=True, options=options) as (rig, _, _),
+        rig.client().responses.stream(model="m", input="How many?") as stream,
+    ):
+        events = list(stream)
+    assert [event.type for event in events] == ["response.created", "error"]
+    assert "boom" in events[-1].message  # type: ignore[union-attr]
 
 
 def test_function_calls_vote_by_name_and_values() -> None:

@@ -74,10 +74,12 @@ def _numbered(events: Iterable[_Told]) -> Iterator[bytes]:
         yield b"event: " + kind.encode() + b"\ndata: " + sendable(body) + b"\n\n"
 
 
-def response_failure(problem: Problem) -> bytes:
-    """Return the error event for a Responses stream that has begun."""
+def response_failure(problem: Problem, name: str) -> bytes:
+    """Return a Responses stream that ends in an error: clients take none before a response is created."""
     error = problem.error()
-    return next(_numbered([("error", {name: error[name] for name in ("message", "code", "param")})]))
+    told = {name: error[name] for name in ("message", "code", "param")}
+    begun: Object = {"id": name, "object": "response", "status": "in_progress", "output": []}
+    return b"".join(_numbered([("response.created", {"response": begun}), ("error", told)]))
 
 
 def response_events(reply: Mapping[str, object]) -> Iterator[bytes]:

@@ -144,7 +144,7 @@ class Chat:
             problem = error if isinstance(error, Problem) else error.problem()
         except Exception:
             problem = internal_error(job.name)
-        return failure(problem) if job.ask.in_chat else response_failure(problem)
+        return failure(problem) if job.ask.in_chat else response_failure(problem, job.name)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
         metrics, job = self.service.metrics, exchange.job
