@@ -127,22 +127,26 @@ class ArrowColumns(RowColumns):
 
     def _add_flat(self, column: str, values: pyarrow.Array) -> None:
         if column in self.texts and pyarrow.types.is_string(values.type):
-            _add_coded(self.texts[column], values.dictionary_encode())
+            _add_coded(self.texts[column], values.dictionary_encode("encode"))
         else:
             self.add_lists(column, [values.to_pylist()])
 
 
 def _add_coded(texts: Texts, coded: pyarrow.DictionaryArray) -> None:
-    known = [texts.numbers[text] for text in coded.dictionary.to_pylist()]
-    places = coded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    texts.parts.append(np.array([*known, -1], np.int32)[places])
+    known = [-1 if text is None else texts.numbers[text] for text in coded.dictionary.to_pylist()]
+    texts.parts.append(np.array(known, np.int32)[_integers(coded.indices)])
+
+
+def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
+    """Return integers without nulls; Arrow's own way imports pandas where it is installed, for a second."""
+    return np.from_dlpack(values).astype(np.int64)
 
 
 def _sizes(column: pyarrow.Array) -> NDArray[np.int64]:
     """Return the lengths of lists; raises NotPlainError for a column of another type."""
     if not pyarrow.types.is_list(column.type) or column.null_count:
         raise NotPlainError
-    return pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _integers(pyarrow.compute.list_value_length(column))
 
 
 def _refuse_packed(meta: pyarrow.Array | None) -> None:

@@ -247,13 +247,13 @@ def _base_rate_z(z: FloatArray, slope: float, base: float) -> float:
     """Return the z at which P(right) is the base rate, by the slope within questions."""
     if slope <= 0:
         return 0.0
-    # A seventh of a second, which an analysis without confidences does not spend.
-    from scipy.optimize import brentq
-
     even, (values, counts) = float(logit(base)), _sums(z, np.ones(z.size))
     # All chances are below the base rate at one of these levels, and above it at the other.
-    ends = even - slope * float(values.max()), even - slope * float(values.min())
-    level = brentq(lambda x: float(counts @ (expit(x + slope * values) - base)), *ends, xtol=1e-12)
+    low, high = even - slope * float(values.max()), even - slope * float(values.min())
+    # Halved until doubles end: scipy.optimize takes longer to import.
+    while low < (level := (low + high) / 2) < high:
+        below = counts @ (expit(level + slope * values) - base) < 0
+        low, high = (level, high) if below else (low, level)
     return (even - level) / slope
 
 
