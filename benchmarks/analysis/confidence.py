@@ -26,10 +26,11 @@ from keff.analysis.replay import Replaying, replay
 from keff.analysis.walks import expectations, rated, run
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.reading.open import open_record
-from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.calibrate import cross_fitted, within_auc
+from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
+from keff.stats.voting.calibrate import calibrate, cross_fitted, within_auc
+from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.choose import k_eff_deflection
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import CHANCE, WEIGHT, permuted
 
 RECORD = RECORDED / "qwen25math_math100_rm.jsonl"
 ORDERS = 200
@@ -42,8 +43,8 @@ FIELD = tuple(
         + [f"adaptive_consistency:{sure},cap=8" for sure in (0.8, 0.9, 0.95)],
     )
 )
-JUDGED = 1_500
-"""Questions that a simulated pilot's rules are judged on."""
+JUDGED, HELD_ORDERS = 1_500, 30
+"""Questions that a simulated pilot's rules are judged on, and orders of each."""
 
 
 def recorded() -> Votes | None:
@@ -57,9 +58,15 @@ def recorded() -> Votes | None:
 Outcomes: TypeAlias = tuple[FloatArray, FloatArray]
 
 
-def outcomes(votes: Votes, rules: list[Policy], seed: int, orders: int = ORDERS) -> Outcomes:
-    """Return accuracy and paths of each question under each rule [n, C], cross-fitted."""
+def outcomes(
+    votes: Votes, rules: list[Policy], seed: int, orders: int = ORDERS, held: Calibration | None = None
+) -> Outcomes:
+    """Return accuracy and paths of each question under each rule [n, C]; cross-fitted where none is held."""
     ready = rated(votes, rules)
+    if held is not None:
+        scores = np.asarray(votes.confidences)
+        made = {CONFIDENCE + CHANCE: held.chance(scores), CONFIDENCE + WEIGHT: held.weight(scores)}
+        ready = replace(votes, named=made)
     draws = permuted(ready, max(rule.cap for rule in rules), orders, np.random.default_rng(seed))
     each = [expectations(run(rule, draws), draws, draws.cap) for rule in rules]
     right = np.stack([one.accuracy for one in each if one.accuracy is not None], axis=1)
@@ -151,29 +158,46 @@ def paths_at(accuracy: FloatArray, paths: FloatArray, wanted: float) -> float:
 
 def on_laws(pilots: int) -> None:
     """Print what recommended rules need and keep on other questions, for scores of known AUC."""
-    for auc in (0.6, 0.68, 0.76, 0.85, None):
-        found = np.array([_judged(simulated(seed, auc, 100), auc, seed) for seed in range(pilots)])
-        at_four, own, chosen, covered = found.T
-        name = "noise" if auc is None else f"AUC {auc}"
-        print(
-            f"{name}: the accuracy of a vote of 4 takes {at_four.mean():.2f} of the paths without; the "
-            f"recommended rule takes {own.mean():.2f} of those of the best mixture without it at its "
-            f"accuracy; it reads the score in {chosen.sum():.0f} of {pilots}; stated change covers "
-            f"{covered.sum():.0f}"
-        )
+    for law in LAWS:
+        for auc in (0.6, 0.68, 0.76, 0.85, None):
+            found = np.array(
+                [_judged(simulated(seed, auc, 100, law=law), auc, seed, law) for seed in range(pilots)]
+            )
+            reads = found[:, 2] > 0
+            name = "noise" if auc is None else f"AUC {auc}"
+            print(
+                f"{law.name}, {name}: the accuracy of a vote of 4 takes {_with_error(found[:, 0])} of the "
+                f"paths without, where the score is read {_with_error(found[reads, 0])}; the recommended "
+                f"rule takes {_with_error(found[:, 1])} of those of the best mixture without it at its "
+                f"accuracy; it reads the score in {reads.sum()} of {pilots}; stated change covers "
+                f"{found[:, 3].sum():.0f}"
+            )
 
 
-def _judged(pilot: Votes, auc: float | None, seed: int) -> tuple[float, float, bool, bool]:
-    """Return paths against those of plain rules at the accuracy of 4 and at that of the recommended rule."""
+def _with_error(values: FloatArray) -> str:
+    if values.size < 2:
+        return "-"
+    return f"{values.mean():.3f} (se {values.std(ddof=1) / values.size**0.5:.3f})"
+
+
+def _judged(pilot: Votes, auc: float | None, seed: int, law: Law) -> tuple[float, float, bool, bool]:
+    """Return paths against those of plain rules at the accuracy of 4 and at that of the recommended rule.
+
+    On other questions, by the calibration that the pilot's plan holds.
+    """
     decided = decide(pilot, Aim())
     rule = parse_policy(decided.decision.policy)
     plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
     scored = list(rated_paths(pilot, 8).rules)
-    right, cost = outcomes(simulated(10_000 + seed, auc, JUDGED), [*plain, *scored, rule], seed)
+    others, held = (
+        simulated(10_000 + seed, auc, JUDGED, law=law),
+        calibrate(pilot, np.asarray(pilot.confidences)),
+    )
+    right, cost = outcomes(others, [*plain, *scored, rule], seed, HELD_ORDERS, held)
     means, paths = right.mean(axis=0), cost.mean(axis=0)
     without = slice(0, len(plain))
     wanted = float(means[len(plain) - 2])
-    at_four = paths_at(means, paths, wanted) / paths_at(means[without], paths[without], wanted)
+    at_four = paths_at(means[:-1], paths[:-1], wanted) / paths_at(means[without], paths[without], wanted)
     reached = min(float(means[-1]), float(means[without].max()))
     own = float(paths[-1]) / paths_at(means[without], paths[without], reached)
     change = decided.decision.change.points

@@ -1,4 +1,4 @@
-"""``give_up=M``: how often it gives up, and what that costs, against closed forms."""
+"""``give_up``: how often it gives up, and what that costs, against closed forms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from keff.analysis.walks import run
 from keff.errors import PolicyError
-from keff.policy import gave_up, parse_policy
+from keff.policy import Stop, View, gave_up, parse_policy
 from keff.stats.votes import Votes
+from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import permuted
 
 
@@ -40,9 +41,50 @@ def test_an_abstention_is_no_answer_of_its_own() -> None:
         "lead_k:3,give_up=1",
         "lead_k:3,give_up=x",
         "lead_k:3,weight=log_odds,give_up=4",
+        "lead_k:3,weight=log_odds,give_up=1",
+        "esc:3,weight=log_odds,give_up=0.4",
+        "lead_k:3,give_up=0.4",
+        "switch:0.9,give_up=0.4",
         "cascade:A(fixed:1)/B(fixed:1),give_up=4",
     ],
 )
 def test_what_cannot_give_up_is_refused(spec: str) -> None:
     with pytest.raises(PolicyError, match="give_up"):
         parse_policy(spec)
+
+
+# Chances of a bad and of a good path, which floats hold exactly.
+HALVES = Calibration((0.0, 1.0), (0.25, 0.75), (1.0, 1.0), 0.5)
+
+
+def test_a_weighted_vote_gives_up_where_the_paths_so_far_look_wrong() -> None:
+    """A path is good with chance s. The mean of 2 is below .6 unless both are good, that of 3 unless all are.
+
+    Of 4 one may be bad: so s^2 of the votes go beyond 2 paths, and s^3 beyond 3 and beyond 4.
+    """
+    share, n, rng = 0.6, 40_000, np.random.default_rng(2)
+    good = (rng.random((n, 5)) < share).astype(np.float64)
+    votes = Votes(np.tile(np.arange(5), (n, 1)), None, confidences=good)
+    rule = parse_policy("fixed:5,weight=log_odds,give_up=0.6", {"confidence": HALVES})
+    stop = run(rule, permuted(votes, 5, 1, rng)).stop
+    for paths, on in ((2, share**2), (3, share**3), (4, share**3)):
+        error = 4 * math.sqrt(on * (1 - on) / n)
+        assert float(np.mean(stop > paths)) == pytest.approx(on, abs=error)
+
+
+@pytest.mark.parametrize(
+    ("keys", "given", "stops"),
+    [
+        (["a", "b"], [0.0, 0.0], True),
+        (["a", "b"], [1.0, 1.0], False),
+        (["a"], [0.0], False),
+        (["a", None], [0.0, 0.0], False),
+        (["a", "b"], [0.0, float("nan")], False),
+        (["a", "b", "c"], [0.0, float("nan"), 0.0], True),
+    ],
+)
+def test_abstentions_and_paths_without_a_confidence_say_nothing_of_the_question(
+    keys: list[str | None], given: list[float], *, stops: bool
+) -> None:
+    rule = parse_policy("lead_k:3,cap=8,weight=log_odds,give_up=0.3", {"confidence": HALVES})
+    assert isinstance(rule.decide(View(keys, given)), Stop) is stops

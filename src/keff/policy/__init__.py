@@ -59,7 +59,7 @@ VOTE_OPTIONS = ("weight", "temperature", "confidence")
 # Options that every policy over one branch takes: how many paths are drawn at once.
 WAVE_OPTIONS = ("wave", "in_flight", "order")
 
-# The option of every policy over one branch that ends it where its first paths all differ.
+# The option of every policy over one branch that ends it where its first paths all differ, or look wrong.
 GIVE_UP = "give_up"
 
 # Options of plans made by keff 0.2: planned rounds, which waves of given sizes equal.
@@ -109,7 +109,8 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
     Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) or ``weight=log_odds`` goes
     with every policy, and so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these
     sizes) or ``in_flight=W`` (W paths run; ``order`` is ``arrival`` or ``launch``, the default).
-    ``give_up=M`` stops at M answers that all differ.
+    ``give_up=M`` stops at M answers that all differ, with ``weight=log_odds`` ``give_up=P`` where two or more
+    are right with a mean chance below P.
     ``confidence=NAME`` says which confidence is read; ``calibrations`` by name are those of a plan, which
     ``switch`` and ``weight=log_odds`` need to decide.
     Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from keff.errors import PolicyError
 from keff.policy.spec import MAX_CAP
 from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
-from keff.policy.weighting import Answering, Calibrated, Over, ahead_of, part_of
+from keff.policy.weighting import Answering, Bounded, Calibrated, LogOddsVote, Over, ahead_of, part_of
 from keff.records import frozen
 from keff.stats.voting.draws import Draws
 
@@ -142,16 +142,19 @@ class GivesUp(Over):
         return np.where(alone & (drawn >= self.paths), 0, asked).astype(np.int16)
 
 
-def giving_up(rule: Policy, paths: object) -> Policy:
-    """Return a rule that gives up after this many all-different paths.
+def giving_up(rule: Policy, least: object) -> Policy:
+    """Return a rule that gives up after so many paths that all differ, or weighted ones below a mean chance.
 
-    Raises PolicyError below 2, and for a rule over branches or over weights of votes.
+    Raises PolicyError for another number, for a rule over branches, and for a chance without weights.
     """
-    least = whole(rule, "give_up", paths)
-    if "confidence" in rule.needs or isinstance(rule, Branching) or least < 2:
-        line = "give_up=M goes with rules over counts of one branch, and M is at least 2"
-        raise PolicyError(f"policy {rule.spec}: {line}")
-    return GivesUp(rule, least)
+    chance = isinstance(least, float) and 0 < least < 1
+    if chance and isinstance(rule, LogOddsVote) and isinstance(rule.rule, Bounded):
+        return replace(rule, give_up=least)
+    one = not ("confidence" in rule.needs or isinstance(rule, Branching))
+    if one and not chance and (paths := whole(rule, "give_up", least)) > 1:
+        return GivesUp(rule, paths)
+    line = "give_up=M goes with counts of one branch, M at least 2; a chance with lead_k:2,weight=log_odds"
+    raise PolicyError(f"policy {rule.spec}: {line}")
 
 
 def gave_up(policy: Policy, keys: Sequence[str | None]) -> bool:

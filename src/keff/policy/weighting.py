@@ -216,13 +216,17 @@ class LogOddsVote(Over, Calibrated):
     Maximal ratio: other answers share what a path leaves, so its weight is log(p / (1 - p)) - log(q), q the
     chance that two wrong paths agree, in units of an ordinary vote. A rule that is no function of two counts
     stops on plain votes and answers by weighted ones. A path without a confidence is an ordinary vote.
+    With ``give_up`` it stops too where two rated answers or more are right with a mean chance below that: of
+    a question that looks too hard further paths tell little.
     """
+
+    give_up: float | None = None
 
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        options = {} if self.named is None else {"confidence": self.named}
-        return self.spelled(weight="log_odds", **options)
+        options = {"confidence": self.named, "give_up": self.give_up}
+        return self.spelled(weight="log_odds", **{name: given for name, given in options.items() if given})
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -230,16 +234,18 @@ class LogOddsVote(Over, Calibrated):
         return frozenset[Need]({*self.rule.needs, "confidence", *self.unheld})
 
     def decide(self, view: View) -> Sample | Stop:
-        """Stop where the weighted sums satisfy the rule; else draw one more path."""
+        """Stop where the weighted sums satisfy the rule, or it gives up; else draw one more path."""
         held, n = self.held(self.spec), min(len(view.keys), self.cap)
         view.check_confidences(n, self)
-        sums = totals(view.keys[:n], held.weight(view.confidence[:n]).tolist())
+        keys, given = view.keys[:n], view.confidence[:n]
+        sums = totals(keys, held.weight(given).tolist())
         first, second = [*sorted(sums.values(), reverse=True), 0.0, 0.0][:2]
         rule, sure = self.rule, None
+        over = n == self.cap or self._hopeless(keys, given, held)
         if isinstance(rule, Bounded):
             if n == 0:
                 return Sample(self._first(rule, held.heaviest))
-            if n < self.cap and not (first > 0 and rule.bound(n, first, second, held.heaviest)):
+            if not over and not (first > 0 and rule.bound(n, first, second, held.heaviest)):
                 return Sample(1)
             sure = rule.certainty(first, second)
         elif isinstance(decision := rule.decide(view), Sample):
@@ -250,10 +256,15 @@ class LogOddsVote(Over, Calibrated):
             return Stop(answer, sure, "posterior", reason)
         return Stop(answer, first / sum(sums.values()) if sums else 0.0, "weighted_share", reason)
 
+    def _hopeless(self, keys: Sequence[str | None], given: Sequence[float], held: Calibration) -> bool:
+        """Return whether it gives up at these votes."""
+        known = [c for key, c in zip(keys, given, strict=True) if key is not None and math.isfinite(c)]
+        return len(known) > 1 and float(held.chance(known).sum()) < (self.give_up or 0.0) * len(known)
+
     def _first(self, rule: Bounded, most: float) -> int:
-        """Return the fewest paths that can satisfy the rule, drawn at once."""
-        enough = (m for m in range(1, self.cap) if rule.bound(m, m * most, 0.0, most))
-        return next(enough, self.cap)
+        """Return the fewest paths that can stop the rule: they are drawn at once."""
+        least = min(2, self.cap) if self.give_up else self.cap
+        return next((m for m in range(1, least) if rule.bound(m, m * most, 0.0, most)), least)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Return the paths to draw next, or 0 to stop, after each prefix [n, R, cap + 1]."""
@@ -264,8 +275,18 @@ class LogOddsVote(Over, Calibrated):
         most = max(1.0, float(weighed.weights.max(initial=0.0))) if weighed.weights is not None else 1.0
         v1, v2 = weighed.tallies.v1[..., :side], weighed.tallies.v2[..., :side]
         stops = np.broadcast_to(self.rule.bound(np.arange(side), v1, v2, most), v1.shape) & (v1 > 0)
-        out = (~stops).astype(np.int16)
+        out = (~(stops | self._hopeless_at(draws))).astype(np.int16)
         out[..., 0], out[..., self.cap] = self._first(self.rule, most), 0
+        return out
+
+    def _hopeless_at(self, draws: Draws) -> NDArray[np.bool_]:
+        """Return whether it gives up after each prefix of every order [n, R, cap + 1]."""
+        out = np.zeros((*draws.codes.shape[:2], self.cap + 1), np.bool_)
+        if self.give_up:
+            known = (draws.codes >= 0) & np.isfinite(draws.rated(self.confidence))
+            sums = np.where(known, self.chances(draws, self.spec), np.float32(0)).cumsum(axis=2)
+            count = known.cumsum(axis=2)
+            out[..., 1:] = ((count > 1) & (sums < self.give_up * count))[..., : self.cap]
         return out
 
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:

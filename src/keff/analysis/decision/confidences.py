@@ -21,12 +21,12 @@ from keff.stats.voting.calibrate import informs, within_auc
 BARS = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 # ``k`` of ``budget:k,b=8`` on weighted votes, and its cap at most: sums of weights need not be whole, so
-# boundaries that are one rule for counts are several here. The short ones save 1 to 6% of the paths that a
-# vote of 4 takes, chosen on two simulated laws and found on two others.
-BOUNDARIES = (
-    *((1.02, 3), (1.1, 4), (1.05, 5), (1.15, 5), (1.25, 6)),
-    *((1.2, MAX_CAP), (1.4, MAX_CAP), (1.86, MAX_CAP), (2.73, MAX_CAP)),
-)
+# boundaries that are one rule for counts are several here.
+BOUNDARIES = ((1.05, 5), (1.15, 5), (1.25, 6), *((k, MAX_CAP) for k in (1.2, 1.4, 1.86, 2.73)))
+
+# The same that give up below a mean chance: 4% of the paths, where scores differ between questions as well.
+# Chosen on two simulated laws and found on six others.
+GIVING_UP = ((1.05, 5, 0.4), (1.25, 6, 0.4), (1.4, MAX_CAP, 0.3), (1.86, MAX_CAP, 0.3))
 
 # An AUC that is surely no further from one half carries nothing: at 0.6 weights save 2 to 8% of the paths
 # that a vote of 4 takes, and no rule at all more than about 10% (docs/confidence.md).
@@ -94,6 +94,7 @@ def _rules(named: str, cap: int) -> list[Policy]:
     specs = [f"switch:{bar},cap={cap}{named},else=log_odds" for bar in BARS]
     specs.append(f"switch:{BARS[2]},cap={cap}{named}")
     weighted = [f"budget:{k},b=8,cap={min(cap, most)}" for k, most in BOUNDARIES if k < cap]
+    weighted += [f"budget:{k},b=8,cap={min(cap, most)},give_up={p}" for k, most, p in GIVING_UP if k < cap]
     weighted += [f"lead_k:2,cap={cap}"]
     weighted += [f"curtailed:cap={cap}"] * (cap > 3)
     return [parse_policy(spec) for spec in [*specs, *(f"{rule},weight=log_odds{named}" for rule in weighted)]]

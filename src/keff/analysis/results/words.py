@@ -12,7 +12,7 @@ from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
 from keff.policy import InFlight, InWaves, LogOddsVote, Policy, in_flight_of, parse_policy
-from keff.policy.drawing import LEAST_VOTES
+from keff.policy.drawing import LEAST_VOTES, GivesUp
 from keff.policy.spec import PolicySpec
 from keff.records import Interval
 
@@ -51,6 +51,9 @@ def _drawing_in_words(policy: Policy, *, finer: bool) -> str:
         rule = in_words(policy.rule.spec, finer=finer)
         sizes = ", then ".join(map(str, policy.sizes))
         return f"At least {sizes} paths at a time, and after each wave: {rule}"
+    if isinstance(policy, GivesUp):
+        rule = in_words(policy.rule.spec, finer=finer)
+        return f"Give up where the first {policy.paths} paths all differ. {rule}"
     if (flight := in_flight_of(policy)) is not None:
         rule = in_words(flight.rule.spec, finer=finer).rstrip(".")
         return f"{rule}, {flight.width} at once; votes count {_counting_in_words(flight)}."
@@ -71,6 +74,8 @@ def _counting_in_words(flight: InFlight) -> str:
 def _by_confidence(policy: Policy, *, finer: bool) -> str:
     if isinstance(policy, LogOddsVote):
         weigh = "Votes weigh as likely as they are right by their confidence"
+        if policy.give_up:
+            weigh += f"; two or more end it where their mean chance is below {policy.give_up:g}"
         return f"{weigh}. {in_words(policy.rule.spec, finer=finer)}"
     bar = PolicySpec.parse(policy.spec).value
     return f"Take the first path that is right with chance {bar}; at most {policy.cap} paths."
