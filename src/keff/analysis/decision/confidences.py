@@ -143,17 +143,12 @@ def _gain(known: JointPosterior, rule: int, plain: Sequence[int], means: FloatAr
     ``means`` [C] are those of the losses: a mixture's is that of the means, so only the best one is made.
     """
     loss, paths = known.population.loss, known.paths
-    at = float(paths[rule])
-    order = sorted(plain, key=lambda place: float(paths[place]))
-    below = [place for place in order if paths[place] <= at] or order[:1]
-    above = [place for place in order if paths[place] > at]
-    alone = min(below, key=lambda place: float(known.loss[place]))
-    mixtures = [(float(means[alone]), alone, alone, 0.0)]
-    for low in below:
-        for high in above:
-            share = float((at - paths[low]) / (paths[high] - paths[low]))
-            mixtures.append((float((1 - share) * means[low] + share * means[high]), low, high, share))
-    _, low, high, share = min(mixtures)
+    below = [place for place in plain if paths[place] <= paths[rule]] or [min(plain, key=paths.__getitem__)]
+    alone = min(below, key=means.__getitem__)
+    mixtures = [(alone, alone, 0.0)]
+    for high in set(plain) - set(below):
+        mixtures += [(low, high, (paths[rule] - paths[low]) / (paths[high] - paths[low])) for low in below]
+    low, high, share = min(mixtures, key=lambda m: float((1 - m[2]) * means[m[0]] + m[2] * means[m[1]]))
     return np.asarray((1 - share) * loss[:, low] + share * loss[:, high] - loss[:, rule], np.float64)
 
 

@@ -110,8 +110,7 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
     within = max(_logistic(pairs, np.ones(pairs.size), weight, level=False)[1], 0.0)
     ordinary = float(np.clip(logit(base) - np.log(_wrong_agree(votes, wrong)), *ORDINARY))
     shares: FloatArray = np.linspace(float(ranks[0]), float(ranks[-1]), KNOTS)
-    places: set[int] = set(np.searchsorted(ranks, shares).tolist())
-    at = values[[place for place in sorted(places) if place < values.size]]
+    at = values[np.unique(np.searchsorted(ranks, shares).clip(max=values.size - 1))]
     knots: FloatArray = logit(np.interp(at, values, ranks))
     rare = 0.5 / (votes.n_clusters + 1)  # so many questions show no rarer error
     most = -float(logit(rare))
