@@ -29,7 +29,7 @@ from benchmarks.places import RECORDED
 from keff.stats.models import plurality_model
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.votes import Votes
-from keff.stats.voting.plurality import plurality_at_k, plurality_at_k_items
+from keff.stats.voting.plurality import plurality_at_k
 
 PILOT_PATHS, TARGETS, LEAST_PATHS = 8, (16, 32), 48
 METHODS = ("none", "1/k", "1/sqrt(k)", "mixture", "model")
@@ -102,7 +102,7 @@ class Trial:
 
 
 def trials(name: str, votes: Votes, size: int, draws: int, rng: np.random.Generator) -> Iterator[Trial]:
-    curve = plurality_at_k_items(votes).mean(axis=0)
+    curve = plurality_at_k(votes)
     truth = curve[np.array(TARGETS) - 1] - curve[PILOT_PATHS - 1]
     m = min(size, votes.n // 2)
     for _ in range(draws):

@@ -88,8 +88,12 @@ def _reading(path: Path) -> Generator[ModuleType]:
     try:
         yield arrow
     except arrow.FAILURES as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise LogError(f"{path}: damaged or cut off ({reason}): write the file again") from None
+        raise LogError(f"{path}: damaged or cut off ({reason_of(error)}): write the file again") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of what Arrow says of an error, or its name."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _arrow() -> ModuleType:

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import Question
-from keff.logs.parquet import address, matching
+from keff.logs.parquet import address, matching, reason_of
 from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, RowColumns
-from keff.logs.parts.coding import NotPlainError, Texts
+from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
 from keff.records import frozen
 
@@ -60,8 +60,7 @@ def _files(path: Path) -> list[_ParquetFile]:
                 names = pyarrow.fs.FileSelector(name, recursive=True)
         found = [each for each in disk.get_file_info(names) if each.is_file]
     except FAILURES as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise LogError(f"{url or path} cannot be read: {reason}") from None
+        raise LogError(f"{url or path} cannot be read: {reason_of(error)}") from None
     found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
     if not found:
         raise LogError(f"{url or path}: there is no Parquet file")
@@ -108,8 +107,7 @@ def _batches(
     try:
         yield from file.iter_batches(size, groups, names)
     except OSError as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise LogError(f"{each.name} is damaged ({reason}): write the file again") from None
+        raise LogError(f"{each.name} is damaged ({reason_of(error)}): write the file again") from None
 
 
 class ArrowColumns(RowColumns):
@@ -127,14 +125,11 @@ class ArrowColumns(RowColumns):
 
     def _add_flat(self, column: str, values: pyarrow.Array) -> None:
         if column in self.texts and pyarrow.types.is_string(values.type):
-            _add_coded(self.texts[column], values.dictionary_encode("encode"))
+            coded, texts = values.dictionary_encode("encode"), self.texts[column]
+            known = [-1 if text is None else texts.numbers[text] for text in coded.dictionary.to_pylist()]
+            texts.parts.append(np.array(known, np.int32)[_integers(coded.indices)])
         else:
             self.add_lists(column, [values.to_pylist()])
-
-
-def _add_coded(texts: Texts, coded: pyarrow.DictionaryArray) -> None:
-    known = [-1 if text is None else texts.numbers[text] for text in coded.dictionary.to_pylist()]
-    texts.parts.append(np.array(known, np.int32)[_integers(coded.indices)])
 
 
 def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
