@@ -85,6 +85,9 @@ def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None
     assert other.startswith("Draw 3.6 paths instead of 8.0 by lead_k:3,cap=8: ")
     nothing = Decision(None, "curtailed:cap=8", "9 questions cannot decide: record at least 10", "fixed:8")
     assert first_sentence(nothing) == "No decision: 9 questions cannot decide: record at least 10."
+    assert {tile.detail for tile in headline(nothing, BARE).tiles[:2]} == {
+        "without a decision nothing is replayed"
+    }
     blind = decided(change=Differences(), agreement=Interval(0.97, 0.95, 0.99, "replayed"))
     assert first_sentence(blind).endswith("the same answer on 97.0% [95.0, 99.0] of questions.")
 

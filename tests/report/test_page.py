@@ -328,6 +328,17 @@ def test_several_runs_begin_with_an_overview(browser: Any, folder: Path) -> None
     assert page.locator("#run-2 [data-chart=slots] .wide .mark-rect path").count() == 2
 
 
+def test_rules_of_long_names_fit_a_telephone(browser: Any, folder: Path) -> None:
+    rng = np.random.default_rng(7)
+    lines = [row | {"all_tokens": rng.integers(50, 900, 16).tolist()} for row in rows(30, 16, 5)]
+    write_page([Exhibit(*exhibit(write_log(folder / "timed.jsonl", lines)))], folder / "timed.html")
+    page, _ = load(browser, folder / "timed.html", viewport={"width": 320, "height": 800})
+    names = page.locator(".stack code").all_inner_texts()
+    assert max(map(len, names)) > 40, "in flight, with a cap and an order"
+    beyond = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.innerText)"
+    assert page.eval_on_selector_all(".stack td, .stack code", beyond) == []
+
+
 def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
     bare = [{"id": row["id"], "all_answers": row["all_answers"]} for row in rows(20, 6, 5)]
     scores = [{"id": str(i), "all_answers": ["1"], "gold_answer": "1"} for i in range(3)]

@@ -116,7 +116,7 @@ class Questions {
     const button = make("button", { type: "button", class: "open", "aria-expanded": open, "aria-label": `paths of ${visible(row.id)}` }, open ? "–" : "+");
     button.addEventListener("click", () => this.toggle(row, id));
     const name = make("td", { class: "name" }, make("span", { class: "ask" }, visible(row.q ?? row.id)));
-    if (row.q) name.append(make("a", { class: "id", href: `#${encodeURIComponent(id)}` }, visible(row.id)));
+    if (row.q && row.q !== row.id) name.append(make("a", { class: "id", href: `#${encodeURIComponent(id)}` }, visible(row.id)));
     const winner = row.a.length ? visible(row.a[0][0]) + (tied(row) ? " (tied)" : "") : "none";
     const cells = [make("td", {}, button), name, make("td", {}, this.bar(row)), make("td", { class: "answer", "data-label": "winner" }, winner)];
     if (this.labelled) cells.push(make("td", { class: "answer", "data-label": "gold" }, visible(row.g ?? "")), make("td", { "data-label": "right" }, `${row.r} of ${votes(row)}`));
