@@ -193,8 +193,8 @@ def test_nobody_there_is_an_error_and_not_an_answer() -> None:
 
 def test_a_server_that_answers_under_another_name_is_said() -> None:
     with two(Wish(large_fields={"model": None})) as served:
-        assert served.rig.service.board is not None
-        branch = served.rig.service.board.branches["small"]
+        assert served.rig.service.served is not None
+        branch = served.rig.service.served.branches["small"]
         branch.note_model("other-model")
         told = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
     assert told["branches"][0]["answered_as"] == "other-model"

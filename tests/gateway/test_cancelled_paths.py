@@ -69,7 +69,7 @@ def test_a_cancelled_path_costs_its_prompt_and_what_it_had_said(billed: Any, cut
         assert reply["choices"][0]["message"]["content"] == "".join(WORDS)
         assert (reply["id"], reply["model"], reply["object"]) == ("x", "stub", "chat.completion")
         assert rig.metric("keff_cancelled_tokens_total") == cut_tokens
-        saved = rig.books.traffic.history.told()["total"]["saved_tokens"]  # type: ignore[index]
+        saved = rig.ledger.traffic.history.told()["total"]["saved_tokens"]  # type: ignore[index]
         assert saved == 4 * 18 - (3 * 18 + cut_tokens), "against four whole paths"
 
 

@@ -15,9 +15,9 @@ from gateway_rig import QUESTION, make_plan
 from how_many import examples
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import read_ask
-from keff.gateway.vote.request_policy import Maker, policy_of_plan, terms_of
+from keff.gateway.vote.request_policy import RequestPolicies, policy_of_plan, terms_of
 
-MAKER = Maker()
+POLICIES = RequestPolicies()
 GOOD: dict[str, Any] = {"model": "stub", "messages": QUESTION}
 
 
@@ -128,7 +128,7 @@ def test_any_json_is_understood_or_refused(body: dict[str, Any], own: Any, valid
     try:
         ask = read_ask(json.dumps(body).encode(), {})
         terms_of(plan).apply(ask.body)
-        policy = asyncio.run(MAKER.settled(policy_of_plan(plan.policy), ask.wish, 16))
+        policy = asyncio.run(POLICIES.settled(policy_of_plan(plan.policy), ask.wish, 16))
     except Problem as problem:
         assert 400 <= problem.status < 500
     else:

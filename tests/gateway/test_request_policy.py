@@ -10,14 +10,14 @@ from keff.errors import PlanError
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import Wish
 from keff.gateway.vote import request_policy
-from keff.gateway.vote.request_policy import KEPT, KEPT_CAP, Maker, policy_of_plan
+from keff.gateway.vote.request_policy import KEPT, KEPT_CAP, RequestPolicies, policy_of_plan
 from keff.policy import Policy
 
 PLAN = policy_of_plan("budget:4,cap=24")
 
 
-def settled(plan: Policy, wish: Wish, most: int, maker: Maker | None = None) -> Policy:
-    return asyncio.run((maker or Maker()).settled(plan, wish, most))
+def settled(plan: Policy, wish: Wish, most: int, policies: RequestPolicies | None = None) -> Policy:
+    return asyncio.run((policies or RequestPolicies()).settled(plan, wish, most))
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_wrong_policy_is_refused(spec: str) -> None:
 
 
 def test_few_policies_of_requests_are_kept_and_no_large_ones() -> None:
-    maker = Maker()
+    policies = RequestPolicies()
     for cap in range(2, 64):
-        assert settled(PLAN, Wish(policy="lead_k:2", cap=cap), 64, maker).cap == cap
-    assert len(maker._kept) == KEPT
-    assert all(policy.cap <= KEPT_CAP for policy in maker._kept.values())
-    again = settled(PLAN, Wish(policy="lead_k:2", cap=KEPT_CAP), 64, maker)
-    assert settled(PLAN, Wish(policy="lead_k:2", cap=KEPT_CAP), 64, maker) is again
+        assert settled(PLAN, Wish(policy="lead_k:2", cap=cap), 64, policies).cap == cap
+    assert len(policies._kept) == KEPT
+    assert all(policy.cap <= KEPT_CAP for policy in policies._kept.values())
+    again = settled(PLAN, Wish(policy="lead_k:2", cap=KEPT_CAP), 64, policies)
+    assert settled(PLAN, Wish(policy="lead_k:2", cap=KEPT_CAP), 64, policies) is again
 
 
 def test_a_plan_that_needs_labels_is_not_served() -> None:

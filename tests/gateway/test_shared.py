@@ -26,7 +26,7 @@ from keff.gateway.accounts.accounts import Account
 from keff.gateway.traffic import traffic
 
 pytest.importorskip("redis")
-from keff.gateway.shared import LedgerError, RedisLedger, RedisStore, SharedBooks
+from keff.gateway.shared import LedgerError, RedisLedger, RedisStore, SharedLedger
 
 SERVER = shutil.which("redis-server")
 pytestmark = [
@@ -133,15 +133,15 @@ def test_while_redis_is_away_keys_with_limits_are_refused_and_all_others_served(
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "account_unavailable")
         assert not script.requests, "nothing is drawn for a key whose limit is not known"
         assert rig.post(headers={"authorization": "Bearer dave"}).status_code == 200
-        books = rig.service.books
-        assert isinstance(books, SharedBooks)
-        until(lambda: bool(books.away))
+        ledger = rig.service.ledger
+        assert isinstance(ledger, SharedLedger)
+        until(lambda: bool(ledger.away))
         with redis(port) as url:
             until(lambda: rig.post(headers=BEARER).status_code == 200)
-            until(lambda: not books.away and not books._waiting)
+            until(lambda: not ledger.away and not ledger._waiting)
             with closing(RedisLedger(RedisStore(url))) as ledger:
                 assert ledger.today("carol").requests >= 1
-            assert books.monitor is not None and books.monitor.seen >= 2, "nothing that was seen is lost"
+            assert ledger.monitor is not None and ledger.monitor.seen >= 2, "nothing that was seen is lost"
 
 
 def test_hosts_learn_one_profile_and_watch_one_alarm(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

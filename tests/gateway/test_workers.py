@@ -23,7 +23,7 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import PROFILE, QUESTION
-from keff.gateway.traffic.ledger import DrawnOn, Note, OwnBooks, RemoteBooks, Voted
+from keff.gateway.traffic.ledger import DrawnOn, Note, OwnLedger, RemoteLedger, Voted
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
@@ -32,10 +32,10 @@ from keff.gateway.vote.request_policy import policy_of_plan
 from keff.plan import Plan
 
 
-def profiled() -> OwnBooks:
+def profiled() -> OwnLedger:
     policy = policy_of_plan("lead_k:3")
     monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=PROFILE), policy)
-    return OwnBooks(
+    return OwnLedger(
         policy=policy, monitor=monitor, traffic=Traffic(change=GatewayChange(Baseline("fixed:32", 32)))
     )
 
@@ -71,11 +71,11 @@ def test_notes_mean_the_same_after_the_journey() -> None:
 
 
 def test_no_answer_is_in_what_a_worker_sends() -> None:
-    books = RemoteBooks()
-    books.take(Voted(("a secret", None, "b", "a secret"), "text", "policy", 0, True))
-    books.take(DrawnOn(("a secret",)))
-    assert b"secret" not in pickle.dumps(books.notes)
-    assert isinstance(voted := books.notes[0], Voted) and voted.keys == ("1", None, "2", "1")
+    ledger = RemoteLedger()
+    ledger.take(Voted(("a secret", None, "b", "a secret"), "text", "policy", 0, True))
+    ledger.take(DrawnOn(("a secret",)))
+    assert b"secret" not in pickle.dumps(ledger.notes)
+    assert isinstance(voted := ledger.notes[0], Voted) and voted.keys == ("1", None, "2", "1")
 
 
 def test_the_numbers_of_two_processes_add_up() -> None:

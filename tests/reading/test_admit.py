@@ -12,7 +12,7 @@ from command_line import keff
 from keff.errors import LogError
 from keff.reading import admit
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, memory_left
-from keff.reading.open import Opening, gathered, open_record
+from keff.reading.open import Opening, log_questions, open_record
 from keff.reading.transfer import import_log
 
 
@@ -128,7 +128,7 @@ def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
 
     (tmp_path / "other").mkdir()
     files = [log(tmp_path, *rows("4")), log(tmp_path / "other", *rows("5"))]
-    whole = gathered(files[0], Opening())
+    whole = log_questions(files[0], Opening())
     assert (len(whole.questions), whole.notes) == (800, [])
 
     monkeypatch.setattr(admit, "LOOK", 100)
@@ -137,7 +137,7 @@ def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
         left = iter([1000.0, 900.0, 400.0])
         monkeypatch.setattr(admit, "memory_left", lambda left=left: next(left))
         caplog.clear()
-        some = gathered(file, Opening())
+        some = log_questions(file, Opening())
         assert "memory runs short after 200 questions" in caplog.text  # before anything is analysed
         names = [question.id for question in some.questions]
         (note,) = some.notes

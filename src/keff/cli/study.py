@@ -113,7 +113,7 @@ def _draw_model(
         return
     jobs = [job for _, job in ready]
     owed = sum(len(job.items()) * job.order.k for job in jobs)
-    watch = _Watch(place, [outcome for outcome, _ in ready], bar, owed)
+    watch = _ModelProgress(place, [outcome for outcome, _ in ready], bar, owed)
     given = {"model": model.model, "base_url": model.base_url, **model.options}
     asked = [(job.task, item, job.order) for job in jobs for item in job.items()]
     try:
@@ -144,7 +144,7 @@ def _settle(study: Study, outcome: CellOutcome, job: Job, result: JobResult) -> 
         outcome.error = str(result.error)
 
 
-class _Watch:
+class _ModelProgress:
     """Follows the cells of one model: notes, progress bar, throughput."""
 
     def __init__(self, place: Place, outcomes: Sequence[CellOutcome], bar: Bar, paths: int) -> None:

@@ -14,7 +14,7 @@ from keff.gateway.accounts.billing import Billing, PriceList
 from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Deployment, Options
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import OwnBooks, Shadows, VoteLedger, VoteLog
+from keff.gateway.traffic.ledger import OwnLedger, Shadows, VoteLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, Views
 from keff.gateway.traffic.metrics import series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, first_draw, saved_profile
@@ -24,7 +24,7 @@ from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, board_of
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
-from keff.gateway.vote.request_policy import Maker, PlanTerms, policy_of_plan, terms_of
+from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies, policy_of_plan, terms_of
 from keff.plan import Plan
 from keff.plugins import import_extra
 from keff.policy import Policy
@@ -36,17 +36,17 @@ from keff.sampling.verifier import check_rated
 MOST_PROFILED = 16
 
 
-def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedger | None = None) -> Service:
+def service_of(deployment: Deployment, rng: np.random.Generator, ledger: VoteLedger | None = None) -> Service:
     """Return the service of a deployment; raises PlanError for an unservable plan, UsageError for files.
 
-    UsageError too when others could reach the gateway without a token. ``books`` are those of this process,
+    UsageError too when others could reach the gateway without a token. ``ledger`` is that of this process,
     or kept by another one.
     """
     check_exposure(deployment.host, deployment.options)
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
     plan, policy = _plan(deployment), policy_of(deployment)
     prices = PriceList(options.prices)
-    board = board_of(plan, policy, deployment, prices)
+    served = board_of(plan, policy, deployment, prices)
     reader = None
     if deployment.answer_space is not None or plan.space != PER_REQUEST:
         reader = reader_of(plan, deployment.answer_space, ignored)
@@ -54,7 +54,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         raise UsageError("strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
         raise UsageError("append_answer_format needs to know the answer: set --answer-space, or a --plan")
-    vote_log, kept = options.vote_log, books or books_of(deployment)
+    vote_log, kept = options.vote_log, ledger or ledger_of(deployment)
     tracer = None
     if options.otlp is not None:
         tracer = import_extra("keff.gateway.traffic.tracing", "the setting otlp").Tracer(options.otlp)
@@ -62,17 +62,17 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
         policy=policy,
         reader=reader,
         terms=_terms(deployment),
-        upstream=_upstream(deployment, board),
+        upstream=_upstream(deployment, served),
         trusted=deployment.address is not None,
-        board=board,
-        maker=Maker([branch.name for branch in plan.branches], plan.calibrations),
+        served=served,
+        policies=RequestPolicies([branch.name for branch in plan.branches], plan.calibrations),
         verifier=deployment.verifier,
         options=options,
         kinds=KindReader(ignored),
-        books=kept,
+        ledger=kept,
         shadows=Shadows(options, kept, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=options.vote_log_answers),
-        billing=Billing(prices=prices, ledger=_ledger(options)),
+        billing=Billing(prices=prices, ledger=_account_ledger(options)),
         tracer=tracer,
         sharing=Sharing(options.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
@@ -82,7 +82,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, books: VoteLedg
     return service
 
 
-def _ledger(options: Options) -> AccountLedger | None:
+def _account_ledger(options: Options) -> AccountLedger | None:
     if options.redis is not None and options.accounts:
         shared = _shared()
         return shared.RedisLedger(shared.RedisStore(options.redis))
@@ -105,37 +105,37 @@ def _plan(deployment: Deployment) -> Plan:
     return deployment.plan or Plan(policy=deployment.policy, space=PER_REQUEST, estimates={})
 
 
-def books_of(deployment: Deployment) -> OwnBooks:
+def ledger_of(deployment: Deployment) -> OwnLedger:
     """Return the traffic ledger of a deployment, its state file open; raises PlanError and UsageError."""
     policy = policy_of(deployment)
     redis = deployment.options.redis
     if redis is None:
-        return _books(deployment, policy, StateFile(deployment.state) if deployment.state else None)
+        return _ledger(deployment, policy, StateFile(deployment.state) if deployment.state else None)
     shared, plan = _shared(), _plan(deployment)
     profile = None if plan.profile is None else plan.profile.model_dump(mode="json")
-    return _books(
+    return _ledger(
         deployment,
         policy,
         shared.HeldState(),
-        shared.SharedBooks,
+        shared.SharedLedger,
         store=shared.RedisStore(redis),
         name=f"keff:drift:{stable_hash(policy.spec, plan.fingerprint, profile)}",
-        made=partial(_books, deployment, policy),
+        made=partial(_ledger, deployment, policy),
     )
 
 
-def _books(
+def _ledger(
     deployment: Deployment,
     policy: Policy,
     file: StateFile | None,
-    kind: type[OwnBooks] = OwnBooks,
+    kind: type[OwnLedger] = OwnLedger,
     **shared: Any,
-) -> OwnBooks:
+) -> OwnLedger:
     plan, planless = _plan(deployment), deployment.plan is None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
     baseline = Baseline.of(deployment.options.now, deployment.plan)
-    books = kind(
+    ledger = kind(
         policy=policy,
         state=file,
         traffic=Traffic(change=None if baseline is None else GatewayChange(baseline)),
@@ -145,33 +145,33 @@ def _books(
         **shared,
     )
     if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
-        books.monitor = Monitor(plan, policy, file)
+        ledger.monitor = Monitor(plan, policy, file)
     elif planless and (m := first_draw(policy)) <= MOST_PROFILED:
-        books.learner = Learner(m) if m > 1 else Learner(SHADOW_DRAWS, shadow_only=True)
-    return books
+        ledger.learner = Learner(m) if m > 1 else Learner(SHADOW_DRAWS, shadow_only=True)
+    return ledger
 
 
-def views_of(service: Service, books: OwnBooks) -> Views:
+def views_of(service: Service, ledger: OwnLedger) -> Views:
     """Return the operator's pages of a single-process gateway."""
 
     def numbers() -> Numbers:
         flying = float(service.in_flight)
         return service.metrics, {series("keff_workers"): 1.0, series("keff_requests_in_flight"): flying}
 
-    return Views(books, numbers, service.states)
+    return Views(ledger, numbers, service.states)
 
 
-def _upstream(deployment: Deployment, board: ServedBranches | None) -> Fleet:
+def _upstream(deployment: Deployment, served: ServedBranches | None) -> Fleet:
     """Return the server for passed-through requests: the operator's, else the first branch's."""
     home, fallback = deployment.address, deployment.fallback
-    if board is None:
+    if served is None:
         if home is None:
             raise UsageError("name the server that draws the paths: --upstream URL")
         return Fleet(home, fallback)
-    first = board.servers[0]
+    first = served.servers[0]
     if home is None and fallback is None:
         return first
-    known = (server for server in board.servers if server.address == home)
+    known = (server for server in served.servers if server.address == home)
     return next(known, None) or Fleet(home or first.address, fallback)
 
 
@@ -193,14 +193,14 @@ def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]
 
 def summary(service: Service) -> dict[str, object]:
     """Return what is served, in a few words."""
-    monitor = service.books.monitor if isinstance(service.books, OwnBooks) else None
-    board = service.board
+    monitor = service.ledger.monitor if isinstance(service.ledger, OwnLedger) else None
+    served = service.served
     return {
         "policy": service.policy.spec,
         "upstream": " ".join(service.upstream.address.urls),
         "branches": None
-        if board is None
-        else {name: branch.upstream.address.url for name, branch in board.branches.items()},
+        if served is None
+        else {name: branch.upstream.address.url for name, branch in served.branches.items()},
         "model": service.terms.upstream,
         "drift_paths": None if monitor is None else monitor.m,
     }

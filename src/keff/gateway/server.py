@@ -21,7 +21,7 @@ import numpy as np
 import uvicorn
 
 from keff.errors import RunError
-from keff.gateway.deployment import Deployment, books_of, service_of, summary, views_of
+from keff.gateway.deployment import Deployment, ledger_of, service_of, summary, views_of
 from keff.gateway.http.app import application, with_cors
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard
@@ -145,12 +145,12 @@ def serve(deployment: Deployment, rng: np.random.Generator) -> None:
     Raises UsageError when others could reach the gateway without a token, RunError when it cannot listen.
     """
     steady_heap()
-    books = books_of(deployment)
-    service = service_of(deployment, rng, books)
+    ledger = ledger_of(deployment)
+    service = service_of(deployment, rng, ledger)
     warn(deployment)
     with listeners(deployment.host, deployment.port) as (listener,):
         log.info(json.dumps({"event": "listening", "url": shown_url(listener), **summary(service)}))
-        views = views_of(service, books)
+        views = views_of(service, ledger)
         run(deployment, service, listener, views.show, views.beside)
 
 

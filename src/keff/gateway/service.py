@@ -34,7 +34,7 @@ from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBr
 from keff.gateway.vote.extraction import PathReading, Reader, labelled, lacking, reader_asked
 from keff.gateway.vote.job import RequestJob, called, ratings
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
-from keff.gateway.vote.request_policy import Maker, PlanTerms
+from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies
 from keff.gateway.vote.threads import AnswerReading, ReadingThreads
 from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
@@ -58,7 +58,7 @@ SINGLE = parse_policy("fixed:1")
 class Service:
     """What is served: a plan, or a policy without one, whose answers are found by request (``reader`` None).
 
-    ``board`` holds the branches of a plan that has several; ``upstream`` draws where there is none, and gets
+    ``served`` holds the branches of a plan that has several; ``upstream`` draws where there is none, and gets
     what is not voted on. ``trusted``: the operator named it, so that a client's own key may go there.
     """
 
@@ -67,18 +67,18 @@ class Service:
     terms: PlanTerms
     upstream: Fleet
     options: Options
-    books: VoteLedger
+    ledger: VoteLedger
     shadows: Shadows
     vote_log: VoteLog | None
     trusted: bool
-    board: ServedBranches | None
+    served: ServedBranches | None
     baseline: Baseline | None
     billing: Billing
     tracer: Tracer | None
     verifier: Verifier | None
     kinds: KindReader
     sharing: Sharing
-    maker: Maker
+    policies: RequestPolicies
     pool: ReadingThreads = field(default_factory=ReadingThreads)
     gives_logprobs: bool = True
     in_flight: int = 0
@@ -91,12 +91,12 @@ class Service:
     @property
     def priced(self) -> bool:
         """Whether paths have a price."""
-        return bool(self.billing.prices) or (self.board is not None and self.board.priced)
+        return bool(self.billing.prices) or (self.served is not None and self.served.priced)
 
     @property
     def by_chat(self) -> bool:
         """Whether Responses requests are sent upstream as chat, as the plan's pilot was."""
-        adds = self.terms.known or self.board is not None or self.options.append_answer_format
+        adds = self.terms.known or self.served is not None or self.options.append_answer_format
         return adds or self.upstream.chat_only
 
     async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
@@ -110,7 +110,7 @@ class Service:
             line = f"this gateway serves its plan only; the request differs in {', '.join(stale)}"
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
         most = max(self.options.max_paths, self.policy.cap)
-        policy = await self.maker.settled(self.policy, ask.wish, most)
+        policy = await self.policies.settled(self.policy, ask.wish, most)
         about, reader, wish = None, self.reader, ask.wish
         if wish.answer_space is not None or wish.fields:
             reader = reader_asked(wish.answer_space, wish.fields or (), frozenset(self.options.tool_ignore))
@@ -121,19 +121,19 @@ class Service:
         as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
         if self.options.append_answer_format and reader is not None and not as_json and not view.get("tools"):
             ask.end_with(reader.space.contract)
-        shadow = policy is self.policy and self.board is None and self.shadows.chosen()
+        shadow = policy is self.policy and self.served is None and self.shadows.chosen()
         job = RequestJob(name, ask, policy, stale, shadow, caller, reader=reader, asked=about)
         job.regular = not stale and policy is self.policy and reader is self.reader
         job.baseline, confidence = self.baseline, confidence_of(policy)
         # A confidence of another name than those of log-probabilities is the verifier's.
         job.verifier = None if confidence in (None, *LOGPROBS) else self.verifier
         job.reads_logprobs = job.verifier is None and confidence is not None
-        if self.board is None:
+        if self.served is None:
             job.head = ask.head(self.gives_logprobs and job.reads_logprobs)
             job.headers = self.upstream.address.headers(caller)
             return job
-        job.tab, job.first = BranchLedger(self.board, ask.body), self.board.first(policy)
-        job.head, job.headers = job.tab.head(job.first), job.first.headers(caller)
+        job.by_branch, job.first = BranchLedger(self.served, ask.body), self.served.first(policy)
+        job.head, job.headers = job.by_branch.head(job.first), job.first.headers(caller)
         return job
 
     async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
@@ -142,11 +142,11 @@ class Service:
             return None
         paths, job.key = max(job.policy.cap, 1), account.name
         billing, model = self.billing, job.ask.body.get("model")
-        if job.tab is None:
+        if job.by_branch is None:
             seconds = self.upstream.address.path_seconds
             most = billing.most(job.ask.view, job.head, job.key, model, seconds)
         else:
-            most = job.tab.most(lambda branch: billing.lengths.usual((job.key, branch)))
+            most = job.by_branch.most(lambda branch: billing.lengths.usual((job.key, branch)))
         if most is not None:
             job.most = most
             if job.verifier is not None:
@@ -184,7 +184,7 @@ class Service:
         reading = None if job.reader is None else AnswerReading(labelled(job.reader, job.ask.view), self.pool)
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
-        shares = {} if self.board is None or greedy else self.board.shares
+        shares = {} if self.served is None or greedy else self.served.shares
         options, asked = self.options, job.asked
         return Vote(
             job.policy,
@@ -199,27 +199,27 @@ class Service:
             free_text=options.free_text if job.ask.n == 1 else "draw",
             give_up=asked is not None and job.policy is self.policy and options.free_text != "draw",
             probe=asked is not None and not asked.known and job.ask.n == 1,
-            skip=self.board is None or self.board.skip,
+            skip=self.served is None or self.served.skip,
             keep=job.shadow and in_flight_of(job.policy) is not None,
         )
 
     async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, name: str) -> Answer:
         """Make one upstream call of a vote, to the named branch if any, and charge it."""
-        tab, count, begun = job.tab, self.metrics.count, time.perf_counter()
+        by_branch, count, begun = job.by_branch, self.metrics.count, time.perf_counter()
         # A policy that names no branch draws from the one asked first.
-        branch = tab.board.branches[name] if tab is not None and name else job.first
+        branch = by_branch.served.branches[name] if by_branch is not None and name else job.first
         try:
-            if tab is None or branch is None:
+            if by_branch is None or branch is None:
                 answer = await self._called(job, start, n, StreamedPath() if streams else None)
             else:
-                call = job.call(start, n, tab.head(branch), branch.headers(job.caller))
+                call = job.call(start, n, by_branch.head(branch), branch.headers(job.caller))
                 answer = await called(job, branch.upstream, call, n)
         except UpstreamError as error:
             self.charge(job, error.usage, branch=branch)
-            if tab is None or branch is None:
+            if by_branch is None or branch is None:
                 raise
             count("keff_branch_failures_total", branch=branch.name)
-            raise tab.lost(branch, error) from None
+            raise by_branch.lost(branch, error) from None
         paths, said = len(answer.choices), answer.body
         seconds = sum(job.times[-paths:])
         self.charge(job, said.get("usage"), said.get("model"), branch=branch, paths=paths, seconds=seconds)
@@ -286,8 +286,8 @@ class Service:
         else:
             name, price = branch.name, branch.price
         bill, dollars = self.billing.charge(job, usage, name, price, paths, seconds)
-        if branch is not None and job.tab is not None:
-            count, mine = self.metrics.count, job.tab.bill(branch)
+        if branch is not None and job.by_branch is not None:
+            count, mine = self.metrics.count, job.by_branch.bill(branch)
             mine.calls, mine.usage = mine.calls + 1, mine.usage + bill
             mine.dollars += dollars
             branch.note_model(model)
@@ -319,11 +319,11 @@ class Service:
             fields(told["cost"])["cancelled"] = {"tokens": job.cut_tokens, "dollars": spent}
         if voted_on is not None:
             told["fields"] = voted_on
-        if job.tab is not None:
-            told |= job.tab.told(outcome, job.policy, self.metrics)
-            fields(told["cost"])["dollars"] = job.tab.dollars
+        if job.by_branch is not None:
+            told |= job.by_branch.told(outcome, job.policy, self.metrics)
+            fields(told["cost"])["dollars"] = job.by_branch.dollars
         job.share = vote_share(outcome)
-        if job.tab is not None and (down := job.tab.down):
+        if job.by_branch is not None and (down := job.by_branch.down):
             # The rule of the branches that are there was not satisfied, or never asked: only their votes are.
             told["weight"] = {"value": job.share, "kind": "vote_share", "without": down}
         if job.ask.wish.return_paths:
@@ -342,7 +342,7 @@ class Service:
             self._write(job, keys)
         if job.regular:
             self.shadows.count(len(keys))
-        self.books.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, job.regular))
+        self.ledger.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, job.regular))
 
     def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -360,30 +360,30 @@ class Service:
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
         if job.regular and len(keys) == wanted:
-            self.books.take(DrawnOn(tuple(keys)))
+            self.ledger.take(DrawnOn(tuple(keys)))
 
     async def close(self) -> None:
         """Cancel shadow draws, save persistent state, and close."""
         await self.shadows.close()
-        await self.books.close()
+        await self.ledger.close()
         if self.vote_log is not None:
             self.vote_log.close()
         await self.billing.close()
         if self.tracer is not None:
             await asyncio.to_thread(self.tracer.close)
         self.pool.close()
-        self.maker.close()
+        self.policies.close()
         for server in self.servers:
             await server.close()
 
     def states(self) -> States:
         """Return the health of each branch of the plan and each upstream server."""
         servers = {url: state for fleet in self.servers for url, state in fleet.states().items()}
-        branches = {} if self.board is None else self.board.states()
+        branches = {} if self.served is None else self.served.states()
         return {"branches": branches, "servers": servers if len(servers) > 1 else {}}
 
     @property
     def servers(self) -> Sequence[Fleet]:
         """The distinct upstream servers."""
-        branches = () if self.board is None else self.board.servers
+        branches = () if self.served is None else self.served.servers
         return (*branches, *(() if self.upstream in branches else (self.upstream,)))

@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation, day_now
-from keff.gateway.traffic.ledger import OwnBooks
+from keff.gateway.traffic.ledger import OwnLedger
 from keff.gateway.traffic.monitor import StateFile
 from keff.gateway.traffic.traffic import Learner
 from keff.narrow import fields, items
@@ -153,7 +153,7 @@ class HeldState(StateFile):
 
 
 @dataclass(slots=True, kw_only=True)
-class SharedBooks(OwnBooks):
+class SharedLedger(OwnLedger):
     """Traffic ledger of one host whose drift alarm and profile are shared by all hosts.
 
     A host takes its turn every second: in one transaction it reads the shared state, enters what it saw since
@@ -163,7 +163,7 @@ class SharedBooks(OwnBooks):
 
     store: RedisStore
     name: str
-    made: Callable[[HeldState], OwnBooks]
+    made: Callable[[HeldState], OwnLedger]
     _waiting: deque[tuple[str | None, ...]] = field(
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=MOST_WAITING)
     )

@@ -26,10 +26,10 @@ import numpy as np
 import uvicorn
 
 from keff.errors import RunError
-from keff.gateway.deployment import Deployment, books_of, service_of, summary
+from keff.gateway.deployment import Deployment, ledger_of, service_of, summary
 from keff.gateway.server import listeners, log_to_stderr, moved, run, shown_url, steady_heap, warn
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import Note, OwnBooks, RemoteBooks
+from keff.gateway.traffic.ledger import Note, OwnLedger, RemoteLedger
 from keff.gateway.traffic.live import Numbers, PageView, States, Views
 from keff.gateway.traffic.metrics import Metrics, series
 from keff.gateway.upstream.answer import Address
@@ -120,8 +120,8 @@ class WorkerEnd:
     # Opened by ``at_work``, which belongs to the loop that serves.
     _link: Link
 
-    def __init__(self, end: socket.socket, service: Service, books: RemoteBooks) -> None:
-        self._end, self._service, self._books = end, service, books
+    def __init__(self, end: socket.socket, service: Service, ledger: RemoteLedger) -> None:
+        self._end, self._service, self._ledger = end, service, ledger
         self._numbers = itertools.count()
         self._asked: dict[int, asyncio.Future[PageView]] = {}
 
@@ -152,7 +152,7 @@ class WorkerEnd:
             del self._asked[number]
 
     def _send(self) -> None:
-        notes, self._books.notes = self._books.notes, []
+        notes, self._ledger.notes = self._ledger.notes, []
         service = self._service
         self._link.send(Batch(notes, service.metrics, service.in_flight, service.states()))
 
@@ -166,7 +166,7 @@ class WorkerEnd:
     async def _listening(self, server: uvicorn.Server) -> None:
         async for message in self._link.messages():
             if isinstance(message, FewShadows):
-                self._books.few_shadows = message.few
+                self._ledger.few_shadows = message.few
             elif (answer := self._asked.get(message.number)) is not None and not answer.done():
                 answer.set_result(message.view)
         for answer in self._asked.values():
@@ -181,18 +181,18 @@ def work(deployment: Deployment, listener: socket.socket, end: socket.socket) ->
     # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log_to_stderr(deployment.options.quiet)
-    books = RemoteBooks()
-    service = service_of(deployment, np.random.default_rng(), books)
-    worker = WorkerEnd(end, service, books)
+    ledger = RemoteLedger()
+    service = service_of(deployment, np.random.default_rng(), ledger)
+    worker = WorkerEnd(end, service, ledger)
     run(deployment, service, listener, worker.show, around=worker.at_work)
 
 
-class WorkerBooks:
+class WorkerLedgers:
     """Traffic ledger of all workers, with each worker's latest batch and pipe."""
 
-    def __init__(self, books: OwnBooks, workers: int) -> None:
-        self.books = books
-        self.views = Views(books, self._counted, self._joined_states)
+    def __init__(self, ledger: OwnLedger, workers: int) -> None:
+        self.ledger = ledger
+        self.views = Views(ledger, self._counted, self._joined_states)
         self.all_ready = asyncio.Event()
         self._workers = workers
         self._waiting: list[Note] = []
@@ -203,7 +203,7 @@ class WorkerBooks:
     async def serve(self, worker: int, link: Link) -> None:
         """Handle a worker's messages until it disconnects; ``worker`` is its unique number."""
         self._links[worker] = link
-        link.send(FewShadows(self.books.few_shadows))
+        link.send(FewShadows(self.ledger.few_shadows))
         async for message in link.messages():
             if isinstance(message, Batch):
                 self._waiting += message.notes
@@ -229,12 +229,12 @@ class WorkerBooks:
         """Enter the workers' records up to a time, in order of time."""
         due = sorted((note for note in self._waiting if note.at < before), key=lambda note: note.at)
         self._waiting = [note for note in self._waiting if note.at >= before]
-        few = self.books.few_shadows
+        few = self.ledger.few_shadows
         for note in due:
-            self.books.take(note)
-        if self.books.few_shadows != few:
+            self.ledger.take(note)
+        if self.ledger.few_shadows != few:
             for link in self._links.values():
-                link.send(FewShadows(self.books.few_shadows))
+                link.send(FewShadows(self.ledger.few_shadows))
 
     async def entering(self) -> None:
         """Enter new records as soon as their order is certain."""
@@ -279,15 +279,15 @@ def serve_with_workers(deployment: Deployment, workers: int) -> None:
     Raises RunError when the port is taken, or when workers cannot start.
     """
     steady_heap()
-    books = books_of(deployment)
+    ledger = ledger_of(deployment)
     # Made once here, so that whatever is wrong is said once, and before any worker starts.
     options = deployment.options.model_copy(update={"vote_log": None, "otlp": None})
-    service = service_of(replace(deployment, options=options), np.random.default_rng(), books)
+    service = service_of(replace(deployment, options=options), np.random.default_rng(), ledger)
     warn(deployment)
     with listeners(deployment.host, deployment.port, workers) as listening:
         told = {"event": "listening", "url": shown_url(listening[0]), "workers": workers}
         places = [_Place(number, listener) for number, listener in enumerate(listening)]
-        joint = WorkerBooks(books, workers)
+        joint = WorkerLedgers(ledger, workers)
         supervisor = WorkerSupervisor(_worker_deployment(deployment, workers), joint, places)
         asyncio.run(supervisor.run({**told, **summary(service)}))
 
@@ -306,7 +306,7 @@ class WorkerSupervisor:
     """Starts, watches and stops the workers; ``share`` is each one's deployment."""
 
     share: Deployment
-    joint: WorkerBooks
+    joint: WorkerLedgers
     places: list[_Place]
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: str | None = None
@@ -325,7 +325,7 @@ class WorkerSupervisor:
                 task.cancel()
         finally:
             joint.enter(float("inf"))
-            await joint.books.close()
+            await joint.ledger.close()
         if self._failed is not None:
             raise RunError(self._failed)
 

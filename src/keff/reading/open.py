@@ -93,7 +93,7 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     path, opening = named_part(path, opening or Opening())
     if (whole := by_columns(path, opening)) is not None:
         return whole
-    source = gathered(path, opening)
+    source = log_questions(path, opening)
     with naming(path):
         if opening.part is not None and opening.part in names_in(source.questions):
             return recorded(source, split(source.questions, opening.part), opening, opening.part)
@@ -174,7 +174,7 @@ def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInf
 
 
 @frozen
-class Gathered:
+class LogQuestions:
     """A log's questions before they become votes, with their reading and notes."""
 
     path: Path
@@ -202,7 +202,7 @@ def opened(
     return log, info, how, with_verdicts(questions, how, tell, rescore=opening.rescore)
 
 
-def gathered(path: Path, opening: Opening) -> Gathered:
+def log_questions(path: Path, opening: Opening) -> LogQuestions:
     """Return all questions of a log, with as many paths as are analysed."""
     if opening.on is not None:
         raise UsageError(f"{path}: {_NOT_ON_NODES}")
@@ -223,7 +223,7 @@ def gathered(path: Path, opening: Opening) -> Gathered:
         notes.append(Note("read_one_by_one", _ONE_BY_ONE))
     # Only some formats take a threshold, and their name is for its advice.
     format = log.name if hasattr(log, "threshold") else ""
-    return Gathered(path, info, how, questions, notes, format)
+    return LogQuestions(path, info, how, questions, notes, format)
 
 
 _NOT_ON_NODES = (
@@ -236,7 +236,7 @@ _ONE_BY_ONE = (
 )
 
 
-def recorded(source: Gathered, questions: list[Question], opening: Opening, name: str = "") -> Record:
+def recorded(source: LogQuestions, questions: list[Question], opening: Opening, name: str = "") -> Record:
     """Return one record of a log's questions: all, or one part or branch ``name``."""
     names = names_in(questions)
     if len(names) > 1:

@@ -13,7 +13,7 @@ from keff.errors import LogError, UsageError
 from keff.log import Question
 from keff.reading.ballot import RaggedError, correct_of, with_answers
 from keff.reading.branches import names_in, split
-from keff.reading.open import Opening, Record, by_columns, gathered, naming, recorded
+from keff.reading.open import Opening, Record, by_columns, log_questions, naming, recorded
 from keff.reading.several import logs_at, one_model, parts_of
 from keff.records import Note, frozen
 from keff.stats.repeats import Repeats
@@ -63,7 +63,7 @@ def _apart(path: Path, opening: Opening) -> list[RepeatedScores]:
         note.code in LEFT_OUT for note in whole.ballot.notes if opening.trim is None
     ):
         return [of_record(whole)]
-    source = gathered(path, opening)
+    source = log_questions(path, opening)
     found: list[RepeatedScores] = []
     with naming(path):
         parts = parts_of(source.questions, opening.part)

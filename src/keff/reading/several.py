@@ -16,11 +16,11 @@ from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, names_in, split, with_branches
 from keff.reading.open import (
-    Gathered,
+    LogQuestions,
     Opening,
     Record,
     by_columns,
-    gathered,
+    log_questions,
     named_part,
     naming,
     one_part,
@@ -86,7 +86,7 @@ def _apart(path: Path, opening: Opening) -> list[Record]:
         differ, note = columns_apart(whole.ballot)
         if not differ:
             return [whole if note is None else _noted(whole, note)]
-    source = gathered(path, opening)
+    source = log_questions(path, opening)
     records: list[Record] = []
     with naming(path):
         parts = parts_of(source.questions, opening.part)
@@ -113,7 +113,7 @@ def parts_of(questions: Sequence[Question], part: str | None) -> dict[str, list[
     return parts
 
 
-def _branches(source: Gathered, questions: list[Question], opening: Opening, part: str) -> list[Record]:
+def _branches(source: LogQuestions, questions: list[Question], opening: Opening, part: str) -> list[Record]:
     names = names_in(questions)
     if len(names) < 2:
         whole = recorded(source, questions, opening, part)

@@ -53,8 +53,8 @@ class Pages:
 
     async def _upstream_answers(self) -> bool:
         answers = await asyncio.gather(*(server.ready() for server in self.service.servers))
-        board = self.service.board
-        return all(answers) if board is None or not board.skip else any(answers)
+        served = self.service.served
+        return all(answers) if served is None or not served.skip else any(answers)
 
     async def view(self, request: Request) -> Response:
         """Show metrics, the live page or the plan from traffic."""

@@ -1,7 +1,7 @@
 """Traffic ledger: votes of requests, the drift profile and the drift alarm.
 
-A gateway of one process writes its own books. With ``--workers`` one process keeps them for all, and the
-workers send it what they saw (``gateway.workers``). The vote log is beside them, for who wants it.
+A gateway of one process writes its own ledger. With ``--workers`` one process keeps it for all, and the
+workers send it what they saw (``gateway.workers``). The vote log is beside it, for who wants it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Note: TypeAlias = Voted | Spent | DrawnOn
 
 
 @dataclass(slots=True, kw_only=True)
-class OwnBooks:
+class OwnLedger:
     """Traffic ledger kept in this process.
 
     ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
@@ -172,7 +172,7 @@ class OwnBooks:
             self.state.close()
 
 
-class RemoteBooks:
+class RemoteLedger:
     """Traffic ledger kept by another process: records are gathered and sent in batches."""
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ class RemoteBooks:
         """Do nothing: the process that keeps the ledger saves it."""
 
 
-VoteLedger: TypeAlias = OwnBooks | RemoteBooks
+VoteLedger: TypeAlias = OwnLedger | RemoteLedger
 
 
 # Shadow requests drawn on at once; while there are as many, no new request becomes one.
@@ -199,15 +199,15 @@ MOST_SHADOWS = 16
 class Shadows:
     """Chooses shadow requests, before their votes are seen, and draws their extra paths."""
 
-    def __init__(self, options: Options, books: VoteLedger, rng: np.random.Generator) -> None:
-        self._options, self._books, self._rng = options, books, rng
+    def __init__(self, options: Options, ledger: VoteLedger, rng: np.random.Generator) -> None:
+        self._options, self._ledger, self._rng = options, ledger, rng
         self._votes = self._paths = 0
         self.running: set[asyncio.Task[None]] = set()
 
     @property
     def wanted(self) -> int:
         """The number of paths to which a shadow request is drawn."""
-        return SHADOW_DRAWS if self._books.few_shadows else self._options.shadow_paths
+        return SHADOW_DRAWS if self._ledger.few_shadows else self._options.shadow_paths
 
     def chosen(self) -> bool:
         """Return whether the next request is a shadow request.

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
-from keff.gateway.traffic.ledger import OwnBooks
+from keff.gateway.traffic.ledger import OwnLedger
 from keff.gateway.traffic.metrics import Labels, Metrics, exposed, series
 from keff.gateway.traffic.savings import COMPARED
 from keff.gateway.traffic.traffic import History, plan_of, reading_warning
@@ -293,7 +293,7 @@ HOUR = 3600.0  # of seconds: one log line each
 class Views:
     """Pages of the process that keeps the traffic ledger: metrics, live page and plan."""
 
-    books: OwnBooks
+    ledger: OwnLedger
     numbers: Callable[[], Numbers]
     states: Callable[[], States]
 
@@ -301,9 +301,9 @@ class Views:
         """Return one page in a content type that the client accepts."""
         if path == METRICS:
             metrics, now = self.numbers()
-            monitor = self.books.monitor
+            monitor = self.ledger.monitor
             drift = monitor.gauges() if monitor is not None else {}
-            change = self.books.traffic.change
+            change = self.ledger.traffic.change
             saved = {} if change is None else change.gauges()
             up = {
                 series(f"keff_{KINDS[kind]}_up", **{KINDS[kind]: name}): float(state == "up")
@@ -316,7 +316,7 @@ class Views:
     @property
     def beside(self) -> tuple[Work, ...]:
         """Background tasks: the hourly log line, and synchronisation with other hosts."""
-        return self._hourly, self.books.turns
+        return self._hourly, self.ledger.turns
 
     async def _hourly(self) -> None:
         while True:
@@ -326,8 +326,8 @@ class Views:
     async def _page(self, accept: str) -> PageView:
         """Return the live page: HTML, or JSON for clients that accept only that."""
         told = self.state()
-        history = self.books.traffic.history
-        others = await asyncio.to_thread(self.books.traffic.others)
+        history = self.ledger.traffic.history
+        others = await asyncio.to_thread(self.ledger.traffic.others)
         if "html" not in accept and "json" in accept:
             return PageView(
                 200, JSON, json.dumps(told | {"others": others, "history": history.told()}).encode()
@@ -336,9 +336,9 @@ class Views:
 
     async def _plan(self) -> PageView:
         """Return the plan made from traffic; 409 while there is too little."""
-        books, rows = self.books, list(self.books.traffic.drawn)
+        ledger, rows = self.ledger, list(self.ledger.traffic.drawn)
         try:
-            made = await asyncio.to_thread(plan_of, rows, books.cap, books.space)
+            made = await asyncio.to_thread(plan_of, rows, ledger.cap, ledger.space)
         except KeffError as error:
             problem = Problem(409, str(error), code="too_little_traffic")
             return PageView(problem.status, JSON, problem.body())
@@ -346,12 +346,12 @@ class Views:
 
     def state(self) -> Object:
         """Return the values shown on the live page and in the hourly log line."""
-        books = self.books
-        monitor, matching = books.monitor, books.traffic.matching
+        ledger = self.ledger
+        monitor, matching = ledger.monitor, ledger.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
         known: Object = {kind: dict(states) for kind, states in self.states().items() if states}
-        if books.away:
-            known["hosts"] = f"what other hosts see is missing: {books.away}"
-        seen = books.traffic.summary(books.policy)
-        shown: Object = {"policy": books.policy.spec, **known, **seen, "drift": drift}
+        if ledger.away:
+            known["hosts"] = f"what other hosts see is missing: {ledger.away}"
+        seen = ledger.traffic.summary(ledger.policy)
+        shown: Object = {"policy": ledger.policy.spec, **known, **seen, "drift": drift}
         return shown | {"warning": reading_warning(matching.interval(), matching.n)}

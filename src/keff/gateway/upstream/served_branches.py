@@ -178,8 +178,8 @@ def _state(fleet: Fleet) -> str:
 class BranchLedger:
     """One request's bodies and spending by branch."""
 
-    def __init__(self, board: ServedBranches, body: Body) -> None:
-        self.board, self._body = board, body
+    def __init__(self, served: ServedBranches, body: Body) -> None:
+        self.served, self._body = served, body
         self.bills: dict[str, BranchUsage] = {}
         self._heads: dict[str, bytes] = {}
 
@@ -199,7 +199,7 @@ class BranchLedger:
         ``usual`` gives the tokens of a branch's answer where the request states no length.
         """
         ceilings: list[Ceiling] = []
-        for branch in self.board.branches.values():
+        for branch in self.served.branches.values():
             if branch.price is None:
                 return None
             body, seconds = branch.body(self._body), branch.upstream.address.path_seconds
@@ -221,7 +221,7 @@ class BranchLedger:
     @property
     def dollars(self) -> float | None:
         """Total dollars of all branches; None where one has no price."""
-        prices = [self.board.branches[name].price for name in self.bills]
+        prices = [self.served.branches[name].price for name in self.bills]
         return None if None in prices else sum(bill.dollars for bill in self.bills.values())
 
     def told(self, outcome: Outcome, policy: Policy, metrics: Metrics) -> dict[str, Json]:
@@ -246,7 +246,7 @@ class BranchLedger:
         return share | told
 
     def _line(self, name: str, outcome: Outcome) -> Json:
-        branch, bill = self.board.branches[name], self.bills[name]
+        branch, bill = self.served.branches[name], self.bills[name]
         mine = [path for path in outcome.paths if path.branch in (name, "")]
         return {
             "name": name,

@@ -158,7 +158,7 @@ class Chat:
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            self.service.books.take(job.spent(seconds, priced=self.service.priced and job.priced))
+            self.service.ledger.take(job.spent(seconds, priced=self.service.priced and job.priced))
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):
@@ -214,8 +214,8 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     if priced:
         line["dollars"] = job.dollars
     line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
-    if job.tab is not None:
-        line["branches"] = {name: bill.calls for name, bill in job.tab.bills.items()}
+    if job.by_branch is not None:
+        line["branches"] = {name: bill.calls for name, bill in job.by_branch.bills.items()}
     return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
 
 

@@ -44,7 +44,7 @@ class RequestJob(RequestSpending):
     ``regular``: it is one of those that the plan describes. The paths that came back took ``times``.
     ``limits`` are the rate limits that the upstream told last. ``verifier`` rates its paths where its policy
     reads that; ``reads_logprobs`` says that it reads log-probabilities. ``reader`` reads its answers; without
-    one ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``tab`` is its
+    one ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``by_branch`` is its
     account with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is
     what is deployed without the gateway.
     """
@@ -71,7 +71,7 @@ class RequestJob(RequestSpending):
     span: TraceSpan | None = None
     times: list[float] = field(default_factory=list[float])
     baseline: Baseline | None = None
-    tab: BranchLedger | None = None
+    by_branch: BranchLedger | None = None
     first: Branch | None = None
     homes: dict[Fleet, Upstream] = field(default_factory=dict[Fleet, Upstream])
 
@@ -96,8 +96,8 @@ class RequestJob(RequestSpending):
                 told["x-keff-change"] = f"{self.drawn - today.k:+d} paths against {today.spec}"
         if self.share is not None:
             told["x-keff-share"] = f"{self.share:.4g}"
-        if self.tab is not None and self.tab.down:
-            told["x-keff-branch-down"] = ", ".join(self.tab.down)
+        if self.by_branch is not None and self.by_branch.down:
+            told["x-keff-branch-down"] = ", ".join(self.by_branch.down)
         if self.stale:
             told["x-keff-stale-plan"] = ", ".join(self.stale)
         return told

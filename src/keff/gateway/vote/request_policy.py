@@ -256,7 +256,7 @@ def servable(spec: str, branches: Collection[str], calibrations: Mapping[str, Ca
     return policy
 
 
-class Maker:
+class RequestPolicies:
     """Builds and caches the policies that requests ask for, in one thread.
 
     Checked before they are made, in one thread, few of them kept.
