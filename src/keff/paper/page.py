@@ -14,9 +14,6 @@ from keff.records import number, percent
 
 Numbers = dict[str, Any]
 
-# How instances are resampled, and how the paper resamples.
-TOGETHER, BY_ROWS = "instances of both arms together", "rows of each arm alone"
-
 
 def section(title: str, text: str) -> str:
     """Return a Markdown section."""
@@ -233,7 +230,7 @@ def intervals(numbers: Numbers) -> str | None:
         return None
     labels = {
         "rho": f"mean Pearson (the paper's), {_resampled(numbers)}",
-        "corrected": f"corrected c, {TOGETHER}",
+        "corrected": "corrected c, instances of both arms together",
     }
     rows = [
         (label, *_widths(precision[name]), str(precision[name]["withheld"])) for name, label in labels.items()
@@ -305,7 +302,10 @@ def block(numbers: Numbers) -> str | None:
 
 
 def _resampled(numbers: Numbers) -> str:
-    return TOGETHER if any("against" in cell for cell in numbers["cells"]) else BY_ROWS
+    """Return how instances are resampled: ours, or the paper's way."""
+    if any("against" in cell for cell in numbers["cells"]):
+        return "instances of both arms together"
+    return "rows of each arm alone"
 
 
 def _widths(step: Numbers) -> tuple[str, str, str]:

@@ -9,8 +9,6 @@ from keff.gateway.http.errors import Problem
 from keff.narrow import entries, fields, items
 from keff.protocol.values import Object, sendable
 
-DONE = b"data: [DONE]\n\n"
-
 
 def event(value: Mapping[str, object]) -> bytes:
     """Return one server-sent event."""
@@ -48,7 +46,7 @@ def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[byte
         yield event({**base, "choices": [end], **({} if index else {"keff": reply["keff"]})})
     if include_usage:
         yield event({**base, "choices": [], "usage": reply["usage"]})
-    yield DONE
+    yield b"data: [DONE]\n\n"
 
 
 def _delta(index: int, content: Mapping[str, object]) -> Object:

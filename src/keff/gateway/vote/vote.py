@@ -170,7 +170,7 @@ class Vote:
         except TimeoutError:
             counted = range(self._launched)
         finally:
-            cancelled = 0 if self.keep and cause == "policy" else await cancel_running(self._running)
+            cancelled = 0 if self.keep and cause == "policy" else await self._cancel()
         return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
@@ -181,12 +181,17 @@ class Vote:
                 self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
                 await self._wait_for(self._launched)
         finally:
-            await cancel_running(self._running)
+            await self._cancel()
         self._read_as_one_kind(range(len(self.drawn)))
         keys: list[str | None] = []
         while len(keys) < paths and len(keys) in self.drawn:
             keys.append(self.drawn[len(keys)].key)
         return keys
+
+    async def _cancel(self) -> int:
+        """Cancel calls in flight and return how many; a task that is kept holds this vote by its error."""
+        running, self._running = self._running, {}
+        return await cancel_running(running)
 
     async def _fly(self) -> tuple[Sequence[int], Cause]:
         """Keep paths in flight, one call each, and consult the policy after every vote."""

@@ -20,7 +20,8 @@ from keff.stats.voting.plurality import plurality_at_k_patterns
 # 1/k, and that of the line in 1/k, on workloads whose right answers do not meet (two families: rough).
 # Learned by ``benchmarks.constants.learn_gain`` from 61 recorded workloads of 17 families by data set, each
 # counting alike; .058 to .074 and .24 to .73 where any one family is left out.
-MODEL_SD, LINE_SD = 0.0702, 0.235
+MODEL_SD = 0.0702
+LINE_SD = 0.235
 
 # Rounds of EM from a flat start: stopping early is what smooths a law of any shape.
 ROUNDS = 100
