@@ -22,11 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.places import RECORDED
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose, claims_of
+from keff.analysis.mix.choose import ERRORS, MixAim, PlanChoice, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_it
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
+from keff.analysis.mix.shrink import LAW, Law, cheapest_expected
 from keff.errors import PolicyError
 from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
@@ -162,9 +163,12 @@ class Pilot:
         """Return the mean cost of a path of each branch on the first questions [A]."""
         return np.array([float(cost[:questions].mean()) for cost in self.costs])
 
-    def measured_cost(self, best: int) -> FloatArray:
-        """Return the cost of plans [P]; where paths are predicted that of ``best``, and none is cheaper."""
-        return np.where(self.table.measured, self.table.mean_cost, self.table.mean_cost[best])
+    def cheapest(self, best: int, law: Law = LAW) -> int:
+        """Return the cheapest measured plan that is not expected to lose accuracy against ``best``."""
+        rows, table = np.flatnonzero(self.table.measured), self.table
+        plans, cost = [table.plans[row] for row in rows], table.mean_cost[rows]
+        at = int(np.searchsorted(rows, best))
+        return int(rows[cheapest_expected(plans, table.accuracy[rows], cost, self.ids, at, law)])
 
     def regret(self, plan: int, worth: float) -> float:
         """Return what the best plan in truth has more at a worth in median path costs, in points."""
@@ -175,7 +179,8 @@ class Pilot:
     def at(self, worth: float, places: IntArray) -> int:
         """Return the plan at a worth among some."""
         names = ("accuracy", "cost", "single", "measured")
-        some = replace(self.table, plans=(), **{name: getattr(self.table, name)[places] for name in names})
+        arrays = {name: getattr(self.table, name)[places] for name in names}
+        some = replace(self.table, plans=tuple(self.table.plans[place] for place in places), **arrays)
         return int(places[some.at(worth)])
 
     def dropping(self, given_up: float = GIVEN_UP) -> tuple[IntArray, float]:
@@ -305,7 +310,7 @@ def print_regret(known: Known) -> None:
     rules = {
         "best single branch at V": at_margin(1e9),
         "0 errors": at_margin(0),
-        "1 error, as now": at_margin(1),
+        "as now": at_margin(ERRORS),
         "as now, after dropping": Pilot.after_dropping,
         "plans of recorded paths only": Pilot.of_recorded_paths,
         "best on all questions": best_on_all,
@@ -326,7 +331,7 @@ def print_regret(known: Known) -> None:
         + "\n|---|--:|"
         + "--:|" * len(WORTHS)
     )
-    for (group, pilots), row in zip(known.items(), regrets(known, at_margin(1)), strict=True):
+    for (group, pilots), row in zip(known.items(), regrets(known, at_margin(ERRORS)), strict=True):
         print(
             f"| {group.name} | {len(pilots[0].ids)} | " + " | ".join(f"{value:.2f}" for value in row) + " |"
         )

@@ -32,10 +32,10 @@ from benchmarks.analysis.mix import (
 )
 from benchmarks.places import RECORDED
 from keff.analysis.mix.drop import LOOKS, expected_loss
-from keff.analysis.mix.shrink import LAW, Law, cheapest_expected
+from keff.analysis.mix.shrink import LAW, Law
 from keff.stats.votes import FloatArray
 
-MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 1e9)
+MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1e9)
 GRID = {
     "unseen": (0.0, 0.003, 0.006),
     "own": (0.01, 0.015, 0.02),
@@ -52,10 +52,7 @@ FLOOR = 0.15
 def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
     """Return cost over A's, gain over A in points, and its mean error, of the default's rule."""
     best = [pilot.default.best for pilot in pilots]
-    expected = [
-        cheapest_expected(p.table.plans, p.table.accuracy, p.measured_cost(place), p.ids, place, law)
-        for p, place in zip(pilots, best, strict=True)
-    ]
+    expected = [p.cheapest(place, law) for p, place in zip(pilots, best, strict=True)]
     taken = [
         place if p.table.gambles(at, place) else at
         for p, at, place in zip(pilots, expected, best, strict=True)
@@ -85,6 +82,43 @@ def told(rows: FloatArray) -> str:
     """Return the geometric mean of costs, the mean gain, and how many groups fall short of A by an error."""
     short = int((rows[:, 1] < -rows[:, 2]).sum())
     return f"{np.exp(np.log(rows[:, 0]).mean()):.2f} | {rows[:, 1].mean():+.2f} | {short} of {len(rows)} |"
+
+
+def print_gains(known: Known) -> None:
+    """Print what plans gain over one path of their branches, over q(1 - q), with each family left out.
+
+    q is the accuracy of such a path; beside it the standard deviation of what plans gain beyond that.
+    """
+    rows = {group: _gains(pilots[0]) for group, pilots in known.items()}
+    for family in dict.fromkeys(group.family for group in known):
+        weights = family_weights(list(known), family)
+        told: list[str] = []
+        for kind in (0, 1):
+            base, gain, weight = np.concatenate(
+                [
+                    np.vstack([found[kind], np.full(found[kind].shape[1], w / found[kind].shape[1])])
+                    for found, w in zip(rows.values(), weights, strict=True)
+                ],
+                axis=1,
+            )
+            slope = float((weight * base * gain).sum() / (weight * base**2).sum())
+            told.append(f"{slope:.2f} ({np.sqrt((weight * (gain - slope * base) ** 2).sum()):.3f})")
+        print(f"without {family}: votes of one branch {told[0]}, plans of several {told[1]}")
+
+
+def _gains(pilot: Pilot) -> tuple[FloatArray, FloatArray]:
+    """Return q(1 - q) and gain [2, P] of votes of one branch, and of plans of several, on all questions."""
+    paths = {
+        plan.branches[0]: right
+        for plan, right in zip(pilot.table.plans, pilot.on_all[0], strict=True)
+        if plan.spec.endswith("(fixed:1)") and len(plan.branches) == 1
+    }
+    found: tuple[list[tuple[float, float]], list[tuple[float, float]]] = [], []
+    for plan, right in zip(pilot.table.plans, pilot.on_all[0], strict=True):
+        q = float(np.mean([paths[branch] for branch in plan.branches]))
+        if len(plan.branches) > 1 or not plan.spec.endswith("(fixed:1)"):
+            found[len(plan.branches) > 1].append((q * (1 - q), right - q))
+    return np.array(found[0]).T, np.array(found[1]).T
 
 
 def print_margins(known: Known) -> None:
@@ -146,7 +180,7 @@ def print_laws(known: Known) -> None:
         found = ", ".join(f"{name} {getattr(laws[best], name):g}" for name in GRID)
         chosen.append(f"without {family}: {found}")
     print(f"| constants of the other families | {told(out)}\n\n" + "\n".join(chosen) + "\n")
-    for name in ("first", "last", "unseen", "own", "spread", "worth", "slack"):
+    for name in ("part", "unseen", "own", "spread", "worth", "slack"):
         for value in (getattr(LAW, name) / 2, 2 * getattr(LAW, name)):
             rows = np.array([outcome(known[group], replace(LAW, **{name: value})) for group in listed])
             print(f"| {name} {value:g} | {told(rows)}", flush=True)
@@ -203,6 +237,7 @@ def main() -> None:
     known = {
         group: pilots_of(read(given.data, group), prices(), seeds, 100, 4) for group in groups(given.data)
     }
+    print_gains(known)
     print_margins(known)
     print_drops(known)
     print_laws(known)

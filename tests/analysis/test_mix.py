@@ -8,12 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, choose, claims_of
+from keff.analysis.mix.choose import ERRORS, MixAim, PlanChoice, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
-from keff.analysis.mix.shrink import LAW, _Prior, reliability
+from keff.analysis.mix.shrink import expected_gains, reliability
 from keff.analysis.mix.study import MixSettings, combine_branches, escalation
 from keff.errors import PolicyError, UsageError
 from keff.policies.cascade import Cascade
@@ -219,9 +219,8 @@ def test_differences_between_branches_are_shrunk_by_what_the_pilot_can_tell() ->
 def expected_gain(plans: list[CandidatePlan]) -> tuple[FloatArray, float]:
     """Return what each plan is expected to gain over the first, and the reliability of the branches."""
     seen = np.array([plan.accuracy for plan in plans])
-    ids, every = np.arange(seen.shape[1]), np.arange(len(plans))
-    known = _Prior.of(plans, seen, ids, 0, LAW)
-    return known.expected(seen, ids, 0, every, LAW), known.real
+    ids = np.arange(seen.shape[1])
+    return expected_gains(plans, seen, ids, 0)
 
 
 def test_a_cascade_is_expected_to_lose_what_its_branches_let_expect() -> None:
@@ -404,19 +403,40 @@ def test_where_a_cascade_passes_questions_on() -> None:
 
 
 def worth_of(accuracy: FloatArray, cost: FloatArray) -> PlanTable:
-    single, ids = np.arange(len(accuracy)) < 2, np.arange(accuracy.shape[1])
-    return PlanTable((), accuracy, cost, single, np.ones(len(accuracy), np.bool_), ids)
+    return table_of(accuracy, cost, single=2)
 
 
-def test_worth_leaves_the_best_single_plan_for_a_gain_of_one_error_only() -> None:
+def test_worth_leaves_the_best_single_plan_for_a_gain_beyond_its_error_only() -> None:
     rng = np.random.default_rng(3)
     base = rng.random(200)
     noise = rng.normal(0, 0.1, 200)
     noise -= noise.mean()
     error = noise.std(ddof=1) / np.sqrt(200)
-    for gain, taken in ((0.9 * error, 0), (1.1 * error, 2)):
+    for gain, taken in ((0.9 * ERRORS * error, 0), (1.1 * ERRORS * error, 2)):
         rule = worth_of(np.array([base, base - 0.3, base + noise + gain]), np.ones((3, 200)))
         assert rule.at(1e4) == taken
+
+
+def test_what_a_plan_gains_on_one_path_is_shrunk_and_the_path_itself_is_not() -> None:
+    rng = np.random.default_rng(5)
+    for n in (20, 4_000):
+        one, other = (rng.random((2, n)) < 0.5).astype(float)
+        gaining = np.where(rng.random(n) < 0.2, 1.0, one)
+        rows = one, gaining, other, np.maximum(one, other)
+        kinds = ("single", (0,)), ("single", (0,)), ("single", (1,)), ("cascade", (0, 1))
+        made = [
+            CandidatePlan(f"p{i}", kind, branches, row, np.ones(n))  # type: ignore[arg-type]
+            for i, ((kind, branches), row) in enumerate(zip(kinds, rows, strict=True))
+        ]
+        table = PlanTable.of(made, [99] * 9, np.arange(n))
+        seen, expected = table.mean_accuracy, table.expected
+        q = np.array([seen[0], seen[0], seen[2], (seen[0] + seen[2]) / 2])
+        prior = q + np.array([0, 0.2, 0, 0.3]) * q * (1 - q)
+        assert expected[[0, 2]] == pytest.approx(seen[[0, 2]])
+        for place in (1, 3):
+            assert min(prior[place], seen[place]) <= expected[place] <= max(prior[place], seen[place])
+        closer = np.abs(expected - seen)[[1, 3]] < np.abs(expected - prior)[[1, 3]]
+        assert closer.tolist() == [n > 1_000] * 2
 
 
 def test_what_was_predicted_must_pass_what_was_measured() -> None:

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from math import factorial, prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.errors import UsageError
 from keff.reading.ballot import Ballot
@@ -121,6 +123,9 @@ COINCIDENCE = math.log(1e-6)
 # So many questions are compared: copies are equal on all, and further ones only cost time.
 COMPARED = 2_000
 
+# Answers; with their lengths, where these are known, as imaginary parts.
+Cells = NDArray[np.complexfloating[Any, Any]]
+
 # On fewer questions equal answers are no news.
 FEWEST_COMPARED = 10
 
@@ -131,20 +136,23 @@ def check_separate(
     """Raise UsageError for branches that share paths; note those whose answers are always equal.
 
     ``codes`` are the answers [n, K_a] of each branch, equal codes equal answers, and ``tokens`` [n, K_a] what
-    they took, where that is recorded. Equal answers of equal lengths are copies. A column of one branch that
-    equals one of another on every question is a copy where the chance of that, were the paths of a question
+    they took, where that is recorded. A column of one branch that equals one of another on every question, by
+    answers or by answers and tokens, is a copy where the chance of that, were the paths of a question
     exchangeable between the two, is below ``COINCIDENCE`` for any pair of columns. So are two branches that
-    hold the same answers on every question in whatever order, by the hypergeometric chance of equal halves.
-    Raises UsageError that names both.
+    hold the same on every question in whatever order, by the hypergeometric chance of equal halves.
     """
     notes: list[Note] = []
     seen = [code[:COMPARED] for code in codes]
     for a, b in combinations(range(len(names)), 2):
-        paths = _copied_columns(seen[a], seen[b])
         equal = np.array_equal(seen[a], seen[b])
+        cells = [(seen[a] + 0j, seen[b] + 0j)]
         mine, other = tokens[a], tokens[b]
-        timed = equal and mine is not None and other is not None and np.array_equal(mine, other)
-        if timed or paths or _same_multisets(seen[a], seen[b]):
+        timed = False
+        if mine is not None and other is not None:
+            cells.append((seen[a] + 1j * mine[:COMPARED], seen[b] + 1j * other[:COMPARED]))
+            timed = np.array_equal(*cells[1])
+        paths = max(_copied_columns(*pair) for pair in cells)
+        if timed or paths or any(_same_multisets(*pair) for pair in cells):
             what = f"{paths} of {seen[b].shape[1]} paths" if paths else "all" if timed else "in another order"
             raise UsageError(
                 f"{names[a]} and {names[b]} hold the same paths ({what}, equal on every question): branches "
@@ -156,31 +164,24 @@ def check_separate(
     return notes
 
 
-def _copied_columns(left: IntArray, right: IntArray) -> int:
+def _copied_columns(left: Cells, right: Cells) -> int:
     """Return how many columns of ``right`` equal one of ``left`` beyond chance."""
     copied = sum(any(np.array_equal(own, other) for own in left.T) for other in right.T)
     if not copied:
         return 0
-    least = COINCIDENCE - math.log(left.shape[1] * right.shape[1])
-    return copied if _chance_of_equal_columns(left, right) <= least else 0
-
-
-def _chance_of_equal_columns(left: IntArray, right: IntArray) -> float:
-    """Return log P(one path of each agree on every question by chance).
-
-    By the answers of both on a question, [n, K_a + K_b]; those that are equal add to it, which errs on the
-    side of letting branches pass.
-    """
-    rows: list[list[int]] = np.concatenate([left, right], axis=1).tolist()
+    # By the answers of both on a question; those that are equal add to it, which errs on the side of letting
+    # branches pass.
+    rows: list[list[complex]] = np.concatenate([left, right], axis=1).tolist()
     agree = (sum(count**2 for count in Counter(row).values()) / len(row) ** 2 for row in rows)
-    return math.fsum(map(math.log, agree))
+    least = COINCIDENCE - math.log(left.shape[1] * right.shape[1])
+    return copied if math.fsum(map(math.log, agree)) <= least else 0
 
 
-def _same_multisets(left: IntArray, right: IntArray) -> bool:
+def _same_multisets(left: Cells, right: Cells) -> bool:
     """Return whether both have the same answers to every question in any order, beyond chance."""
     if left.shape != right.shape or not np.array_equal(np.sort(left, axis=1), np.sort(right, axis=1)):
         return False
-    rows: list[list[int]] = left.tolist()
+    rows: list[list[complex]] = left.tolist()
     # C(2c, c) of each answer over C(2K, K): the chance that halves of 2c equal answers are equal.
     chance = (math.prod(math.comb(2 * c, c) for c in Counter(row).values()) for row in rows)
     every = math.log(math.comb(2 * left.shape[1], left.shape[1]))

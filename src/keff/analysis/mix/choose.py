@@ -14,15 +14,22 @@ from scipy.special import stdtrit
 
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import EQUAL, CandidatePlan
-from keff.analysis.mix.shrink import UNSEEN, cheapest_expected, cluster_sums, errors, plans_at_once
+from keff.analysis.mix.shrink import (
+    UNSEEN,
+    blocks,
+    cheapest_expected,
+    cluster_sums,
+    errors,
+    expected_accuracies,
+)
 from keff.analysis.money import StatedAim
 from keff.errors import PolicyError
 from keff.records import Interval, frozen
 from keff.stats.votes import FloatArray, IntArray
 
-# Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V. Of 0,
-# .5, 1, 1.5 and 2 on recorded groups (docs/branches-measured.md); any of .5 to 1.5 does nearly as well.
-ERRORS = 1.0
+# Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V. Of 0 to
+# 2 on recorded groups (docs/branches-measured.md); any of .5 to 1 does nearly as well.
+ERRORS = 0.75
 
 # Worths tried in each factor of ten: the curve names a change of plan to within a sixth.
 STEPS = 16
@@ -85,6 +92,11 @@ class PlanTable:
         return self.cost.mean(axis=1, dtype=np.float64)
 
     @cached_property
+    def expected(self) -> FloatArray:
+        """The accuracy that may be expected of each plan [P], shrunk as ``expected_accuracies`` says."""
+        return expected_accuracies(self.plans, self.accuracy, self.ids)
+
+    @cached_property
     def _paired(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
         """Cache of ``_paired_with``, by the plan compared with."""
         return {}
@@ -97,10 +109,10 @@ class PlanTable:
     def at(self, worth: float, margin: float = ERRORS) -> int:
         """Return the index of the plan to take where one right answer is worth ``worth``.
 
-        The best single branch's plan, unless V x accuracy - cost of others is at least ``margin`` paired
-        standard errors higher: then the highest of those.
+        The best single branch's plan, unless V x expected accuracy - cost of others is at least ``margin``
+        paired standard errors higher: then the highest of those.
         """
-        net = worth * self.mean_accuracy - self.mean_cost
+        net = worth * self.expected - self.mean_cost
         best = int(np.argmax(np.where(self.alone, net, -np.inf)))
         gain = net - net[best]
         if best not in self._paired:
@@ -126,7 +138,7 @@ class PlanTable:
         None where a single branch's plan is cheaper and at least as accurate.
         """
         cheaper = self.alone & (self.mean_cost < self.mean_cost[plan])
-        more = self.mean_accuracy[plan] - self.mean_accuracy[cheaper]
+        more = self.expected[plan] - self.expected[cheaper]
         if (more <= 0).any():
             return None
         return float(((self.mean_cost[plan] - self.mean_cost[cheaper]) / more).max(initial=0.0))
@@ -134,8 +146,8 @@ class PlanTable:
     def gambles(self, plan: int, best: int) -> bool:
         """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``GAMBLE``."""
         difference = (self.accuracy[plan] - self.accuracy[best])[None]
-        error = max(float(errors(difference, self.ids)[0]), UNSEEN / len(self.ids))
-        return float(difference.mean()) - QUANTILE * error < -GAMBLE
+        error = max(errors(difference, self.ids)[0], UNSEEN / len(self.ids))
+        return bool(difference.mean() - QUANTILE * error < -GAMBLE)
 
     def within(self, budget: float) -> Some:
         """Return a mask of the plans whose mean cost is within ``budget`` with 90% probability [P]."""
@@ -146,9 +158,7 @@ class PlanTable:
         units = int(self.ids.max()) + 1
         scale = units / max(units - 1, 1) / len(self.ids) ** 2
         out: FloatArray = np.empty((3, len(self.mean_accuracy)))
-        step = plans_at_once(len(self.ids))
-        for start in range(0, len(self.mean_accuracy), step):
-            rows = slice(start, start + step)
+        for rows in blocks(len(self.mean_accuracy), len(self.ids)):
             right = cluster_sums(self.accuracy[rows] - self.accuracy[plan], self.ids)
             paid = cluster_sums(self.cost[rows] - self.cost[plan], self.ids)
             products = ((right, right), (right, paid), (paid, paid))
@@ -208,15 +218,15 @@ def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
                 f"no plan costs at most {aim.budget:g} per question with 90% probability; the cheapest has "
                 f"{costs.min():.3g} on these questions"
             )
-        return int(np.argmax(np.where(within, means, -1) - 1e-9 * costs / costs.max()))
+        return int(np.argmax(np.where(within, table.expected, -1) - 1e-9 * costs / costs.max()))
     if aim.value_per_correct is not None:
         return table.at(aim.value_per_correct)
     if aim.retain is not None:
         keeps = (means >= aim.retain * means[best] - EQUAL) & table.measured
         return int(np.argmin(np.where(keeps, costs, np.inf)))
-    # Only what is cheaper than the best is looked at.
-    known = np.where(table.measured, costs, costs[best])
-    taken = cheapest_expected(table.plans, table.accuracy, known, table.ids, best)
+    rows = np.flatnonzero(table.measured)
+    plans, place = [table.plans[row] for row in rows], int(np.searchsorted(rows, best))
+    taken = rows[cheapest_expected(plans, table.accuracy[rows], costs[rows], table.ids, place)]
     return best if table.gambles(taken, best) else taken
 
 

@@ -246,8 +246,8 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals
 def undominated(plans: Sequence[CandidatePlan]) -> list[CandidatePlan]:
     """Return the plans on the accuracy-cost frontier, by cost."""
     cost, right = (
-        [float(np.mean(row, dtype=np.float64)) for row in rows]
-        for rows in ([plan.cost for plan in plans], [plan.accuracy for plan in plans])
+        [float(np.mean(getattr(plan, name), dtype=np.float64)) for plan in plans]
+        for name in ("cost", "accuracy")
     )
     return [plans[place] for place in frontier(cost, right)]
 

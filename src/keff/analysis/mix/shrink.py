@@ -1,17 +1,16 @@
 """Expected gain of a plan of several branches over the best single branch, by shrinkage.
 
-The best of hundreds of plans on a small pilot is best by luck in part. A pilot says much of the difference
-between branches where they are far apart, little where they are close; and little of a cascade that seems to
-lose nothing, for what it loses are a few questions on which a weaker branch agrees with itself and is wrong.
-The constants were chosen with whole families of records left out (docs/branches-measured.md).
+The best of hundreds of plans on a small pilot is so in part by luck. A pilot says much of branches that are
+far apart, little of close ones, and little of a cascade that seems to lose nothing: it loses a few questions
+on which a weaker branch agrees with itself and is wrong. Constants were chosen with whole families left out
+(docs/branches-measured.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import CandidatePlan
@@ -21,17 +20,16 @@ from keff.stats.votes import FloatArray, IntArray
 
 @frozen
 class Law:
-    """Prior of a plan's gain before a pilot is seen; accuracies are shares.
+    """What is expected before a pilot is seen; accuracies are shares.
 
-    ``first`` and ``last``: the part of the difference between its first (last) branch and the best one that a
-    plan of several branches is expected to have. ``unseen``: what it loses on questions like none of the
-    pilot. ``own``: standard deviation of what it gains or loses beyond that. ``spread``: that of the
-    branches' accuracies, counted as ``worth`` branches. ``slack``: accuracy given up for each factor e in
-    cost, where the pilot cannot tell the branches apart.
+    ``part``: the part of the mean difference between its branches and the best one that a plan of several
+    branches is expected to have. ``unseen``: what it loses on questions like none of the pilot. ``own``:
+    standard deviation of what it gains or loses beyond that. ``spread``: that of the branches' accuracies,
+    counted as ``worth`` branches. ``slack``: accuracy given up for each factor e in cost, of 1e-4 at least,
+    where the pilot cannot tell the branches apart.
     """
 
-    first: float = 0.3
-    last: float = 0.2
+    part: float = 0.5
     unseen: float = 0.003
     own: float = 0.015
     spread: float = 0.03
@@ -41,22 +39,24 @@ class Law:
 
 LAW = Law()
 
-# A plan that costs less than a hundredth, or nothing, may lose no more accuracy for it than one of a
-# hundredth.
-MOST_SAVED = 1e4
-
-# A plan that is chosen because it lost nothing on n questions loses something on others: the error of a
-# difference is at least that of .7 of one question. Without it the default's intervals cover .68 on recorded
-# pilots, with it .91; and on 15 questions any plan would pass for safe.
+# A plan chosen because it lost nothing on n questions loses something on others: the error of a difference is
+# at least that of .7 of one question. Without it the default's intervals cover .68 on recorded pilots, with
+# it .91; and on 15 questions any plan would pass for safe.
 UNSEEN = 0.7
+
+# What the vote of one branch, and a plan of several, is expected to gain over one path of accuracy q: this
+# times q(1 - q); and the deviation of gains from that. With any family left out .17 to .22, and .27 to .33.
+GAIN, GAIN_OF_SEVERAL = 0.2, 0.3
+APART, APART_OF_SEVERAL = 0.03, 0.04
 
 # Differences of plans are taken so many at a time: 2 MB, which a processor's cache holds.
 CELLS = 2**19
 
 
-def plans_at_once(questions: int) -> int:
-    """Return how many plans are processed in one block, for bounded memory."""
-    return max(CELLS // questions, 1)
+def blocks(plans: int, questions: int) -> Iterator[slice]:
+    """Yield slices of the plans that are processed together, for bounded memory."""
+    step = max(CELLS // questions, 1)
+    return (slice(start, start + step) for start in range(0, plans, step))
 
 
 def cheapest_expected(
@@ -71,36 +71,40 @@ def cheapest_expected(
 
     ``accuracy`` [P, n] and mean ``cost`` [P]; ``ids`` [n] number the clusters.
     """
-    known = _Prior.of(plans, accuracy, ids, best, law)
+    expected, real = expected_gains(plans, accuracy, ids, best, law)
     dear = max(cost[best], 1e-300)
-    saved = np.log(dear / np.maximum(cost, dear / MOST_SAVED))
+    limit = -law.slack * (1 - real) * np.log(dear / np.maximum(cost, dear / 1e4))
     # Within the best branch no rule is expected to do better than the best one.
     other = np.array([plan.branches != plans[best].branches for plan in plans])
-    limit = -law.slack * saved * (1 - known.real)
-    # What is expected lies between the prior and what the pilot shows: most plans are out by that alone.
-    open_ = np.flatnonzero(other & (cost < cost[best]) & (np.maximum(known.prior, known.gain) >= limit))
-    places = open_[np.argsort(cost[open_], kind="stable")]
-    step = plans_at_once(len(ids))
-    for start in range(0, len(places), step):
-        block = places[start : start + step]
-        can = block[known.expected(accuracy, ids, best, block, law) >= limit[block]]
-        if len(can):
-            return int(can[0])
-    return best
+    can = other & (cost < cost[best]) & (expected >= limit)
+    return int(np.argmin(np.where(can, cost, np.inf))) if can.any() else best
 
 
-def standing(plans: Sequence[CandidatePlan], means: Reals, best: int) -> IntArray:
-    """Return one plan per single branch: the one with the rule of ``best``, else the most accurate."""
+def expected_accuracies(plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray) -> FloatArray:
+    """Return what accuracy may be expected of each plan [P], of ``accuracy`` [P, n] in clusters ``ids``.
+
+    One path of its branches, of each as often, has accuracy q on the pilot. What the plan gains over that is
+    shrunk to what plans gained in other families: q + g + (gain - g) s^2 / (s^2 + error^2), g a multiple of
+    q(1 - q). How branches differ is left as it was seen.
+    """
+    alone = {branch: places[0] for branch, places in _alone(plans).items()}
+    one, share = list(alone.values()), _shares(plans, alone)
+    path = accuracy[one]
+    q = share @ path.mean(axis=1, dtype=np.float64)
+    single = share.max(axis=1) == 1
+    prior = np.where(single, GAIN, GAIN_OF_SEVERAL) * q * (1 - q)
+    prior[one] = 0
+    spread = np.where(single, APART, APART_OF_SEVERAL)
+    return q + shrunk(accuracy, share, path, prior, spread, ids)
+
+
+def _alone(plans: Sequence[CandidatePlan]) -> dict[int, list[int]]:
+    """Return the places of the plans of each branch alone; the first is one path."""
     alone: dict[int, list[int]] = {}
     for place, plan in enumerate(plans):
         if len(plan.branches) == 1:
             alone.setdefault(plan.branches[0], []).append(place)
-    rule = plans[best].spec.partition("(")[2]
-    out = [0] * len(alone)
-    for branch, places in alone.items():
-        same = [place for place in places if plans[place].spec.partition("(")[2] == rule]
-        out[branch] = same[0] if same else max(places, key=lambda place: float(means[place]))
-    return np.array(out)
+    return alone
 
 
 def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
@@ -113,45 +117,49 @@ def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
     if branches < 2:
         return 1.0
     centred = accuracy - accuracy.mean(axis=0)
-    noise = float((errors(centred, ids) ** 2).sum()) / max(branches - 1, 1)
+    noise = float((errors(centred, ids) ** 2).sum()) / (branches - 1)
     beyond = max(float(accuracy.mean(axis=1).var(ddof=1)) - noise, 0.0)
     spread = ((branches - 1) * beyond + law.worth * law.spread**2) / (branches - 1 + law.worth)
     return spread / (spread + noise)
 
 
-@frozen
-class _Prior:
-    """Prior and observed ``gain`` of each plan [P] over the best plan on the pilot.
+def expected_gains(
+    plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray, best: int, law: Law = LAW
+) -> tuple[FloatArray, float]:
+    """Return what plans may be expected to gain over ``best`` [P], and the reliability of the branches."""
+    gain: FloatArray = accuracy.mean(axis=1, dtype=np.float64)
+    gain -= gain[best]
+    alone = {branch: max(places, key=gain.__getitem__) for branch, places in _alone(plans).items()}
+    top = list(alone.values())
+    real = reliability(accuracy[top], ids, law)
+    share = _shares(plans, alone)
+    several = law.part * real * share @ (gain[top] - gain[alone[plans[best].branches[0]]]) - law.unseen
+    single = share.max(axis=1) == 1
+    prior, spread = np.where(single, real * gain, several), np.where(single, 0.0, law.own)
+    return shrunk(accuracy, np.ones((len(plans), 1)), accuracy[[best]], prior, spread, ids), real
 
-    ``several`` [P] tells the plans of several branches; ``real`` is the reliability of the branches.
+
+def shrunk(
+    accuracy: Reals, share: FloatArray, path: Reals, prior: FloatArray, spread: FloatArray, ids: IntArray
+) -> FloatArray:
+    """Return posterior means [P] of what plans gain over ``share`` [P, B] of ``path`` [B, n].
+
+    Normal with mean ``prior`` and deviation ``spread`` [P] before the pilot, and with its error on it.
     """
+    out: list[FloatArray] = []
+    for rows in blocks(len(accuracy), len(ids)):
+        gain = accuracy[rows] - share[rows] @ path
+        # Equal rows have no error, and nothing beyond their prior.
+        part = spread[rows] ** 2 / (spread[rows] ** 2 + errors(gain, ids) ** 2 + 1e-300)
+        out.append(prior[rows] + part * (gain.mean(axis=1, dtype=np.float64) - prior[rows]))
+    return np.concatenate(out)
 
-    gain: FloatArray
-    prior: FloatArray
-    several: NDArray[np.bool_]
-    real: float
 
-    @classmethod
-    def of(
-        cls, plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray, best: int, law: Law
-    ) -> _Prior:
-        means = accuracy.mean(axis=1, dtype=np.float64)
-        gain: FloatArray = means - means[best]
-        alone = standing(plans, means, best)
-        real = reliability(accuracy[alone], ids, law)
-        apart: FloatArray = means[alone] - means[alone[plans[best].branches[0]]]
-        first: IntArray = np.array([plan.branches[0] for plan in plans])
-        last: IntArray = np.array([plan.branches[-1] for plan in plans])
-        prior: FloatArray = real * (law.first * apart[first] + law.last * apart[last]) - law.unseen
-        several: NDArray[np.bool_] = np.array([len(plan.branches) > 1 for plan in plans])
-        return cls(gain, np.where(several, prior, real * gain), several, real)
-
-    def expected(self, accuracy: Reals, ids: IntArray, best: int, rows: IntArray, law: Law) -> FloatArray:
-        """Return the posterior mean gain of selected plans."""
-        error = errors(accuracy[rows] - accuracy[best], ids)
-        part = np.where(self.several[rows], law.own**2 / (law.own**2 + error**2), 0.0)
-        prior = self.prior[rows]
-        return prior + part * (self.gain[rows] - prior)
+def _shares(plans: Sequence[CandidatePlan], branches: Iterable[int]) -> FloatArray:
+    """Return the share of each of ``branches`` among those of each plan [P, A]."""
+    return np.array(
+        [[(b in plan.branches) / len(plan.branches) for b in branches] for plan in plans], np.float64
+    )
 
 
 def errors(values: Reals, ids: IntArray) -> FloatArray:

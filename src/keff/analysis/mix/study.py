@@ -270,13 +270,10 @@ class MixAnalysis:
             return ""
         place = int(np.argmax(np.where(better, accuracy, -1)))
         share, points = cost[place] / cost[taken], 100 * (accuracy[place] - accuracy[taken])
-        if self.settings.aim.value_per_correct is not None:
-            why = "its gain is within one paired standard error, and the best of many is so in part by luck"
-        else:
-            why = "the best of many plans is so in part by luck, and it may lose accuracy on other questions"
         return (
             f"{self.table.plans[place].spec} looks better on this pilot (cost x {share:.2f}, accuracy "
-            f"{points:+.1f} points) and is declined, for {why}"
+            f"{points:+.1f} points) and is declined: the best of many is so in part by luck, and may be "
+            "worse on other questions"
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -284,27 +281,39 @@ class MixAnalysis:
         # Mostly records that are read wrongly.
         for branch in self.group.branches:
             if not (branch.votes.answered() >= 0).any():
-                text = f"{branch.name} never gives an answer that {self.group.space} reads"
-                yield Note("never_answers", f"{text}: check --answer-space, or leave it out")
+                yield Note(
+                    "never_answers",
+                    f"{branch.name} never gives an answer that {self.group.space} reads: check "
+                    "--answer-space, or leave it out",
+                )
             elif not branch.votes.scored().any():
-                text = f"{branch.name} is never right: check how its answers are read, or leave it out"
-                yield Note("never_right", text)
+                yield Note(
+                    "never_right",
+                    f"{branch.name} is never right: check how its answers are read, or leave it out",
+                )
         p, cost, units = self.stats.p, self.mean_cost, self.stats.units
         dominating = (p == p.max()) & (cost == cost.min())
         if dominating.any():
             name = self.group.names[int(np.argmax(dominating))]
-            text = f"{name} is at least as accurate per path and as cheap as every other branch"
-            yield Note("dominates", text)
+            yield Note("dominates", f"{name} is at least as accurate by the path and as cheap as all others")
         if units < FEW:
-            text = f"{units} independent questions tell only plans apart that differ by"
-            apart = f"{100 * SPREAD / math.sqrt(units):.0f} points or more"
-            yield Note("few_questions", f"{text} {apart}: draw {FEW}, or pool exams of the same kind")
+            yield Note(
+                "few_questions",
+                f"{units} independent questions tell only plans apart that differ by "
+                f"{100 * SPREAD / math.sqrt(units):.0f} points or more: draw {FEW}, or pool exams of a kind",
+            )
         if self.law.shrunk < 0.995:  # 1.00, in what is said
-            text = f"correlations between branches were multiplied by {self.law.shrunk:.2f}"
-            yield Note("shrunk", f"{text}: together they were impossible")
+            yield Note(
+                "shrunk",
+                f"correlations between branches were multiplied by {self.law.shrunk:.2f}: together they were "
+                "impossible",
+            )
         if not self.table.measured[self.choice.taken]:
-            text = "the plan may draw more paths than are recorded: what those do is predicted, and drawing"
-            yield Note("predicted_paths", f"{text} {PREDICTED} of each branch (--k {PREDICTED}) shows it")
+            yield Note(
+                "predicted_paths",
+                "the plan may draw more paths than are recorded: what those do is predicted, and drawing "
+                f"{PREDICTED} of each branch (--k {PREDICTED}) shows it",
+            )
 
 
 def _joined(*parts: str) -> str:
