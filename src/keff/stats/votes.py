@@ -140,12 +140,14 @@ class Votes:
     def take(self, items: ArrayLike) -> Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)
-        return self.picked(lambda values: values[rows], clusters=_rows(self.clusters, rows))
+        clusters = None if self.clusters is None else self.clusters[rows]
+        return self.picked(lambda values: values[rows], clusters=clusters)
 
     def paths(self, columns: ArrayLike) -> Votes:
         """Return the votes of some paths: column indices or a boolean mask [K]."""
         chosen = np.asarray(columns)
-        return self.picked(lambda values: values[:, chosen], slots=_rows(self.slots, chosen))
+        slots = None if self.slots is None else self.slots[chosen]
+        return self.picked(lambda values: values[:, chosen], slots=slots)
 
     def picked(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
         """Return votes with ``pick`` applied to every per-path array, and ``others`` replaced as given."""
@@ -201,10 +203,6 @@ def as_hist(source: Votes | ArrayLike) -> IntArray:
     if hist.size < 2 or hist.min() < 0 or hist.sum() < 1:
         raise ValueError("a count histogram is N_0..N_K, non-negative, with at least one item and one path")
     return hist
-
-
-def _rows(array: NDArray[Kind] | None, rows: NDArray[np.integer | np.bool_]) -> NDArray[Kind] | None:
-    return None if array is None else array[rows]
 
 
 def _same_shape(array: NDArray[Kind] | None, shape: tuple[int, ...], name: str) -> NDArray[Kind] | None:
