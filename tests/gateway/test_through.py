@@ -72,6 +72,14 @@ def test_a_rate_limit_says_when_to_come_back_and_limits_are_handed_on() -> None:
     ):
         reply = rig.post()
     assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+    # A minute is the client's to wait: no path is asked for again.
+    asked: list[int] = []
+    with (
+        raw_server(lambda number, _: asked.append(number) or http(busy, 429, retry_after="60")) as url,
+        gateway(url) as rig,
+    ):
+        reply = rig.post()
+    assert (reply.status_code, reply.headers["retry-after"], len(asked)) == (429, "60", 3)
     told = http(json.dumps(answer()).encode(), x_ratelimit_remaining_requests="41", x_other="secret")
     with raw_server(lambda *_: told) as url, gateway(url) as rig:
         headers = rig.post().headers

@@ -20,6 +20,9 @@ KNOWN_STATUSES = frozenset(HTTPStatus)
 Headers = Mapping[str, str]
 JSON_TYPE = "application/json"
 
+# Seconds that a server may ask to wait; who asks for more is waited for by the client.
+LONGEST_ASKED = 10.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:

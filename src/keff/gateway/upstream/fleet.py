@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from keff.gateway.upstream.answer import (
     CHAT,
+    LONGEST_ASKED,
     NOBODY,
     Address,
     Answer,
@@ -143,7 +144,11 @@ class Fleet:
                     raise
         assert refused is not None, "there is a server"
         # What is down is not asked again by the same request: the next branch, or the reply, waits.
-        refused.transient = refused.transient and any(not server.health.down for server in self._all)
+        refused.transient = (
+            refused.transient
+            and any(not server.health.down for server in self._all)
+            and (refused.refusal.wait or 0) <= LONGEST_ASKED
+        )
         try:
             raise refused
         finally:

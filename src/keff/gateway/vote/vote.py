@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.metrics import Metrics
-from keff.gateway.upstream.answer import Answer, UpstreamError
+from keff.gateway.upstream.answer import LONGEST_ASKED, Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
 from keff.policy import (
     Policy,
@@ -35,7 +35,7 @@ FEWEST_READ = 2
 # Failed calls without one success after which a request is given up.
 HOPELESS = 8
 
-FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.2, 2.0, 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
 
