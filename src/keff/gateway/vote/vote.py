@@ -246,12 +246,11 @@ class Vote:
             if isinstance(decision, Stop):
                 self._stop = decision
                 return consumed, self._stop_reason(self._keys(range(consumed)))
-            first = consumed == 0
-            if first and self.probe and decision.m > 1 and (early := await self._probe()):
-                return 1, early
             m = decision.m
-            if self.give_up and consumed < SETTLED:
-                m = min(m, SETTLED - consumed) if consumed else m
+            if not consumed and self.probe and m > 1 and (early := await self._probe()):
+                return 1, early
+            if self.give_up and 0 < consumed < SETTLED:
+                m = min(m, SETTLED - consumed)
             consumed += m
             self.asked += decision.branches
             self._launch(consumed)
