@@ -294,20 +294,20 @@ class Billing:
     ) -> tuple[Usage, float]:
         """Charge one upstream answer, and return its usage and dollars."""
         given = counts_of(usage)
-        bill = Usage(given.prompt, given.cached, given.output or 0)
+        bill, stated = Usage(given.prompt, given.cached, given.output or 0), given.output is not None
         spent.tokens += bill.prompt + bill.output
         if paths == 1:
             spent.prompt = bill.prompt or None
         if paths and not bill.prompt:
-            spent.hidden += paths * (given.output is None)
-            spent.hidden_prompts += given.output is not None
+            spent.hidden += paths * (not stated)
+            spent.hidden_prompts += stated
         if given.odd:
             self.metrics.count("keff_odd_usage_total")
         dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
-        if spent.key and given.output is not None:
+        if spent.key and stated:
             self.lengths.note((spent.key, str(model)), bill.output, paths)
         spent.dollars += dollars
-        spent.uncounted += paths > 0 and (given.odd or given.output is None)
+        spent.uncounted += paths > 0 and (given.odd or not stated)
         spent.priced = spent.priced and (price is not None or not paths)
         self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
         self.metrics.count("keff_tokens_total", bill.output, kind="completion")
