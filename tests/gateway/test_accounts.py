@@ -34,7 +34,7 @@ from keff.gateway.accounts.billing import (
     paths_asked,
 )
 from keff.gateway.http.errors import Problem
-from keff.gateway.upstream.pass_through import Meter
+from keff.gateway.http.pass_through import Meter
 from keff.sampling.cost import Price
 from raw_server import answer, http, raw_server
 

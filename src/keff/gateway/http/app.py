@@ -19,10 +19,10 @@ from starlette.routing import Route
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
+from keff.gateway.http.pass_through import passes
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
 from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Show, Work
-from keff.gateway.upstream.pass_through import passes
 from keff.gateway.vote.chat import CHAT_PATH, VOTED, Chat
 
 # Orchestrators give a readiness probe about this long.

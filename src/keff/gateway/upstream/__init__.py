@@ -1,4 +1,4 @@
-"""Upstream servers that draw paths: health, fallback, and pass-through of other requests.
+"""Upstream servers that draw paths: health and fallback.
 
 In: a request's body. Out: answers as they come. Read ``server``, then ``fleet``.
 """

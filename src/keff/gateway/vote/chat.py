@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from keff.gateway.accounts.accounts import REFUSED, Account
+from keff.gateway.http import pass_through
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
@@ -17,7 +18,6 @@ from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import chunks, comment, failure, response_events, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.metrics import Fact
-from keff.gateway.upstream import pass_through
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
 from keff.policy import cancel_running
