@@ -1,4 +1,4 @@
-"""Several processes on one port: one keeps the books for all, and all drain when they are told to."""
+"""Several processes on one port: one keeps the ledger for all, and all drain when they are told to."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
     table, course = None, slice(None)
     if isinstance(policy, TablePolicy) and type(policy).ahead is TablePolicy.ahead:
         # Looked up only where an order comes by: it skips most prefixes.
-        ahead, table, course = draws.cells(policy.cap + 1), policy.table, draws.courses[1]
+        ahead, table, course = draws.cells(policy.cap + 1), policy.table, draws.distinct_orders[1]
     elif at_once(policy) and isinstance(policy, Vectorised):
         ahead = policy.ahead(draws)
     else:

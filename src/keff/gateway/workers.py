@@ -171,14 +171,14 @@ class WorkerEnd:
                 answer.set_result(message.view)
         for answer in self._asked.values():
             if not answer.done():
-                answer.set_exception(ConnectionError("the process that keeps the books is gone"))
+                answer.set_exception(ConnectionError("the process that keeps the ledger is gone"))
         server.should_exit = True
 
 
 def work(deployment: Deployment, listener: socket.socket, end: socket.socket) -> None:
     """Serve one worker's share in this process, until told to stop or orphaned."""
     steady_heap()
-    # A terminal sends its interrupt to all; the process that keeps the books passes it on, once.
+    # A terminal sends its interrupt to all; the process that keeps the ledger passes it on, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log_to_stderr(deployment.options.quiet)
     ledger = RemoteLedger()

@@ -188,7 +188,7 @@ class TablePolicy:
     def ahead(self, draws: Draws) -> NDArray[Any]:
         """Return the paths to draw next, or 0 to stop, after each prefix of every order [n, R, cap + 1]."""
         # One index into the flat table: three of them take several times as long.
-        ahead = self.table.take(draws.cells(self.cap + 1))[draws.courses[1]]
+        ahead = self.table.take(draws.cells(self.cap + 1))[draws.distinct_orders[1]]
         return ahead.reshape(*draws.codes.shape[:2], self.cap + 1)
 
 

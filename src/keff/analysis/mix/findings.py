@@ -98,7 +98,7 @@ class MixAdvice(Result):
 
 
 @frozen
-class Passed:
+class EscalationBin:
     """How a cascade treats questions of one difficulty: first branch right in ``lo`` to ``hi`` of paths.
 
     How many there are, the share of their votes that the first stage passes on, and their accuracy under the
@@ -119,7 +119,7 @@ class Escalation:
 
     branches: tuple[str, ...]
     reach: tuple[float, ...]
-    by_difficulty: tuple[Passed, ...]
+    by_difficulty: tuple[EscalationBin, ...]
 
 
 @frozen

@@ -99,7 +99,7 @@ def _stage(branch: str, rule: str, offset: int, last: bool) -> Stage:
 
 
 @frozen
-class Standing:
+class CascadeState:
     """State of all orders after some stages of a cascade.
 
     Its credit and cost [N], and the ``rows`` that are still open, with their paths.
@@ -111,12 +111,12 @@ class Standing:
     paths: CountedPaths
 
     @classmethod
-    def before_all(cls, rows: int) -> Standing:
+    def before_all(cls, rows: int) -> CascadeState:
         """Return the state before the first stage."""
         zero = np.zeros(rows, np.float32)
         return cls(zero, zero, np.arange(rows, dtype=np.int64), CountedPaths.none(rows))
 
-    def fresh(self) -> Standing:
+    def fresh(self) -> CascadeState:
         """Return the state for a stage that votes afresh: earlier paths count for almost nothing."""
         return replace(self, paths=replace(self.paths, weights=self.paths.weights / np.float32(FRESH)))
 
@@ -135,17 +135,17 @@ class Standing:
         spent[self.rows] += order.spent[self.rows, at]
         return credit, spent, at, settled
 
-    def after(self, order: BranchOrders, votes: RunningVotes, stage: Stage) -> Standing:
+    def after(self, order: BranchOrders, votes: RunningVotes, stage: Stage) -> CascadeState:
         """Return the state of all orders after a stage."""
         credit, spent, at, settled = self.ended(order, votes, stage)
         rows = self.rows[~settled]
         codes, right = order.codes[rows, : stage.cap], order.right[rows, : stage.cap]
-        return Standing(credit, spent, rows, self.paths.rows(~settled).joined(codes, right, at[~settled]))
+        return CascadeState(credit, spent, rows, self.paths.rows(~settled).joined(codes, right, at[~settled]))
 
 
 def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
     """Replay every rule of every single branch."""
-    start = Standing.before_all(orders.rows)
+    start = CascadeState.before_all(orders.rows)
     for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
         votes = start.votes(order, order.cap)
         for rule in single_rules(order.cap):
@@ -156,7 +156,7 @@ def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
 
 def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
     """Replay cascades of every ordered pair: the useful second stage can be the weaker and dearer one."""
-    start = Standing.before_all(orders.rows)
+    start = CascadeState.before_all(orders.rows)
     for a, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
         votes = start.votes(order, order.cap)
         for rule in FIRST:
@@ -170,7 +170,7 @@ def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
 
 
 def _second(
-    left: Standing, first: Stage, numbers: tuple[int, int], name: str, orders: Orders
+    left: CascadeState, first: Stage, numbers: tuple[int, int], name: str, orders: Orders
 ) -> Iterator[CandidatePlan]:
     order = orders.branches[numbers[1]]
     for keep in KEEPS:
@@ -207,15 +207,15 @@ def as_cascade(spec: str) -> Cascade:
     return cast("Cascade", parse_policy(spec))
 
 
-def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[Standing]:
+def along_stages(policy: Cascade, orders: Orders, names: Sequence[str]) -> Iterator[CascadeState]:
     """Yield the state of all orders after each stage of a cascade."""
-    standing = Standing.before_all(orders.rows)
+    state = CascadeState.before_all(orders.rows)
     for number, stage in enumerate(policy.stages):
         order = orders.branches[list(names).index(stage.branch)]
         if number and policy.keep == "fresh":
-            standing = standing.fresh()
-        standing = standing.after(order, standing.votes(order, stage.cap), stage)
-        yield standing
+            state = state.fresh()
+        state = state.after(order, state.votes(order, stage.cap), stage)
+        yield state
 
 
 def replay_cascade(policy: Cascade, orders: Orders, names: Sequence[str]) -> tuple[Reals, Reals]:

@@ -16,9 +16,9 @@ from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
     BranchLine,
     Escalation,
+    EscalationBin,
     MixAdvice,
     MixFindings,
-    Passed,
     PlanLine,
     Verdict,
     WorthLine,
@@ -342,11 +342,11 @@ def escalation(spec: str, orders: Orders, group: Aligned) -> Escalation:
     return Escalation(policy.branches, reach, tuple(by_difficulty))
 
 
-def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[Passed]:
-    out: list[Passed] = []
+def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[EscalationBin]:
+    out: list[EscalationBin] = []
     for lo, hi in pairwise(EDGES):
         inside = (first >= lo) & ((first < hi) | (hi == EDGES[-1]))
         count = int(inside.sum())
         means = [float(values[inside].mean()) if count else None for values in (passed, before, after)]
-        out.append(Passed(lo, hi, count, *means))
+        out.append(EscalationBin(lo, hi, count, *means))
     return out

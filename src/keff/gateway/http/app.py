@@ -61,7 +61,7 @@ class Pages:
         try:
             shown = await self.show(request.url.path, request.headers.get("accept", ""))
         except OSError:
-            return _told(Problem(503, "the process that keeps the books does not answer: ask again"))
+            return _told(Problem(503, "the process that keeps the ledger does not answer: ask again"))
         return Response(
             shown.body, shown.status, {"content-type": shown.kind, "content-security-policy": POLICY}
         )

@@ -95,10 +95,10 @@ class Draws:
         return (self.codes >= 0).cumsum(axis=2, dtype=np.int16)
 
     @cached_property
-    def courses(self) -> tuple[IntArray | slice, IntArray | slice]:
+    def distinct_orders(self) -> tuple[IntArray | slice, IntArray | slice]:
         """Representatives [m] of orders with equal two largest counts throughout, and each order's [n * R].
 
-        Short orders share few courses. Of long ones, and where each path has a time, each has its own.
+        Short orders have few representatives. Of long ones, and where paths have times, each is its own.
         """
         if self.cap > MOST_SHARED or self.seconds is not None:
             return slice(None), slice(None)
@@ -111,12 +111,12 @@ class Draws:
     def cells(self, side: int) -> NDArray[np.int32]:
         """Return the flat index of each prefix in a table over (n, v1, v2) [m, side], each 0..side - 1.
 
-        Of each of the ``courses``. Kept for the last side asked for: many rules of one cap look them up.
+        Rows are ``distinct_orders``. Kept for the last side asked for: many rules of one cap look them up.
         """
         kept = vars(self).get("_cells")
         if kept is not None and kept.shape[1] == side:
             return kept
-        seen, (first, _) = self.tallies, self.courses
+        seen, (first, _) = self.tallies, self.distinct_orders
         v1, v2 = (each.reshape(-1, self.cap + 1)[first, :side] for each in (seen.v1, seen.v2))
         place = v1 * np.int32(side)
         place += v2
