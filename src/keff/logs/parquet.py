@@ -92,7 +92,7 @@ def _reading(path: Path) -> Generator[ModuleType]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of what Arrow says of an error, or its name."""
+    """Return the first line of Arrow's error message, or the error's name."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

@@ -133,7 +133,7 @@ class Vectorised(Capability):
 
     @abstractmethod
     def ahead(self, draws: Draws) -> NDArray[Any]:
-        """Return what ``decide`` says after each prefix [n, R, cap + 1]: paths to draw, or 0 to stop.
+        """Return the paths to draw next, or 0 to stop, after each prefix of every order [n, R, cap + 1].
 
         Past earlier stops too: a rule may be asked where votes count in another order.
         """

@@ -257,7 +257,7 @@ class LogOddsVote(Over, Calibrated):
         return Stop(answer, first / sum(sums.values()) if sums else 0.0, "weighted_share", reason)
 
     def _hopeless(self, keys: Sequence[str | None], given: Sequence[float], held: Calibration) -> bool:
-        """Return whether it gives up at these votes."""
+        """Return whether the rule gives up at these votes."""
         known = [c for key, c in zip(keys, given, strict=True) if key is not None and math.isfinite(c)]
         return len(known) > 1 and float(held.chance(known).sum()) < (self.give_up or 0.0) * len(known)
 
@@ -280,7 +280,7 @@ class LogOddsVote(Over, Calibrated):
         return out
 
     def _hopeless_at(self, draws: Draws) -> NDArray[np.bool_]:
-        """Return whether it gives up after each prefix of every order [n, R, cap + 1]."""
+        """Return whether the rule gives up after each prefix of every order [n, R, cap + 1]."""
         out = np.zeros((*draws.codes.shape[:2], self.cap + 1), np.bool_)
         if self.give_up:
             known = (draws.codes >= 0) & np.isfinite(draws.rated(self.confidence))

@@ -168,7 +168,7 @@ def _check_one_space(records: Sequence[Record]) -> None:
 
 
 def side_by_side(records: Sequence[Record]) -> list[Question]:
-    """Return the questions of all records, those of one id as one with the paths of all.
+    """Return all records' questions joined by id, each with the paths of all records.
 
     Raises UsageError where records compare answers differently, or give a question different gold answers.
     """

@@ -93,7 +93,7 @@ class PlanTable:
 
     @cached_property
     def expected(self) -> FloatArray:
-        """The accuracy that may be expected of each plan [P], shrunk as ``expected_accuracies`` says."""
+        """The posterior mean accuracy of each plan [P], by ``expected_accuracies``."""
         return expected_accuracies(self.plans, self.accuracy, self.ids)
 
     @cached_property

@@ -81,7 +81,7 @@ def cheapest_expected(
 
 
 def expected_accuracies(plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray) -> FloatArray:
-    """Return what accuracy may be expected of each plan [P], of ``accuracy`` [P, n] in clusters ``ids``.
+    """Return the posterior mean accuracy of each plan [P], from ``accuracy`` [P, n] in clusters ``ids``.
 
     One path of its branches, of each as often, has accuracy q on the pilot. What the plan gains over that is
     shrunk to what plans gained in other families: q + g + (gain - g) s^2 / (s^2 + error^2), g a multiple of
@@ -99,7 +99,7 @@ def expected_accuracies(plans: Sequence[CandidatePlan], accuracy: Reals, ids: In
 
 
 def _alone(plans: Sequence[CandidatePlan]) -> dict[int, list[int]]:
-    """Return the places of the plans of each branch alone; the first is one path."""
+    """Return the indices of the single-branch plans by branch; the first of each is one path."""
     alone: dict[int, list[int]] = {}
     for place, plan in enumerate(plans):
         if len(plan.branches) == 1:
@@ -126,7 +126,7 @@ def reliability(accuracy: Reals, ids: IntArray, law: Law = LAW) -> float:
 def expected_gains(
     plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray, best: int, law: Law = LAW
 ) -> tuple[FloatArray, float]:
-    """Return what plans may be expected to gain over ``best`` [P], and the reliability of the branches."""
+    """Return the posterior mean gain of plans over ``best`` [P], and the reliability of branches."""
     gain: FloatArray = accuracy.mean(axis=1, dtype=np.float64)
     gain -= gain[best]
     alone = {branch: max(places, key=gain.__getitem__) for branch, places in _alone(plans).items()}

@@ -225,7 +225,7 @@ class Upstream:
             self.trial = asyncio.create_task(self._run_trials(models, call.headers))
 
     async def _heard(self, work: Coroutine[object, object, T], call: UpstreamCall) -> T:
-        """Await a call, and note for the server's health what came of it."""
+        """Await a call, and record its success or failure in the server's health."""
         try:
             answer = await work
         except UpstreamError as error:

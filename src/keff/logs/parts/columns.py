@@ -178,7 +178,7 @@ def lay_out(
 def _unread_score(
     given: Mapping[str, str], single: dict[str, str], numbered: dict[str, tuple[str, ...]], say: str
 ) -> Iterator[Note]:
-    """Leave out a score beside verdicts, and say so.
+    """Leave out a score column beside verdicts, with a note.
 
     A column of that name may be anything; it counts where nothing else says how good a path is.
     """

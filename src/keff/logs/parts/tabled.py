@@ -274,7 +274,7 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
 
 
 def _about(row: Row, layout: Layout) -> dict[str, object]:
-    """Return what a row says of its question, and what has no meaning."""
+    """Return a row's question-level fields, and its fields without a known meaning."""
     words = ("id", "gold_answer", "cluster", "question", "model")
     single = {word: row.get(layout.single[word]) for word in words if word in layout.single}
     meant = layout.used | KNOWN
