@@ -25,7 +25,7 @@ from keff.errors import UsageError
 from keff.policy import parse_policy
 from keff.records import Interval, Note, frozen
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.choose import Recommendation as PilotVerdict
+from keff.stats.voting.choose import PilotVerdict
 from keff.stats.voting.plurality import plurality_items
 
 

@@ -385,10 +385,7 @@ def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
 
 
 def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> View:
-    """Return the policy's view of an item: its stored paths in launch order up to the first gap.
-
-    With the log-probability that it reads.
-    """
+    """Return the policy's view of an item's stored paths up to the first gap, rated where it reads that."""
     name = confidence_of(policy)
     keys: list[str | None] = []
     confidence: list[float] = []

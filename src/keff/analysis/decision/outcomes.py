@@ -110,10 +110,9 @@ def replayed(
         rates=rates,
     )
     played[-1:-1] = [(flown, rule) for rule in flights]
-    found = outcomes_of(played)
     waits = tuple(flown.waits(rule) for rule in everything)
     return replace(
-        found,
+        outcomes_of(played),
         calibration_error=_calibration_error(given, everything, flown),
         timing=Timing(waits, votes.cluster_ids, votes.seconds is not None),
     )

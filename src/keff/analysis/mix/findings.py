@@ -13,7 +13,7 @@ from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
 from keff.records import Finding, Interval, Json, Note, Result, frozen, number, plain, text_table
 
-Verdict = Literal["saves", "probably saves", "does not save", "one branch is enough", "pilot too small"]
+MixVerdict = Literal["saves", "probably saves", "does not save", "one branch is enough", "pilot too small"]
 
 
 @frozen
@@ -76,7 +76,7 @@ class MixAdvice(Result):
     pilot's.
     """
 
-    verdict: Verdict
+    verdict: MixVerdict
     plan: PlanLine
     accuracy: Interval
     cost_ratio: Interval

@@ -19,8 +19,8 @@ from keff.analysis.mix.findings import (
     EscalationBin,
     MixAdvice,
     MixFindings,
+    MixVerdict,
     PlanLine,
-    Verdict,
     WorthLine,
 )
 from keff.analysis.mix.orders import PREDICTED, Orders, Reals, draw_orders
@@ -209,7 +209,7 @@ class MixAnalysis:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
             why = f"{units} independent questions say too little of a choice: at least {FEWEST} are needed"
-            found: tuple[Verdict, int | None, str] = "pilot too small", FEWEST - units, why
+            found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
             rng = np.random.default_rng(self.settings.seed + 1)
             claims = claims_of(self.table, self.choice, self.choose, rng)
@@ -234,7 +234,7 @@ class MixAnalysis:
         paid = np.maximum(cost, 1e-300)
         return float(paid[alone] / paid[place.best]), float(paid[place.taken] / paid[alone])
 
-    def _verdict(self, taken: PlanLine, best: Against) -> tuple[Verdict, int | None, str]:
+    def _verdict(self, taken: PlanLine, best: Against) -> tuple[MixVerdict, int | None, str]:
         tolerance = self.settings.tolerance
         by_model, by_cascade = self._savings()
         declined = self._declined()

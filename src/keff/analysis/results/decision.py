@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from keff.records import Finding, Interval, Result, frozen, number, percent
-from keff.stats.voting.choose import Recommendation as Verdict
+from keff.stats.voting.choose import PilotVerdict
 
 
 @frozen
@@ -265,7 +265,7 @@ class VotingGain(Result):
     tell one point apart, ``reason`` one sentence. ``most_paths`` is always None since version 0.3.
     """
 
-    verdict: Verdict
+    verdict: PilotVerdict
     gain: Interval | None
     chance_positive: float | None
     questions_needed: int | None
@@ -289,7 +289,7 @@ class Recommendation(Result):
     gain it rests on. None stands for what the record cannot say.
     """
 
-    verdict: Verdict
+    verdict: PilotVerdict
     policy: str
     k: int
     expected_plurality: Interval | None

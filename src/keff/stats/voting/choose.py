@@ -16,7 +16,7 @@ from keff.stats.votes import FloatArray, Votes, as_hist
 CLIP = (0.05, 0.99)
 
 # What an analysis can say about voting.
-Recommendation = Literal["sample", "single path", "do not vote", "pilot too small"]
+PilotVerdict = Literal["sample", "single path", "do not vote", "pilot too small"]
 
 
 def k_star(c: float, epsilon: float = 0.025, k_max: int = 32, clip: tuple[float, float] | None = CLIP) -> int:
