@@ -336,3 +336,10 @@ def test_other_delimiters(tmp_path: Path, head: str) -> None:
     file = tmp_path / "t.csv"
     file.write_text("\n".join([head, *rows, ""]))
     assert open_record(file).ballot.votes.scored()[0].tolist() == [0, 1, 0]
+
+
+def test_an_object_that_is_called_eval_is_no_log_of_inspect_ai(tmp_path: Path) -> None:
+    file = tmp_path / "eval_results.json"
+    file.write_text(json.dumps({"date": "2024", "eval": {"q/1": [{"solution": "4", "base_status": "pass"}]}}))
+    with pytest.raises(LogError, match="no column id and no answer"):
+        open_record(file)

@@ -201,7 +201,9 @@ def with_answers(row: Question, reading: Reading) -> Question:
     if row.form != "completions":
         return row
     if reading.read is None:
-        raise LogError("it holds whole completions: state how to read answers with --answer-space")
+        raise LogError(
+            "it holds whole completions: say how to read them with --answer-space, such as numeric or choice"
+        )
     return _read(row, row.answers, reading.read)
 
 

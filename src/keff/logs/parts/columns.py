@@ -162,8 +162,9 @@ def lay_out(
         meant = f"gold_answer={answer},text={text}, or answer={answer}"
         return f"{answer} may be the gold answer beside {text}: say {say}{meant}"
     if "id" not in single and "question" in single:
-        beside |= {"id": single["question"]}
-        single |= {"id": single["question"]}
+        asked = {"id": single["question"]}
+        beside |= asked
+        single |= asked
     taken += [f"{word} from {column}" for word, column in beside.items()]
     notes = [Note("columns", f"read by the names of the columns: {', '.join(taken)}")] if taken else []
     notes += _unread_score(given, single, numbered, say)

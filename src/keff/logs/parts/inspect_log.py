@@ -28,7 +28,8 @@ def refusal(path: Path) -> str | None:
     if path.suffix == ".eval":
         return "not a zip file"
     head = head_of(path)[:4096]
-    return None if head.startswith(b"{") and b'"eval"' in head else 'no object with "eval"'
+    known = b'"eval"' in head and (b'"samples"' in head or b'"status"' in head)
+    return None if known and head.startswith(b"{") else 'no object with "eval" and "samples"'
 
 
 def header(path: Path) -> Mapping[str, object]:
