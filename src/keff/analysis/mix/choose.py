@@ -224,9 +224,11 @@ def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
     if aim.retain is not None:
         keeps = (means >= aim.retain * means[best] - EQUAL) & table.measured
         return int(np.argmin(np.where(keeps, costs, np.inf)))
-    rows = np.flatnonzero(table.measured)
-    plans, place = [table.plans[row] for row in rows], int(np.searchsorted(rows, best))
-    taken = rows[cheapest_expected(plans, table.accuracy[rows], costs[rows], table.ids, place)]
+    kept = np.flatnonzero(table.measured)
+    # Where all are measured no table of a large record is copied.
+    rows = kept if len(kept) < len(table.plans) else slice(None)
+    plans, place = [table.plans[row] for row in kept], int(np.searchsorted(kept, best))
+    taken = int(kept[cheapest_expected(plans, table.accuracy[rows], costs[rows], table.ids, place)])
     return best if table.gambles(taken, best) else taken
 
 

@@ -199,7 +199,9 @@ class MixFindings(Finding):
     def worth_line(self) -> str:
         """The sentence on the worth of a right answer from which the recommended plan pays."""
         if self.pays_from is None:
-            return "A plan of one branch is cheaper and may be expected to be as accurate."
+            return (
+                "A cheaper plan of one branch may be expected to be as accurate: state --value-per-correct."
+            )
         if self.pays_from <= 0:
             return "No plan of one branch is cheaper."
         worth = self.amount(self.pays_from)
