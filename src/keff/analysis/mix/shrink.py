@@ -72,8 +72,7 @@ def cheapest_expected(
     ``accuracy`` [P, n] and mean ``cost`` [P]; ``ids`` [n] number the clusters.
     """
     expected, real = expected_gains(plans, accuracy, ids, best, law)
-    dear = max(cost[best], 1e-300)
-    limit = -law.slack * (1 - real) * np.log(dear / np.maximum(cost, dear / 1e4))
+    limit = law.slack * (1 - real) * np.log(np.maximum(cost / max(cost[best], 1e-300), 1e-4))
     # Within the best branch no rule is expected to do better than the best one.
     other = np.array([plan.branches != plans[best].branches for plan in plans])
     can = other & (cost < cost[best]) & (expected >= limit)
