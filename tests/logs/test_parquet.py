@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,19 @@ def test_list_columns_are_one_question_a_row(tmp_path: Path) -> None:
     )
     assert question.answers == ("a", None)
     assert question.correct == (1, 0)
+
+
+def test_columns_are_read_without_pandas(tmp_path: Path) -> None:
+    rows = [{"id": f"q{i}", "all_answers": ["a", None], "gold_answer": "a"} for i in range(3)]
+    file = tmp_path / "log.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    code = (
+        "import pathlib, sys, keff;"
+        "print(keff.open_record(pathlib.Path(sys.argv[1])).ballot.votes.answers.tolist());"
+        "assert 'pandas' not in sys.modules"
+    )
+    told = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == str([[0, -1]] * 3)
 
 
 def test_plain_columns_are_one_path_a_row(tmp_path: Path) -> None:
