@@ -238,6 +238,13 @@ def test_answer_spaces_of_extras_that_are_missing_are_left_out(monkeypatch: pyte
     assert equal_under("Paris.", "paris") == "text"
 
 
+def test_whole_numbers_ask_no_answer_space_unless_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert equal_under("033", "33") == "numeric"
+    assert equal_under("33", "33.0") == "numeric"
+    monkeypatch.setattr("keff.analysis.matching.space_of", None)
+    assert equal_under("33", ["34", "330"]) is None
+
+
 def test_gold_answers_that_the_log_judged_are_not_judged_again() -> None:
     questions = [Question(f"q{i}", ("12.0", "7"), gold="12", correct=(0, 0)) for i in range(12)]
     assert "gold_unequal" not in {note.code for note in analyze(record(questions), Settings()).warnings}

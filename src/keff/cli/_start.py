@@ -47,11 +47,9 @@ def keep_memory() -> None:
     It would hand back that of large ones, and each page of the next would be made anew: a tenth of the time
     of an analysis.
     """
-    if sys.platform != "linux":
-        return
     import ctypes
 
-    with suppress(OSError, AttributeError):  # another C library, without mallopt
+    with suppress(OSError, AttributeError):  # another system, or a C library without mallopt
         mallopt = ctypes.CDLL("libc.so.6").mallopt
         for parameter, size in MEMORY.items():
             mallopt(parameter, size)
