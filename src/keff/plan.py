@@ -110,7 +110,7 @@ class Plan(BaseModel):
 
     @classmethod
     def read(cls, file: Path) -> Plan:
-        """Read a plan; raises PlanError when the file is missing, not a plan, or newer than this keff."""
+        """Return the plan of a file; raises PlanError where missing, no plan, or newer than this keff."""
         try:
             plan = cls.model_validate_json(file.read_text("utf-8"))
         except OSError as error:

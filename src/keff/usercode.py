@@ -31,7 +31,7 @@ UNSAFE = "unsafe_exec"
 
 @frozen
 class Stamp(Result):
-    """What is recorded of code that was used: ``FILE.py:function`` as a name, and the SHA-256 of the file."""
+    """Recorded identity of user code: its name ``FILE.py:function``, and the SHA-256 of the file."""
 
     name: str
     sha256: str

@@ -56,7 +56,7 @@ def _path_and_part(text: str) -> tuple[Path, str]:
 
 
 def open_arm(text: str, opening: Opening | None = None) -> Record:
-    """Read an arm given as ``PATH``, ``PATH#SLOTS`` (such as ``run#0`` or ``run#1-8``) or ``PATH#PART``.
+    """Return the record of an arm, ``PATH``, ``PATH#SLOTS`` (``run#0``, ``run#1-8``) or ``PATH#PART``.
 
     Slots choose template slots of one run; a part one of the records in a log, such as ``gsm8k/sc``.
     """

@@ -150,7 +150,7 @@ class ChoiceSpace(ByKey):
         self._texts.update((text, label) for text, label in pairs if text and texts.count(text) == 1)
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement or verdict.
+        """Return the label of the last explicit statement or verdict.
 
         Else, on whole text, a last line, label or option text.
 

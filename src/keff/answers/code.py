@@ -33,7 +33,7 @@ class CodeSpace(ByKey):
     contract = "End with the complete program in one ```python block."
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last fenced Python block that defines something, else the last one, else bare code.
+        """Return the last fenced Python block with a definition, else the last one, else bare code.
 
         A block that does not close is read to the end, unless the text is truncated.
         """

@@ -69,7 +69,7 @@ class DateSpace(ByForm):
             raise ValueError(f"order is dmy or mdy, not {self.order!r}")
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement that holds a date; else, on whole text, the last full date."""
+        """Return the last explicit statement's date; else, on whole text, the last full date."""
         text = visible(text)
         found = stated(text, _of_statement, truncated=truncated)
         if found or truncated:

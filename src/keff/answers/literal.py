@@ -67,7 +67,7 @@ class LiteralSpace(ByKey):
     contract = 'End with a line "Final answer: <Python literal>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement or assert.
+        """Return the literal of the last explicit statement or assert.
 
         Else, on whole text, the last code span, result or line.
         """

@@ -39,7 +39,7 @@ class NumericSpace:
     contract = 'End with a line "Final answer: <number>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement that holds a number; else, on whole text, the last number."""
+        """Return the last explicit statement's number; else, on whole text, the last number."""
         text = visible(text)
         vague: Extracted | None = None
         for statement in statements(text):

@@ -114,7 +114,7 @@ class QuantitySpace(ByForm):
     contract = 'End with a line "Final answer: <number> <unit>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement that holds an amount; else the last amount with a unit."""
+        """Return the last explicit statement's amount; else the last amount with a unit."""
         text = visible(text)
         found = stated(text, _of_statement, truncated=truncated)
         if found or truncated:

@@ -51,7 +51,7 @@ class SqlSpace(ByForm):
             raise ValueError(f"dialect {self.dialect!r} is not one of sqlglot's: {', '.join(known)}")
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last fenced block that is SQL; else the last statement that begins a line."""
+        """Return the last fenced block of SQL; else the last statement that begins a line."""
         text = strip_thinking(text)[-_TAIL:]
         blocks = [block for block in fences(text) if block.language in _SQL and _BEGIN.search(block.content)]
         if blocks:

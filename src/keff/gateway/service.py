@@ -56,7 +56,7 @@ SINGLE = parse_policy("fixed:1")
 
 @dataclass(slots=True, kw_only=True)
 class Service:
-    """What is served: a plan, or a policy without one, whose answers are found by request (``reader`` None).
+    """The service of a plan; or of a policy without one, with answers found by request (``reader`` None).
 
     ``served`` holds the branches of a plan that has several; ``upstream`` draws where there is none, and gets
     what is not voted on. ``trusted``: the operator named it, so that a client's own key may go there.

@@ -65,7 +65,7 @@ class MeanLooks:
         self._sum = self._squares = 0.0
 
     def update(self, score: float) -> Self:
-        """Take the score of the next request; returns the alarm itself."""
+        """Add the score of the next request; returns the alarm itself."""
         self.seen += 1
         # Around the pilot's mean, so that sums of many values stay exact.
         away = _interpolated(score, self._scores, self._values) - self._mean
@@ -196,7 +196,7 @@ class _Stream:
         return self.first_alarm is not None
 
     def update(self, score: float) -> Self:
-        """Take the score of the next request; returns the stream itself."""
+        """Add the score of the next request; returns the stream itself."""
         self.u = self._conformal_p(score)
         self._bag[score] += 1
         self.seen += 1

@@ -20,7 +20,7 @@ from keff.stats.votes import FloatArray, IntArray
 
 @frozen
 class Law:
-    """What is expected before a pilot is seen; accuracies are shares.
+    """Prior of a plan's gain before a pilot is seen; accuracies are shares.
 
     ``part``: the part of the mean difference between its branches and the best one that a plan of several
     branches is expected to have. ``unseen``: what it loses on questions like none of the pilot. ``own``:

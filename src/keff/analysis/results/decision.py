@@ -63,7 +63,7 @@ class CurvePoint(Result):
 
 @frozen
 class Bill(Result):
-    """What the recommended policy costs at the prices given, in dollars.
+    """Cost of the recommended policy at the given prices, in dollars.
 
     ``model`` is the name under which the price stands, ``per_path`` the mean cost of one path drawn alone,
     ``per_1000`` that of 1,000 questions and ``for_volume`` that of ``volume`` questions. ``steps`` are those

@@ -32,7 +32,7 @@ class Mean:
     squares: float = 0.0
 
     def add(self, value: float) -> None:
-        """Take one value."""
+        """Add one value."""
         self.n += 1
         self.total += value
         self.squares += value * value

@@ -1,4 +1,4 @@
-"""What a weighted vote of several branches separates: weights, deflection, K_eff of a mix, allocation."""
+"""Deflection of weighted votes of several branches: optimal weights, K_eff of a mix, and allocation."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from keff.stats.voting.correlation import correlation_matrix
 
 @frozen
 class PhiAudit:
-    """How near slot pairs come to the largest correlation that their accuracies allow.
+    """Pairwise correlations of slots relative to the largest that their accuracies allow (phi / phi_max).
 
     ``phi`` and ``phi_max`` are means over pairs, ``ratio`` the mean of phi/phi_max, ``dropped`` the number
     of pairs with a constant slot. All NaN when every pair is dropped.
