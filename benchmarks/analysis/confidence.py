@@ -3,8 +3,9 @@
 ``python -m benchmarks.analysis.confidence`` prints the tables of docs/confidence.md: the recorded
 reward-model scores, cross-fitted with standard errors; simulated scores of given within-question AUC, with
 what the recommended rules need of the paths of the best rule without them at the accuracy of a vote of 4;
-noise. ``--bound`` says what any rule could save that knows the law. ``--speed`` times calibration and replay
-of 500 x 32 with three scores, in processor time.
+noise. ``--bound`` says what any rule could save that knows the law. ``--lengths`` takes the lengths of
+recorded paths as scores. ``--speed`` times calibration and replay of 500 x 32 with three scores, in
+processor time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scipy.special import logsumexp, ndtri
 from benchmarks.places import RECORDED
 from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.chain import chain
-from keff.analysis.decision.confidences import rated_paths
+from keff.analysis.decision.confidences import rated_paths, rules_on
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.walks import expectations, rated, run
 from keff.policy import Policy, confidence_of, parse_policy
@@ -43,6 +44,8 @@ FIELD = tuple(
         + [f"adaptive_consistency:{sure},cap=8" for sure in (0.8, 0.9, 0.95)],
     )
 )
+LARGE = 250
+"""Of recorded sets with more questions every other one is taken."""
 JUDGED, HELD_ORDERS = 1_500, 30
 """Questions that a simulated pilot's rules are judged on, and orders of each."""
 
@@ -300,6 +303,27 @@ def _informed(votes: Votes, law: Law, auc: float | None, between: float = BETWEE
     return np.stack(accuracy, axis=1), np.stack(paths, axis=1)
 
 
+def on_lengths() -> None:
+    """Print what the lengths of recorded paths save as confidences, and what random numbers do."""
+    for path in sorted(RECORD.parent.glob("boinf_*.jsonl")):
+        votes = open_record(path).ballot.votes
+        votes = votes.take(np.arange(0, votes.n, 2)) if votes.n > LARGE else votes
+        shorter = -np.asarray(votes.tokens, np.float64)
+        noise = np.random.default_rng(1).normal(size=shorter.shape)
+        parts = [_of_recorded(replace(votes, tokens=None, confidences=one)) for one in (shorter, noise)]
+        auc = within_auc(votes, shorter).text()
+        print(f"{path.stem}: AUC {auc}, takes {parts[0]:.2f} of the paths, random numbers {parts[1]:.2f}")
+
+
+def _of_recorded(votes: Votes) -> float:
+    """Return the paths at the accuracy of a vote of 4 of all rules, as a part of those that read no score."""
+    plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
+    right, cost = outcomes(votes, [*plain, *rules_on("", 8)], 0, 40)
+    means, paths = right.mean(axis=0), cost.mean(axis=0)
+    wanted, size = float(means[len(plain) - 2]), len(plain)
+    return paths_at(means, paths, wanted) / paths_at(means[:size], paths[:size], wanted)
+
+
 def speed() -> None:
     """Print the processor time of calibration and replay of 500 x 32 with three scores."""
     votes = simulated(0, 0.7, 500, 32)
@@ -321,9 +345,13 @@ def main() -> None:
     parser.add_argument("--pilots", type=int, default=8)
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--bound", action="store_true")
+    parser.add_argument("--lengths", action="store_true")
     asked = parser.parse_args()
     if asked.bound:
         bound()
+        return
+    if asked.lengths:
+        on_lengths()
         return
     if asked.speed:
         speed()

@@ -109,6 +109,17 @@ def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
     assert many.pays is False and "carry nothing here" in many.sentence(several=False)
 
 
+def test_a_confidence_that_no_path_has_is_said_to_say_nothing() -> None:
+    votes = scored(10, n=20)
+    (none,) = rated_paths(replace(votes, confidences=np.full((votes.n, votes.k), np.nan)), 8).worth
+    assert none.pays is None and "known of no right and wrong path" in none.sentence(several=False)
+
+
+def test_rules_that_give_up_are_candidates_on_confidences_that_tell() -> None:
+    rules = [rule.spec for rule in rated_paths(scored(0), 8).rules]
+    assert "budget:1.4,b=8,cap=8,weight=log_odds,give_up=0.3" in rules
+
+
 @pytest.mark.slow
 def test_beyond_the_record_only_the_auc_is_said() -> None:
     (found,) = decide(scored(9), Aim(), now="16").confidences

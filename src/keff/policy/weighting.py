@@ -241,7 +241,8 @@ class LogOddsVote(Over, Calibrated):
         sums = totals(keys, held.weight(given).tolist())
         first, second = [*sorted(sums.values(), reverse=True), 0.0, 0.0][:2]
         rule, sure = self.rule, None
-        over = n == self.cap or self._hopeless(keys, given, held)
+        hopeless = self._hopeless(keys, given, held)
+        over = n == self.cap or hopeless
         if isinstance(rule, Bounded):
             if n == 0:
                 return Sample(self._first(rule, held.heaviest))
@@ -252,6 +253,7 @@ class LogOddsVote(Over, Calibrated):
             return decision
         answer = largest(sums)
         reason = f"weights {first:.2f} against {second:.2f} after {n} of at most {self.cap} paths"
+        reason = f"given up: {reason}" if hopeless else reason
         if sure is not None:
             return Stop(answer, sure, "posterior", reason)
         return Stop(answer, first / sum(sums.values()) if sums else 0.0, "weighted_share", reason)

@@ -84,13 +84,14 @@ def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPath
         )
         if tells and cap > 1:
             named = "" if name == CONFIDENCE else f",confidence={name}"
-            rules += _rules(named, cap)
+            rules += rules_on(named, cap)
             flights += _in_flight_rules(named, cap)
         worth.append(found)
     return RatedPaths(tuple(worth), tuple(rules), tuple(flights))
 
 
-def _rules(named: str, cap: int) -> list[Policy]:
+def rules_on(named: str, cap: int) -> list[Policy]:
+    """Return the candidates that read a confidence; ``named`` is its option in a policy string, or empty."""
     specs = [f"switch:{bar},cap={cap}{named},else=log_odds" for bar in BARS]
     specs.append(f"switch:{BARS[2]},cap={cap}{named}")
     weighted = [f"budget:{k},b=8,cap={min(cap, most)}" for k, most in BOUNDARIES if k < cap]

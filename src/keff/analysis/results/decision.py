@@ -128,6 +128,8 @@ class ConfidenceWorth(Result):
         if gain is None and self.reliability:
             worth = "what they are worth is measured up to the recorded number of paths only"
             return f"{whose} tell right paths from wrong ones ({about}): {worth}"
+        if gain is None and self.auc.value != self.auc.value:
+            return f"{whose} are known of no right and wrong path of one question: nothing can be said"
         if gain is None:
             return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
