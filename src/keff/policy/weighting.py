@@ -48,10 +48,11 @@ class Over:
         """Return the wrapper with its rule fitted to a pilot."""
         return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
 
-    def spelled(self, **options: str | float) -> str:
-        """Return the rule's policy string with further options."""
+    def spelled(self, **options: str | float | None) -> str:
+        """Return the rule's policy string with further options, without those that are None."""
         rule = PolicySpec.parse(self.rule.spec)
-        return str(replace(rule, options={**rule.options, **options}))
+        given = {name: option for name, option in options.items() if option is not None}
+        return str(replace(rule, options={**rule.options, **given}))
 
 
 def part_of(policy: Policy, kind: type[Part]) -> Part | None:
@@ -83,8 +84,8 @@ class ConfidenceVote(Over):
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        named = {} if self.confidence == CONFIDENCE else {"confidence": self.confidence}
-        return self.spelled(weight="confidence", temperature=self.temperature, **named)
+        named = None if self.confidence == CONFIDENCE else self.confidence
+        return self.spelled(weight="confidence", temperature=self.temperature, confidence=named)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -225,8 +226,7 @@ class LogOddsVote(Over, Calibrated):
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        options = {"confidence": self.named, "give_up": self.give_up}
-        return self.spelled(weight="log_odds", **{name: given for name, given in options.items() if given})
+        return self.spelled(weight="log_odds", confidence=self.named, give_up=self.give_up)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -242,18 +242,17 @@ class LogOddsVote(Over, Calibrated):
         first, second = [*sorted(sums.values(), reverse=True), 0.0, 0.0][:2]
         rule, sure = self.rule, None
         hopeless = self._hopeless(keys, given, held)
-        over = n == self.cap or hopeless
         if isinstance(rule, Bounded):
             if n == 0:
                 return Sample(self._first(rule, held.heaviest))
-            if not over and not (first > 0 and rule.bound(n, first, second, held.heaviest)):
+            if not (n == self.cap or hopeless or (first > 0 and rule.bound(n, first, second, held.heaviest))):
                 return Sample(1)
             sure = rule.certainty(first, second)
         elif isinstance(decision := rule.decide(view), Sample):
             return decision
         answer = largest(sums)
-        reason = f"weights {first:.2f} against {second:.2f} after {n} of at most {self.cap} paths"
-        reason = f"given up: {reason}" if hopeless else reason
+        why = f"{'given up: ' if hopeless else ''}weights {first:.2f} against {second:.2f}"
+        reason = f"{why} after {n} of at most {self.cap} paths"
         if sure is not None:
             return Stop(answer, sure, "posterior", reason)
         return Stop(answer, first / sum(sums.values()) if sums else 0.0, "weighted_share", reason)
@@ -261,7 +260,7 @@ class LogOddsVote(Over, Calibrated):
     def _hopeless(self, keys: Sequence[str | None], given: Sequence[float], held: Calibration) -> bool:
         """Return whether the rule gives up at these votes."""
         known = [c for key, c in zip(keys, given, strict=True) if key is not None and math.isfinite(c)]
-        return len(known) > 1 and float(held.chance(known).sum()) < (self.give_up or 0.0) * len(known)
+        return len(known) > 1 and float(held.chance(known).sum()) < (self.give_up or 0) * len(known)
 
     def _first(self, rule: Bounded, most: float) -> int:
         """Return the fewest paths that can stop the rule: they are drawn at once."""
