@@ -31,7 +31,7 @@ from keff.records import Sampling
 from keff.sampling.job import Job, execute
 from keff.sampling.manifest import Manifest
 from keff.sampling.pool import draw_all
-from keff.sampling.sampler import Order, Progress, Watch
+from keff.sampling.sampler import OnProgress, Order, Progress
 from keff.sampling.store import DATABASE
 
 pytestmark = pytest.mark.integration
@@ -64,7 +64,9 @@ def on_ray(name: str = "fake", workers: int = CORES, **options: Any) -> Any:
     return on_cluster("ray", workers, name, options)
 
 
-def draw(folder: Path, engine: Engine, run: str = "run", watch: Watch | None = None, n: int = 20) -> Progress:
+def draw(
+    folder: Path, engine: Engine, run: str = "run", watch: OnProgress | None = None, n: int = 20
+) -> Progress:
     task = plugins.load("task", "jsonl", data=str(questions(folder)))
     order = Order(Sampling(seed=3), 8, backoff=0.01)
     return asyncio.run(execute(Job(task, engine, folder / run, order, n), watch))

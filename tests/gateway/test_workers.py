@@ -23,7 +23,7 @@ import pytest
 from app_rig import until
 from fault_server import Script, running
 from gateway_rig import PROFILE, QUESTION
-from keff.gateway.traffic.ledger import DrawnOn, Note, OwnLedger, RemoteLedger, Voted
+from keff.gateway.traffic.ledger import DrawnOn, LedgerEntry, OwnLedger, RemoteLedger, Voted
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.monitor import Monitor, StateFile
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent
@@ -43,7 +43,7 @@ def profiled() -> OwnLedger:
 def test_notes_mean_the_same_after_the_journey() -> None:
     rng = random.Random(3)
     here, there = profiled(), profiled()
-    notes: list[Note] = []
+    notes: list[LedgerEntry] = []
     for at in range(200):
         keys = tuple(rng.choice(("a", "b", "c", None)) for _ in range(rng.choice((3, 3, 5))))
         notes += [

@@ -28,7 +28,7 @@ from keff.engine import Engine
 from keff.errors import EngineError
 from keff.records import Sampling
 from keff.sampling.job import Job, execute
-from keff.sampling.sampler import Order, Progress, Watch
+from keff.sampling.sampler import OnProgress, Order, Progress
 from keff.sampling.store import DATABASE
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def job(folder: Path, url: str, n: int, k: int = 8, **options: Any) -> Job:
     return Job(task, engine, folder / "run", Order(Sampling(), k, backoff=0.01))
 
 
-def draw(one: Job, watch: Watch | None = None) -> Progress:
+def draw(one: Job, watch: OnProgress | None = None) -> Progress:
     return asyncio.run(execute(one, watch))
 
 

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.results.comparison import Better, Outcome, ScoreComparison
+from keff.analysis.results.comparison import Better, ScoreComparison, ScoreVerdict
 from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSplit
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
@@ -228,7 +228,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
     found = paired(a, b, level)
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
     difference = _scaled(found.difference, wide)
-    outcome: Outcome = "not decided"
+    outcome: ScoreVerdict = "not decided"
     if found.decided:
         outcome = "better" if difference.value > 0 else "worse"
     better = Better(

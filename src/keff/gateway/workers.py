@@ -29,7 +29,7 @@ from keff.errors import RunError
 from keff.gateway.deployment import Deployment, ledger_of, service_of, summary
 from keff.gateway.server import listeners, log_to_stderr, moved, run, shown_url, steady_heap, warn
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import Note, OwnLedger, RemoteLedger
+from keff.gateway.traffic.ledger import LedgerEntry, OwnLedger, RemoteLedger
 from keff.gateway.traffic.live import Numbers, PageView, States, Views
 from keff.gateway.traffic.metrics import Metrics, series
 from keff.gateway.upstream.answer import Address
@@ -52,7 +52,7 @@ LAST_SECONDS = 10
 class Batch(NamedTuple):
     """Records and metrics of a worker since its last batch."""
 
-    notes: list[Note]
+    notes: list[LedgerEntry]
     metrics: Metrics
     in_flight: int
     states: States
@@ -195,7 +195,7 @@ class WorkerLedgers:
         self.views = Views(ledger, self._counted, self._joined_states)
         self.all_ready = asyncio.Event()
         self._workers = workers
-        self._waiting: list[Note] = []
+        self._waiting: list[LedgerEntry] = []
         self._links: dict[int, Link] = {}
         self._latest: dict[int, Batch] = {}
         self._shown: set[asyncio.Task[None]] = set()

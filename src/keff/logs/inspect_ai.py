@@ -8,7 +8,7 @@ from pathlib import Path
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows
 from keff.logs.parts.inspect_log import (
-    Sample,
+    InspectSample,
     Scores,
     completion,
     configuration,
@@ -72,7 +72,7 @@ class InspectAi(Graded, PathReader):
         scores.say(self.name, tell)
 
 
-def _canonical(sample: Sample, score: Mapping[str, object]) -> Canonical:
+def _canonical(sample: InspectSample, score: Mapping[str, object]) -> Canonical:
     text, answer = completion(sample), score.get("answer")
     # ``includes`` and the model graded scorers keep the whole completion, the first with its case folded.
     whole = isinstance(answer, str) and answer.strip().casefold() == text.strip().casefold()

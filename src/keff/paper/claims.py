@@ -220,7 +220,7 @@ def compare(table: str, row: str, column: str, printed: str, found: float) -> Ch
     return Check(table, row, column, printed, found, agrees)
 
 
-Rows = Sequence[Mapping[str, Any]]
+TableRows = Sequence[Mapping[str, Any]]
 
 # The largest K of the paper's curves.
 LARGEST_K = 32
@@ -235,7 +235,7 @@ RANGES = {
 }
 
 
-def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> dict[str, Json]:
+def from_saturation(tables: Mapping[str, TableRows], figures: Mapping[str, TableRows]) -> dict[str, Json]:
     """Return the ranges of Table 4 and Figure 2, where all their rows were reproduced."""
     numbers: dict[str, Json] = {}
     rows = tables.get("table4", [])
@@ -248,7 +248,7 @@ def from_saturation(tables: Mapping[str, Rows], figures: Mapping[str, Rows]) -> 
     return numbers
 
 
-def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
+def from_matrix(table3: TableRows, cells: TableRows) -> dict[str, Json]:
     """Return means over domains, ranges over benchmarks, and the cell named in the text."""
     numbers: dict[str, Json] = {}
     change = {row["benchmark"]: row["delta_rho"] for row in table3}
@@ -267,7 +267,7 @@ def from_matrix(table3: Rows, cells: Rows) -> dict[str, Json]:
     return numbers
 
 
-def _ranges(rows: Rows, names: Sequence[str]) -> dict[str, Json]:
+def _ranges(rows: TableRows, names: Sequence[str]) -> dict[str, Json]:
     """Return the range of some columns."""
     ends = {name: _ends([row[name] for row in rows]) for name in names}
     least: dict[str, Json] = {f"{name}_least": lo for name, (lo, _) in ends.items()}

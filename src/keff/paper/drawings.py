@@ -9,7 +9,7 @@ from typing import Any
 from keff.paper.reproduce import Reproduction
 from keff.report import figures, vega
 
-Rows = Sequence[Mapping[str, Any]]
+TableRows = Sequence[Mapping[str, Any]]
 
 # Lines that a legend of a column's width can name.
 MOST_LINES = 6
@@ -45,7 +45,7 @@ def _saturation(reproduction: Reproduction) -> dict[str, figures.Spec]:
     return specs
 
 
-def _parts(name: str, rows: Rows) -> list[tuple[str, Rows]]:
+def _parts(name: str, rows: TableRows) -> list[tuple[str, TableRows]]:
     """Return figures split so that each has at most so many lines."""
     rows = _named(rows)
     names = list(dict.fromkeys(row["model"] for row in rows))
@@ -97,7 +97,7 @@ def _pair(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return row.get("arm"), row.get("against")
 
 
-def _named(rows: Rows) -> list[dict[str, Any]]:
+def _named(rows: TableRows) -> list[dict[str, Any]]:
     """Return rows named by the fields that distinguish them: model, task, arm."""
     several = [key for key in ("task", "arm") if len({row.get(key) for row in rows}) > 1]
     return [{**row, "model": ", ".join(str(row[key]) for key in ("model", *several))} for row in rows]

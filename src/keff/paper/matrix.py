@@ -22,12 +22,12 @@ BLOCK_ROWS = 20
 SIGNIFICANT = 1e-3
 CHANGES: tuple[Changing, ...] = ("rho", "corrected")
 
-Rows: TypeAlias = list[dict[str, Json]]
+TableRows: TypeAlias = list[dict[str, Json]]
 
 
-def table3(cells: Sequence[MatrixCell]) -> Rows:
+def table3(cells: Sequence[MatrixCell]) -> TableRows:
     """Table 3: mean changes by benchmark over valid cells; ours: the change of the bias-corrected c."""
-    rows: Rows = []
+    rows: TableRows = []
     for about, own in _by_benchmark(cells):
         valid = [cell for cell in own if cell.valid]
         names = ("delta_rho", "delta_k_eff", "rho_sc", "rho_pt", "corrected", "phi_ratio_change")
@@ -36,9 +36,9 @@ def table3(cells: Sequence[MatrixCell]) -> Rows:
     return rows
 
 
-def table8(cells: Sequence[MatrixCell]) -> Rows:
+def table8(cells: Sequence[MatrixCell]) -> TableRows:
     """Table 8: majority vote of both arms by domain, over valid cells."""
-    rows: Rows = []
+    rows: TableRows = []
     valid = [cell for cell in cells if cell.valid]
     for domain in dict.fromkeys((*records.DOMAINS, *sorted(cell.about.domain for cell in valid))):
         own = [cell for cell in valid if cell.about.domain == domain]
@@ -55,7 +55,7 @@ def table8(cells: Sequence[MatrixCell]) -> Rows:
     return rows
 
 
-def figure3(cells: Sequence[MatrixCell]) -> Rows:
+def figure3(cells: Sequence[MatrixCell]) -> TableRows:
     """Figure 3: mean answer diversity and mean change of rho by benchmark."""
     return [
         {"benchmark": about.label, "domain": about.domain, "diversity": diversity, "delta_rho": change}
@@ -86,14 +86,14 @@ def _points(cells: Sequence[MatrixCell]) -> Iterator[tuple[PaperBenchmark, float
         yield about, diversity, _mean([cell.delta_rho for cell in own if cell.valid])
 
 
-def templates(cells: Sequence[MatrixCell]) -> Rows:
+def templates(cells: Sequence[MatrixCell]) -> TableRows:
     """Mean correlations [K, K] of template slots by benchmark over its valid cells.
 
     NaN where none is defined.
 
     Benchmarks of one answer space share their templates, so a slot is one prompt within a benchmark.
     """
-    rows: Rows = []
+    rows: TableRows = []
     for about, own in _by_benchmark(cells):
         slots = [cell.slots for cell in own if cell.valid]
         if slots and len({each.shape for each in slots}) == 1:

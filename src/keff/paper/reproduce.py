@@ -27,7 +27,7 @@ from keff.paper.saturation import SeriesEntry, rows_of
 from keff.records import Json, frozen, plain
 from keff.report.tables import files_of
 
-Rows: TypeAlias = list[dict[str, Json]]
+TableRows: TypeAlias = list[dict[str, Json]]
 
 # How processes are started: forked where that is possible, for nothing needs importing again.
 METHOD = "fork" if os.name == "posix" else "spawn"
@@ -51,10 +51,10 @@ class Reproducing:
 class Reproduction:
     """Result: rows by table and figure, headline numbers, missing records, and discrepancies."""
 
-    tables: dict[str, Rows] = field(default_factory=dict[str, Rows])
-    figures: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    tables: dict[str, TableRows] = field(default_factory=dict[str, TableRows])
+    figures: dict[str, TableRows] = field(default_factory=dict[str, TableRows])
     headline: dict[str, Json] = field(default_factory=dict[str, Json])
-    cells: Rows = field(default_factory=list[dict[str, Json]])
+    cells: TableRows = field(default_factory=list[dict[str, Json]])
     missing: list[str] = field(default_factory=list[str])
     problems: list[str] = field(default_factory=list[str])
     checks: list[claims.Check] = field(default_factory=list[claims.Check])
@@ -194,7 +194,7 @@ def _saturation(result: Reproduction, samples: Mapping[str, ArmSample], how: Rep
 def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry]], how: Reproducing) -> None:
     """Fill the tables of single arms, each from its own entries."""
     drawn = {"replicates": how.replicates, "seed": how.seed}
-    makers: dict[str, Callable[[ArmSample], Rows]] = {
+    makers: dict[str, Callable[[ArmSample], TableRows]] = {
         "table1": saturation.table1,
         "table2": saturation.table2,
         "table4": partial(saturation.table4, **drawn),

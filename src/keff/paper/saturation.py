@@ -127,7 +127,7 @@ FEWEST_REPEATED = 30
 # What compares K* with all paths drawn.
 RETAINED = ("retained", "gap_lo", "gap_hi", "average_retained", "average_gap_lo", "average_gap_hi")
 
-Rows: TypeAlias = list[dict[str, Json]]
+TableRows: TypeAlias = list[dict[str, Json]]
 
 
 @frozen
@@ -145,7 +145,7 @@ class SeriesEntry:
         return {"task": self.task, "model": self.model, **self.about}
 
 
-def rows_of(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], Rows]) -> Rows:
+def rows_of(entries: Sequence[SeriesEntry], make: Callable[[ArmSample], TableRows]) -> TableRows:
     """Return the rows that ``make`` gives for each arm, with its names."""
     return [entry.names | row for entry in entries for row in make(entry.sample)]
 
@@ -155,7 +155,7 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
     return tuple(k for k in KS if k <= votes.k)
 
 
-def summary(sample: ArmSample) -> Rows:
+def summary(sample: ArmSample) -> TableRows:
     """Summary of one arm: accuracy, c with its 95% interval, K_eff, both votes, and K*."""
     votes = sample.votes
     row: dict[str, Json] = {"n": votes.n, "questions": votes.n_clusters, "truncated": sample.truncated}
@@ -171,9 +171,9 @@ def summary(sample: ArmSample) -> Rows:
     return [row | {"k_star": operating_point(pilot) if pilot > 0 else None}]
 
 
-def table1(sample: ArmSample) -> Rows:
+def table1(sample: ArmSample) -> TableRows:
     """Table 1: effective diversity by K on GSM8K; ours: Eq. 3, and c bias-corrected."""
-    rows: Rows = []
+    rows: TableRows = []
     for k in (1, *ks_of(sample.votes)):
         votes = prefix(sample.votes, k)
         mean, deviation = per_seed(votes.scored().mean(axis=1), sample)
@@ -195,13 +195,13 @@ def table1(sample: ArmSample) -> Rows:
     return rows
 
 
-def observed(sample: ArmSample) -> Rows:
+def observed(sample: ArmSample) -> TableRows:
     """Rows of the saturation figure: K_eff observed with the first K paths, and c of all."""
     rows = table1(sample)
     return [{"k": row["k"], "k_eff": row["k_eff"], "c": rows[-1].get("c")} for row in rows]
 
 
-def table2(sample: ArmSample) -> Rows:
+def table2(sample: ArmSample) -> TableRows:
     """Table 2: saturation and in-sample calibration by model."""
     votes = sample.votes
     c = {k: rho(votes, k) for k in {*ks_of(votes), votes.k}}
@@ -216,7 +216,7 @@ def table2(sample: ArmSample) -> Rows:
     return [row]
 
 
-def table4(sample: ArmSample, replicates: int, seed: int) -> Rows:
+def table4(sample: ArmSample, replicates: int, seed: int) -> TableRows:
     """Table 4: Adaptive-K by cell; ours: subset averages, plurality, conservative K*."""
     return [adaptive_k(sample, replicates, np.random.default_rng([seed, 4]))]
 
@@ -277,7 +277,7 @@ def costs(star: int, paths: int) -> dict[str, Json]:
     }
 
 
-def table9(sample: ArmSample) -> Rows:
+def table9(sample: ArmSample) -> TableRows:
     """Table 9: the reasoning model's observed vote and held-out errors by K; ours: errors of the gain."""
     ks = ks_of(sample.votes)
     curves = held_out(sample, (1, *ks))
@@ -296,7 +296,7 @@ def table9(sample: ArmSample) -> Rows:
     ]
 
 
-def reasoning(sample: ArmSample, replicates: int, seed: int) -> Rows:
+def reasoning(sample: ArmSample, replicates: int, seed: int) -> TableRows:
     """Return the appendix's numbers on the reasoning model."""
     votes = sample.votes
     c = rho(votes)
@@ -305,9 +305,9 @@ def reasoning(sample: ArmSample, replicates: int, seed: int) -> Rows:
     return [row | part for part in table4(sample, replicates, seed)]
 
 
-def table10(sample: ArmSample, seed: int) -> Rows:
+def table10(sample: ArmSample, seed: int) -> TableRows:
     """Table 10: c-hat and K* by pilot size; ours: the spread of c from single-seed pilots."""
-    rows: Rows = []
+    rows: TableRows = []
     votes = sample.votes.take(sample.seeds == sample.seeds.min())
     for n in PILOTS:
         rng = np.random.default_rng([seed, 10, n])
@@ -320,9 +320,9 @@ def table10(sample: ArmSample, seed: int) -> Rows:
     return rows
 
 
-def table11(sample: ArmSample) -> Rows:
+def table11(sample: ArmSample) -> TableRows:
     """Table 11: K* and its retention by epsilon; ours: retention of the subset-averaged vote."""
-    rows: Rows = []
+    rows: TableRows = []
     votes = sample.votes
     c, first, averages = rho(votes, PILOT_K), majority_prefix(votes), majority_at_k(votes)
     for epsilon in EPSILONS:
@@ -336,7 +336,7 @@ def table11(sample: ArmSample) -> Rows:
     return rows
 
 
-def figure2(sample: ArmSample) -> Rows:
+def figure2(sample: ArmSample) -> TableRows:
     """Figure 2: held-out predictions of the vote at 8, 16 and 32 paths."""
     ks = ks_of(sample.votes)[1:]
     curves = held_out(sample, ks)

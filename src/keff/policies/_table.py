@@ -74,7 +74,7 @@ def _ahead_given_rest(cap: int, a: float) -> FloatArray:
     return out
 
 
-Table = NDArray[np.bool_]
+RuleTable = NDArray[np.bool_]
 
 # n, v1, v2 and the largest weight of one vote -> whether a rule is satisfied; arrays that broadcast.
 Bound = Callable[[Any, Any, Any, float], Any]
@@ -89,7 +89,7 @@ def check_value(name: str, value: Any, low: float, high: float, *, whole: bool =
     return value
 
 
-def legal(cap: int) -> Table:
+def legal(cap: int) -> RuleTable:
     """Return a mask of the possible cells: v2 <= v1 and v1 + v2 <= n."""
     n, v1, v2 = grid(cap)
     return (v2 <= v1) & (v1 + v2 <= n)
@@ -114,7 +114,7 @@ def beats_half(cap: int) -> FloatArray:
 _AHEAD: WeakValueDictionary[bytes, NDArray[np.int16]] = WeakValueDictionary()
 
 
-def lookahead(stops: Table) -> NDArray[np.int16]:
+def lookahead(stops: RuleTable) -> NDArray[np.int16]:
     """Return the fewest further paths after which the rule could stop, by cell; 0 stops now.
 
     Where it can no longer stop, because ``stops`` does not hold at n = cap, the value is above cap - n.
@@ -150,7 +150,7 @@ class TablePolicy:
     needs: frozenset[Need] = frozenset({"answers"})
 
     def __init__(
-        self, spec: str, stops: Table, strength: FloatArray | None = None, kind: WeightKind = "vote_share"
+        self, spec: str, stops: RuleTable, strength: FloatArray | None = None, kind: WeightKind = "vote_share"
     ) -> None:
         self.spec = spec
         self.cap = len(stops) - 1
@@ -203,7 +203,7 @@ class BoundedTable(TablePolicy):
         spec: str,
         cap: int,
         bound: Bound,
-        posterior: tuple[Table, FloatArray, Certainty] | None = None,
+        posterior: tuple[RuleTable, FloatArray, Certainty] | None = None,
     ) -> None:
         if posterior is None:
             super().__init__(spec, np.broadcast_to(bound(*grid(cap), 1.0), (cap + 1,) * 3))

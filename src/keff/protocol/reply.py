@@ -35,7 +35,7 @@ from keff.protocol.values import (
 )
 from keff.records import Completion, FinishReason, Logprobs
 
-Choice = Mapping[str, object]
+ChoiceObject = Mapping[str, object]
 
 
 class Token(msgspec.Struct, gc=False):
@@ -182,7 +182,7 @@ def _length_after(text: str, answer: str) -> int | None:
     return None if last < 0 else last
 
 
-def tokens_of(choice: Choice) -> tuple[list[float], list[str]]:
+def tokens_of(choice: ChoiceObject) -> tuple[list[float], list[str]]:
     """Return log-probability and text of each generated token, where the server gives them."""
     content = fields(choice.get("logprobs")).get("content")
     read = is_array(content) and content and isinstance(content[0], Token)
@@ -195,7 +195,7 @@ def tokens_of(choice: Choice) -> tuple[list[float], list[str]]:
     return [token.logprob for token in tokens], [token.token for token in tokens]
 
 
-def token_counts(choices: Sequence[Choice], told: Sequence[int], usage: int | None) -> list[int]:
+def token_counts(choices: Sequence[ChoiceObject], told: Sequence[int], usage: int | None) -> list[int]:
     """Return the tokens of each choice, of ``told`` in all; the module states the rule."""
     if len(choices) == 1 and usage is not None:
         return [usage]
@@ -244,7 +244,7 @@ def finish_reason(reason: object) -> FinishReason:
     return FINISH.get(reason, "stop") if isinstance(reason, str) else "stop"
 
 
-def choices_of(response: object) -> list[Choice]:
+def choices_of(response: object) -> list[ChoiceObject]:
     """Return a response's choices in order of index.
 
     Raises EngineError for a body that is no chat response: an error in disguise, or no choices; and
@@ -256,7 +256,7 @@ def choices_of(response: object) -> list[Choice]:
     choices = entries(body.get("choices"))
     if not choices:
         raise EngineError("the server's answer is not a chat completion: it has no choices")
-    by_index: dict[int, Choice] = {}
+    by_index: dict[int, ChoiceObject] = {}
     for position, choice in enumerate(choices):
         index = choice.get("index", position)
         if not isinstance(index, int) or not _is_message(choice.get("message")):
@@ -289,7 +289,7 @@ def body_error(error: object) -> EngineError:
 
 
 def completions(
-    response: Mapping[str, object], choices: Sequence[Choice], seconds: float
+    response: Mapping[str, object], choices: Sequence[ChoiceObject], seconds: float
 ) -> list[Completion]:
     """Return one completion per choice, with token counts by the module's rule."""
     given = counts_of(response.get("usage"))

@@ -62,7 +62,7 @@ def power(found: Noise) -> Datasets:
 
 
 # Title, headers and rows.
-Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+TextTable = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 
 @frozen
@@ -76,7 +76,7 @@ class Sheet:
     chart: str
     data: Datasets
     caption: str
-    tables: Sequence[Table]
+    tables: Sequence[TextTable]
     warnings: Sequence[Note]
     legend: Sequence[tuple[str, str]] = ()
 
@@ -100,7 +100,7 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         for pair in pairs
     ]
     decided = [(pair.versus, *pair.facts().values(), pair.verdict) for pair in pairs]
-    tables: list[Table] = [("What would decide it", ("second / first", *first.facts(), ""), decided)]
+    tables: list[TextTable] = [("What would decide it", ("second / first", *first.facts(), ""), decided)]
     if isinstance(compared, Comparison):
         bars += [Bar(name, change) for name, change in compared.changes.items()]
         head, *arms = compared.rows()

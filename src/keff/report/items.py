@@ -47,7 +47,7 @@ def embed(value: object) -> str:
 
 
 # Text, answer, the rule that found it, tokens.
-Path: TypeAlias = tuple[str, str | None, str, int | None]
+ShownPath: TypeAlias = tuple[str, str | None, str, int | None]
 
 
 class Row(TypedDict):
@@ -65,7 +65,7 @@ class Row(TypedDict):
     r: NotRequired[int]
     g: NotRequired[str]
     q: NotRequired[str]
-    p: NotRequired[list[Path]]
+    p: NotRequired[list[ShownPath]]
 
 
 class QuestionTable(TypedDict):
@@ -215,7 +215,7 @@ def _add_texts(record: Record, rows: Iterable[Row], limit: int) -> tuple[int, bo
     return carried, has_texts
 
 
-def _path(question: Question, place: int, text: str) -> Path:
+def _path(question: Question, place: int, text: str) -> ShownPath:
     answer = question.answers[place]
     rule = question.rules[place] if question.rules else ""
     tokens = question.tokens[place] if question.tokens else None

@@ -21,7 +21,7 @@ from keff.sampling.store import Run
 # What a study drew into a run folder, and whether all of it is there.
 NOTE = "cell.json"
 
-Stage = Literal["complete", "begun", "missing", "record", "unreadable"]
+CellStage = Literal["complete", "begun", "missing", "record", "unreadable"]
 
 # Settings that may change in a run that has paths: it is drawn on.
 MAY_GROW = ("n", "k", "policy")
@@ -36,7 +36,7 @@ class CellState:
     """
 
     cell: Cell
-    stage: Stage
+    stage: CellStage
     n: int
     k: int
     paths: int = 0

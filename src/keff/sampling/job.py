@@ -16,7 +16,7 @@ from keff.policy import calibrated, for_one_model
 from keff.records import Item, Path, Sampling, frozen, stable_hash
 from keff.sampling import EMBEDDINGS, RUN_FILE
 from keff.sampling.manifest import Config, Manifest, sampling_config
-from keff.sampling.orders import Order, Progress, Watch
+from keff.sampling.orders import OnProgress, Order, Progress
 from keff.sampling.sampler import sample
 from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
@@ -161,7 +161,7 @@ def save_embeddings(run: Run) -> None:
         states.flush()
 
 
-async def execute(job: Job, watch: Watch | None = None) -> Progress:
+async def execute(job: Job, watch: OnProgress | None = None) -> Progress:
     """Draw all paths the job still owes, and score every stored path.
 
     Raises UsageError for orders that make no sense, TaskError for data, EngineError when the engine cannot
@@ -180,7 +180,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Progress:
         await job.engine.close()
 
 
-async def draw(job: Job, watch: Watch | None = None) -> Progress:
+async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
     """Draw all paths the job still owes on a started engine, which stays open.
 
     For many jobs on one engine; raises as ``execute``.

@@ -22,7 +22,7 @@ from keff.records import frozen, stable_hash
 from keff.sampling import RUN_FILE
 from keff.sampling.job import Job, execute, prompt_of
 from keff.sampling.manifest import Config
-from keff.sampling.orders import Progress, Watch, wanted
+from keff.sampling.orders import OnProgress, Progress, wanted
 from keff.sampling.sampler import TOGETHER
 from keff.sampling.selection import Selection, remember
 from keff.sampling.store import Run, Tables
@@ -37,7 +37,7 @@ class DrawnPart:
     tables: Tables
 
 
-async def draw_on_nodes(job: Job, watch: Watch) -> Progress:
+async def draw_on_nodes(job: Job, watch: OnProgress) -> Progress:
     """Draw a job in ``job.shard[1]`` parts, each with an engine and store on its node.
 
     ``job.engine`` is the ``Cluster``. Ray chooses the nodes, and begins the part of a lost node anew on

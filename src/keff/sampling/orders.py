@@ -81,7 +81,7 @@ SUMMED = (
     "rated",
 )
 
-Watch = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 # Says why no more paths may be asked for (a budget is spent), or None to go on.
 Halt = Callable[[Progress], str | None]
 

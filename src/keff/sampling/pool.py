@@ -35,7 +35,7 @@ class JobResult:
 
 
 # Is told of a job (its place) and its counts so far.
-Watch = Callable[[int, Progress], None]
+OnJobProgress = Callable[[int, Progress], None]
 
 
 @dataclass(slots=True)
@@ -129,7 +129,9 @@ class Seated:
         """Do nothing: other jobs may still draw."""
 
 
-async def draw_all(engine: Engine, jobs: Sequence[Job], watch: Watch | None = None) -> list[JobResult]:
+async def draw_all(
+    engine: Engine, jobs: Sequence[Job], watch: OnJobProgress | None = None
+) -> list[JobResult]:
     """Start the engine, draw all jobs, close it; a failing job does not stop the others.
 
     The engines of the jobs are replaced by ``engine``. Returns one outcome per job, in order. When the engine
@@ -152,7 +154,7 @@ class _Pool:
     """State of one ``draw_all`` call while the engine runs."""
 
     def __init__(
-        self, engine: Engine, jobs: Sequence[Job], outcomes: list[JobResult], watch: Watch | None
+        self, engine: Engine, jobs: Sequence[Job], outcomes: list[JobResult], watch: OnJobProgress | None
     ) -> None:
         self._engine, self._jobs, self._outcomes, self._watch = engine, jobs, outcomes, watch
         self._seats = Seats(max(_seats_of(engine.capabilities, job) for job in jobs))

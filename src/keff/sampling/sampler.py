@@ -23,7 +23,7 @@ from keff.policy.weighting import logprob_of
 from keff.protocol.reply import answer_logprob
 from keff.protocol.server import pause
 from keff.records import Completion, Item, Path, frozen
-from keff.sampling.orders import Order, Progress, Watch, advised, wanted
+from keff.sampling.orders import OnProgress, Order, Progress, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
 from keff.sampling.store.rows import SEEDS, item_of, path_seed
@@ -45,7 +45,7 @@ REFUSED_QUESTIONS = 5
 
 
 async def sample(
-    run: Run, task: Task, engine: Engine, items: Sequence[Item], order: Order, watch: Watch | None = None
+    run: Run, task: Task, engine: Engine, items: Sequence[Item], order: Order, watch: OnProgress | None = None
 ) -> Progress:
     """Draw every path that ``run`` owes for ``items``; returns the counts.
 
@@ -117,9 +117,9 @@ class _Arrival:
 class Session:
     """One session of drawing into a run, with its counts."""
 
-    def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: Watch | None) -> None:
+    def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: OnProgress | None) -> None:
         self.run, self.task, self.engine, self.order = run, task, engine, order
-        self.watch: Watch = watch or (lambda _: None)
+        self.watch: OnProgress = watch or (lambda _: None)
         self.progress = Progress()
         self.failures_in_row = 0
         self.limit = order.concurrency or advised(engine.capabilities, order)

@@ -22,7 +22,7 @@ def p_text(value: float) -> str:
     return f"< {SMALLEST_P:g}" if value < SMALLEST_P else f"= {value:.2g}"
 
 
-Outcome = Literal["better", "worse", "not decided"]
+ScoreVerdict = Literal["better", "worse", "not decided"]
 
 
 @frozen
@@ -75,7 +75,7 @@ class Better(Result):
     second: str
     shared_questions: int
     shared_clusters: int
-    verdict: Outcome
+    verdict: ScoreVerdict
     difference: Interval
     p_value: float
     p_adjusted: float

@@ -87,7 +87,7 @@ class DrawnOn:
     at: float = field(default_factory=time.time)
 
 
-Note: TypeAlias = Voted | Spent | DrawnOn
+LedgerEntry: TypeAlias = Voted | Spent | DrawnOn
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class OwnLedger:
         """Whether shadow requests are needed for the profile only."""
         return self.learner is not None and self.learner.shadow_only
 
-    def take(self, note: Note) -> None:
+    def take(self, note: LedgerEntry) -> None:
         """Record how a request ended."""
         if isinstance(note, Voted):
             self._voted(note)
@@ -177,9 +177,9 @@ class RemoteLedger:
 
     def __init__(self) -> None:
         self.few_shadows = False
-        self.notes: list[Note] = []
+        self.notes: list[LedgerEntry] = []
 
-    def take(self, note: Note) -> None:
+    def take(self, note: LedgerEntry) -> None:
         """Record how a request ended."""
         if not isinstance(note, Spent):
             note = replace(note, keys=tuple(redacted(note.keys)))

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import OwnLedger
-from keff.gateway.traffic.metrics import Labels, Metrics, exposed, series
+from keff.gateway.traffic.metrics import MetricLabels, Metrics, exposed, series
 from keff.gateway.traffic.savings import COMPARED
 from keff.gateway.traffic.traffic import History, plan_of, reading_warning
 from keff.narrow import entries, fields
@@ -266,7 +266,7 @@ JSON = "application/json"
 OPERATOR = frozenset({LIVE, PLAN})
 
 # Counters, and gauges as they are now.
-Numbers: TypeAlias = tuple[Metrics, Mapping[tuple[str, Labels], float]]
+Numbers: TypeAlias = tuple[Metrics, Mapping[tuple[str, MetricLabels], float]]
 
 
 # Of each branch of the plan: ``up``, or why it is down.

@@ -29,7 +29,7 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 # Buckets at the caps in use.
 PATHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
-Labels: TypeAlias = tuple[tuple[str, str], ...]
+MetricLabels: TypeAlias = tuple[tuple[str, str], ...]
 
 COUNTERS: Mapping[str, str] = {
     "keff_requests_total": "Chat requests by HTTP status (499: the client left), and all that the "
@@ -81,7 +81,7 @@ HISTOGRAMS: Mapping[str, tuple[tuple[float, ...], str]] = {
 
 
 @cache
-def series(name: str, **labels: str) -> tuple[str, Labels]:
+def series(name: str, **labels: str) -> tuple[str, MetricLabels]:
     """Return the key of a series: its name and its labels."""
     return name, tuple(labels.items())
 
@@ -90,7 +90,7 @@ class Metrics:
     """Counters and histograms of one process; labels never hold text of a request."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, Labels], float] = {}
+        self._values: dict[tuple[str, MetricLabels], float] = {}
         self._buckets = {name: [0] * (len(bounds) + 1) for name, (bounds, _) in HISTOGRAMS.items()}
         self._sums = dict.fromkeys(HISTOGRAMS, 0.0)
 
@@ -112,9 +112,9 @@ class Metrics:
             self._buckets[name] = [sum(pair) for pair in zip(self._buckets[name], counts, strict=True)]
             self._sums[name] += other._sums[name]
 
-    def families(self, now: Mapping[tuple[str, Labels], float]) -> Iterator[Metric]:
+    def families(self, now: Mapping[tuple[str, MetricLabels], float]) -> Iterator[Metric]:
         """Yield all metric families for prometheus-client; ``now`` are gauges read at this moment."""
-        by_name: dict[str, list[tuple[Labels, float]]] = {}
+        by_name: dict[str, list[tuple[MetricLabels, float]]] = {}
         for (name, labels), value in {**self._values, **now}.items():
             by_name.setdefault(name, []).append((labels, value))
         for name in sorted(by_name):
@@ -125,7 +125,7 @@ class Metrics:
             yield HistogramMetricFamily(name, told, buckets=counted, sum_value=self._sums[name])
 
 
-def _family(name: str, rows: Iterable[tuple[Labels, float]]) -> Metric:
+def _family(name: str, rows: Iterable[tuple[MetricLabels, float]]) -> Metric:
     rows = sorted(rows)
     labels = [label for label, _ in rows[0][0]]
     family = (
@@ -146,7 +146,9 @@ class _Of(Collector):
         return self._families
 
 
-def exposed(metrics: Metrics, now: Mapping[tuple[str, Labels], float], accept: str) -> tuple[str, bytes]:
+def exposed(
+    metrics: Metrics, now: Mapping[tuple[str, MetricLabels], float], accept: str
+) -> tuple[str, bytes]:
     """Return content type and text of all metrics, with those of the process and the build.
 
     OpenMetrics for who accepts it, else the Prometheus text format.

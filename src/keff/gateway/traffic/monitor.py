@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from keff.errors import UsageError
-from keff.gateway.traffic.metrics import Labels, series
+from keff.gateway.traffic.metrics import MetricLabels, series
 from keff.narrow import fields
 from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
@@ -233,9 +233,9 @@ class Monitor:
         if self._file is not None:
             self._file.save(self._name, {name: stream.state() for name, stream in self._streams.items()})
 
-    def gauges(self) -> dict[tuple[str, Labels], float]:
+    def gauges(self) -> dict[tuple[str, MetricLabels], float]:
         """Return the drift gauges for ``/metrics``."""
-        shown: dict[tuple[str, Labels], float] = {series("keff_drift_requests_total"): self.seen}
+        shown: dict[tuple[str, MetricLabels], float] = {series("keff_drift_requests_total"): self.seen}
         for name, stream in self._streams.items():
             shown[series("keff_drift_alarm", alarm=name)] = float(stream.alarm)
             shown[series("keff_drift_statistic", alarm=name)] = stream.statistic

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from keff.gateway.traffic.metrics import Labels, series
+from keff.gateway.traffic.metrics import MetricLabels, series
 from keff.gateway.traffic.monitor import stops_at
 from keff.narrow import fields, text
 from keff.plan import Plan
@@ -154,7 +154,7 @@ class GatewayChange:
                 found["dollars"] = paths.mapped(lambda difference: difference * dollars, method)
         return {"against": self.baseline.spec} | {name: shown(each) for name, each in found.items()}
 
-    def gauges(self) -> dict[tuple[str, Labels], float]:
+    def gauges(self) -> dict[tuple[str, MetricLabels], float]:
         """Return the known means as gauges for ``/metrics``."""
         known = ((name, mean) for name, mean in self.means.items() if mean.n)
         spec = self.baseline.spec

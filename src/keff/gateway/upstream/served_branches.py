@@ -25,7 +25,7 @@ from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
 
-Body = Mapping[str, object]
+RequestBody = Mapping[str, object]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Branch:
         """The branch's name in the policy."""
         return self.plan.name
 
-    def body(self, asked: Body) -> dict[str, object]:
+    def body(self, asked: RequestBody) -> dict[str, object]:
         """Return a request's body rewritten for this branch: model, prompt and sampling."""
         plan, body = self.plan, dict(asked)
         for name in ("model", "temperature", "top_p", "reasoning_effort"):
@@ -178,7 +178,7 @@ def _state(fleet: Fleet) -> str:
 class BranchLedger:
     """One request's bodies and spending by branch."""
 
-    def __init__(self, served: ServedBranches, body: Body) -> None:
+    def __init__(self, served: ServedBranches, body: RequestBody) -> None:
         self.served, self._body = served, body
         self.bills: dict[str, BranchUsage] = {}
         self._heads: dict[str, bytes] = {}

@@ -104,7 +104,7 @@ REASONS: dict[Cause, str] = {
 
 
 # Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer.
-Call = Callable[[int, int, str], Awaitable[Answer]]
+DrawCall = Callable[[int, int, str], Awaitable[Answer]]
 
 Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 
@@ -131,7 +131,7 @@ class Vote:
     """
 
     policy: Policy
-    call: Call
+    call: DrawCall
     judge: Judge
     sharing: Sharing
     shares: Mapping[str, Sharing] = field(default_factory=dict[str, Sharing])

@@ -17,7 +17,7 @@ from keff.records import Note
 # The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
 
-Sample = Mapping[str, object]
+InspectSample = Mapping[str, object]
 
 
 def refusal(path: Path) -> str | None:
@@ -43,7 +43,7 @@ def header(path: Path) -> Mapping[str, object]:
     return parse(f"{path}: {name}", unpack(path, known[name]), first=True)
 
 
-def samples(path: Path) -> Iterator[tuple[str, Sample]]:
+def samples(path: Path) -> Iterator[tuple[str, InspectSample]]:
     """Yield (place, sample) of every sample, in file order."""
     if _is_zip(path):
         for info in members(path):
@@ -70,7 +70,7 @@ def _whole(path: Path) -> Mapping[str, object]:
     return parse(str(path), path.read_bytes(), first=True)
 
 
-def completion(sample: Sample) -> str:
+def completion(sample: InspectSample) -> str:
     """Return the model's last text."""
     if said := at(sample, "output/completion"):
         return str(said)
@@ -177,7 +177,7 @@ class Scores:
         if self.wanted is not None and self.name not in self.names:
             raise LogError(f"scorer={self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
 
-    def score(self, sample: Sample) -> Mapping[str, object]:
+    def score(self, sample: InspectSample) -> Mapping[str, object]:
         """Return a sample's whole score by the scorer in use."""
         given = inner(sample, "scores")
         self.names.update(dict.fromkeys(given))

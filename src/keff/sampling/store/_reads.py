@@ -19,7 +19,7 @@ from keff.sampling.store._database import ANSWER, JUDGED, clear_errors
 from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 
 # Slots with the number of paths that are wanted of each.
-Wanted = Sequence[tuple[int, int]]
+PathPlaces = Sequence[tuple[int, int]]
 
 
 @frozen
@@ -36,7 +36,9 @@ class OwedPaths:
     attempt: int = 0
 
 
-def missing(item: str, seen: Mapping[tuple[int, int], tuple[int, bool]], wanted: Wanted) -> list[OwedPaths]:
+def missing(
+    item: str, seen: Mapping[tuple[int, int], tuple[int, bool]], wanted: PathPlaces
+) -> list[OwedPaths]:
     """Return the paths still owed; ``seen`` gives each (slot, path)'s last attempt, and if all failed."""
     spans: list[OwedPaths] = []
     for slot, count in wanted:
@@ -160,7 +162,7 @@ class Reads:
                 f"{self.folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
             ) from None
 
-    def whole(self, rows: Sequence[ItemRow], wanted: Wanted) -> set[str]:
+    def whole(self, rows: Sequence[ItemRow], wanted: PathPlaces) -> set[str]:
         """Return the ids of items with every wanted path stored at its first attempt.
 
         In one question to the database for many items. Raises StoreError when the run holds something else
@@ -176,7 +178,7 @@ class Reads:
         self._refuse_changed(rows)
         return {row["item"] for row in complete}
 
-    def complete(self, wanted: Wanted) -> int:
+    def complete(self, wanted: PathPlaces) -> int:
         """Return the number of items with every wanted path stored at its first attempt."""
         share, size = _share(wanted)
         (row,) = self._rows(
@@ -203,7 +205,7 @@ class Reads:
             return set()
         return {row["item"] for row in self._rows(STALE, (version,))}
 
-    def owed(self, items: Sequence[str], wanted: Wanted) -> dict[str, list[OwedPaths]]:
+    def owed(self, items: Sequence[str], wanted: PathPlaces) -> dict[str, list[OwedPaths]]:
         """Return the paths owed by each item, as spans of neighbours with the same attempt.
 
         ``wanted`` lists (slot, number of paths).
@@ -329,7 +331,7 @@ class Reads:
             yield from (row for row in self._database.execute(sql, values))
 
 
-def _share(wanted: Wanted) -> tuple[str, int]:
+def _share(wanted: PathPlaces) -> tuple[str, int]:
     """Return an SQL condition on the wanted paths, and their number."""
     return " or ".join(f"slot = {slot} and path < {count}" for slot, count in wanted), sum(
         count for _, count in wanted
