@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,22 @@ def test_a_rule_with_the_calibration_of_a_plan_ends_at_the_first_good_path(conne
         connect(says("1", "2", "3")), "?", rule, space="numeric", model="stub", seed=0
     )
     assert (found.answer, found.verdict.paths, found.verdict.kind) == ("1", 1, "posterior")
+
+
+def test_what_cannot_be_used_is_one_clear_error() -> None:
+    """A synchronous client, a policy over several models, and a page in HTML where JSON should be."""
+
+    class Page:
+        async def create(self, **_: object) -> str:
+            return "<html>login</html>"
+
+    page: Any = SimpleNamespace(chat=SimpleNamespace(completions=Page()))
+    with pytest.raises(UsageError, match="AsyncOpenAI"):
+        keff.self_consistency_sync(openai.OpenAI(api_key="none"), "6 x 7?", model="m")
+    with pytest.raises(PolicyError, match="asks the branches a, b"):
+        keff.self_consistency_sync(page, "6 x 7?", "cascade:a(lead_k:2)/b(lead_k:2)", model="m")
+    with pytest.raises(EngineError, match="not a chat completion"):
+        keff.self_consistency_sync(page, "6 x 7?", model="m")
 
 
 def test_a_running_loop_is_told_to_await() -> None:

@@ -8,6 +8,7 @@ import pickle
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -18,7 +19,7 @@ from fault_server import Script, running
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.reading.open import open_record
-from keff.sampling.verifier import OwnFunction, RewardModel, Verifier, verifier_of
+from keff.sampling.verifier import OwnFunction, RewardModel, Verifier, prompt_of, verifier_of
 from keff.stats.voting.calibration import Calibration
 from keff.usercode import Stamp
 
@@ -99,6 +100,12 @@ def test_reward_models_are_asked_in_the_form_of_vllm(
 
     assert asyncio.run(rate())[0] == rating
     assert "Q?" in json.dumps(asked[0]) and "A." in json.dumps(asked[0])
+
+
+def test_of_a_prompt_in_parts_a_verifier_sees_the_text() -> None:
+    parts = [{"type": "text", "text": "6 x 7?"}, {"type": "image_url", "image_url": {"url": "data:..."}}]
+    talk: Any = [{"role": "system", "content": None}, {"role": "user", "content": parts}]
+    assert prompt_of(talk) == "\n\n6 x 7?"
 
 
 def test_a_reward_model_that_is_down_is_counted() -> None:

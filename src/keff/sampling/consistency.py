@@ -14,6 +14,7 @@ import openai
 
 from keff.answers import Space, of_unknown_options, read, space
 from keff.errors import EngineError, UsageError
+from keff.narrow import fields
 from keff.policy import (
     Policy,
     RunningVote,
@@ -24,6 +25,7 @@ from keff.policy import (
     cancel_running,
     confidence_of,
     fly,
+    for_one_model,
     in_flight_of,
     parse_policy,
     tally,
@@ -134,7 +136,7 @@ def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict
     read = _space(space)
     keys = [None if answer is None else read.key(_text(answer)) for answer in answers]
     seen = tally(keys)
-    share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
+    share = seen.v1 / max(seen.counts.total(), 1)
     reason = (
         "no answers"
         if seen.leader is None
@@ -166,15 +168,17 @@ async def self_consistency(
 
     Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
     """
+    if isinstance(client, openai.OpenAI):
+        raise UsageError("self_consistency takes an asynchronous client: openai.AsyncOpenAI(...)")
     rule = parse_policy(policy) if isinstance(policy, str) else policy
+    for_one_model(rule, "self_consistency")
     if in_flight > 1:
         rule = flying(rule, min(in_flight, rule.cap))
         warnings.warn(f"in_flight is a key of the policy: {rule.spec}", DeprecationWarning, stacklevel=2)
     if "confidence" in rule.needs:
         request.setdefault("logprobs", True)
-    request.setdefault("model", None)
     try:
-        request["model"] = request["model"] or await _only_model(client)
+        request["model"] = request.get("model") or await _only_model(client)
         talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         return await _PathsOfQuestion(
             client,
@@ -241,7 +245,8 @@ class _PathsOfQuestion:
 
         def view(places: Sequence[int]) -> View:
             paths = [drawn[place] for place in places]
-            return View(tuple(key for key, _ in paths), self._confidences([path for _, path in paths]))
+            read = [logprob_of(path.logprobs, confidence_of(self.policy)) for _, path in paths]
+            return View(tuple(key for key, _ in paths), read if "confidence" in self.policy.needs else ())
 
         try:
             if in_flight_of(self.policy) is not None:
@@ -260,12 +265,6 @@ class _PathsOfQuestion:
         keys, paths = zip(*(drawn[place] for place in counted), strict=True)
         return Consensus(Verdict.of(keys, stop), keys, paths, cancelled)
 
-    def _confidences(self, paths: Sequence[Completion]) -> tuple[float, ...]:
-        if "confidence" not in self.policy.needs:
-            return ()
-        name = confidence_of(self.policy)
-        return tuple(logprob_of(path.logprobs, name) for path in paths)
-
     async def _path(self, index: int) -> tuple[str | None, Completion]:
         request = dict(self.request)
         if isinstance(seed := request.get("seed"), int):
@@ -273,7 +272,8 @@ class _PathsOfQuestion:
             request["seed"] = seed + index
         start = time.monotonic()
         response = await self.client.chat.completions.create(**request)
-        body = response.model_dump()
+        # A page in HTML comes as a string, and a stream as no answer at all.
+        body = fields(response.model_dump()) if hasattr(response, "model_dump") else {}
         (path,) = completions(body, choices_of(body)[:1], time.monotonic() - start)
         if path.refusal:
             return None, path

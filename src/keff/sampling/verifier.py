@@ -22,6 +22,7 @@ from keff.errors import PlanError, UsageError
 from keff.narrow import fields, is_array, items
 from keff.policy import Policy, calibrated, confidence_of, parse_policy
 from keff.policy.weighting import LOGPROBS
+from keff.protocol.values import text_of
 from keff.records import Message, stable_hash
 from keff.sampling.store import Run
 from keff.stats.votes import CONFIDENCE
@@ -172,7 +173,7 @@ def rule_of(text: str) -> Policy:
 
 def prompt_of(messages: Sequence[Message]) -> str:
     """Return the messages joined into one prompt, as a verifier sees it."""
-    return "\n\n".join(str(message.get("content") or "") for message in messages)
+    return "\n\n".join(text_of(message.get("content")) for message in messages)
 
 
 @dataclass

@@ -30,7 +30,7 @@ from keff.gateway.vote.vote import Vote
 from keff.narrow import fields
 from keff.policy import Policy
 from keff.protocol.reply import counts_of
-from keff.protocol.values import Object
+from keff.protocol.values import Object, text_of
 from keff.sampling.verifier import Verifier
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ async def ratings(
     verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
 ) -> tuple[Sequence[float], float]:
     """Return the verifier's confidence in each path (NaN where it fails), and the seconds taken."""
-    texts = [str(fields(choice.get("message")).get("content") or "") for choice in choices]
+    texts = [text_of(fields(choice.get("message")).get("content")) for choice in choices]
     found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
     failed = sum(value != value for value, _ in found)
     metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
