@@ -10,7 +10,7 @@ from keff.records import Completion, Message, Sampling, frozen
 
 @frozen
 class Capabilities:
-    """Capabilities of an engine.
+    """Features that an engine supports.
 
     ``max_n`` is the most paths one request may ask for (the sampler never asks for more); ``parallel``
     is how many requests are worth having in flight when the user does not say, each of ``max_n`` paths;

@@ -243,7 +243,7 @@ class MathSpace:
     contract = r'End with a line "Final answer: \boxed{<expression>}".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement; else, on whole text, the last formula or number."""
+        """Return the last statement's expression; else, on whole text, the last formula or number."""
         text = visible(text)
         found = stated(text, _expression, truncated=truncated)
         return found if found or truncated else _guess(text[-TAIL:])

@@ -86,7 +86,7 @@ class TextSpace:
             raise ValueError(f"match is f1 or exact, not {self.match!r}")
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Read the last explicit statement; else, on whole text, a last line of at most 12 words."""
+        """Return the last statement's answer; else, on whole text, a last line of at most 12 words."""
         if json_text.is_document(shown := strip_thinking(text)):
             # No line of incomplete JSON is the answer.
             document = None if truncated else _document(shown)

@@ -31,7 +31,7 @@ Asked = tuple[Task, Item, Order]
 
 
 class Oracle(Mapping[str, Ends]):
-    """``{"right": text, "wrong": [text, ...]}`` by the hash of the messages, for items with gold.
+    """Right and wrong texts ``{"right": text, "wrong": [...]}`` by prompt hash, for items with gold.
 
     Nothing is worked out before a prompt is asked: a complete run asks none.
     """

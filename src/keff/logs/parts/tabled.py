@@ -214,7 +214,7 @@ class TableLog(Columned):
         return said_by(row | {"model": row.get(layout.single.get("model", "model"))})
 
     def doubts(self, path: Path) -> list[Note]:
-        """Return notes on a file that was read completely."""
+        """Return notes on signs of damage in a file of which no row was left out."""
         del path
         return []
 
