@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
 from keff.paper import records
 from keff.paper.cell import FLOOR, Changing, MatrixCell
 from keff.paper.records import PaperBenchmark
+from keff.paper.saturation import TableRows
 from keff.records import Json
 
 # Where the paper divides its cells: by the spread of slot accuracies, and by the vote under templates.
@@ -21,8 +21,6 @@ BLOCK_ROWS = 20
 # The level of the paper's rank tests.
 SIGNIFICANT = 1e-3
 CHANGES: tuple[Changing, ...] = ("rho", "corrected")
-
-TableRows: TypeAlias = list[dict[str, Json]]
 
 
 def table3(cells: Sequence[MatrixCell]) -> TableRows:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -23,11 +22,9 @@ from keff.paper.cell import MatrixCell, measure
 from keff.paper.claims import check_reference
 from keff.paper.page import differences
 from keff.paper.records import ArmSample, load_matrix, load_series
-from keff.paper.saturation import SeriesEntry, rows_of
+from keff.paper.saturation import SeriesEntry, TableRows, rows_of
 from keff.records import Json, frozen, plain
 from keff.report.tables import files_of
-
-TableRows: TypeAlias = list[dict[str, Json]]
 
 # How processes are started: forked where that is possible, for nothing needs importing again.
 METHOD = "fork" if os.name == "posix" else "spawn"
