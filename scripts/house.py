@@ -93,7 +93,7 @@ def figures() -> Iterator[Figure]:
     counted = [tokens_and_comments(file) for file in files]
     tokens, lines, comments = (sum(column) for column in zip(*counted, strict=True))
     yield Figure("class names with two meanings", len(shared_names(files)), 0)
-    yield Figure("tokens", tokens, 414_980)
+    yield Figure("tokens", tokens, 415_000)
     yield Figure("files", len(files), 350)
     rooms = {file.relative_to(SOURCES).parts[0] for file in files} - {"__init__.py", "__main__.py"}
     yield Figure("rooms at the top", len(rooms), 26)

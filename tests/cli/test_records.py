@@ -69,6 +69,15 @@ def _renamed(arm: Path) -> Path:
 
 
 @pytest.mark.slow
+def test_tables_of_a_record_without_answers_leave_the_plurality_open(tmp_path: Path) -> None:
+    file = tmp_path / "graded.jsonl"
+    rows = ({"id": i, "correct": [(i * j) % 3 % 2 for j in range(5)]} for i in range(12))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = good("tables", file, "--replicates", 100)
+    assert made["arms"][0]["plurality"] is made["table4"][0]["plurality_star"] is None
+    assert made["arms"][0]["majority"] is not None
+
+
 def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     found = good("combine", arms[1])
     assert len(found["weights"]) == 6

@@ -302,6 +302,16 @@ def test_a_cell_that_is_one_answer_stays_text(tmp_path: Path) -> None:
     assert open_record(written(tmp_path, "csv", rows)).ballot.votes.scored().tolist() == [[1, 0]]
 
 
+def test_texts_beside_an_answer_are_no_paths(tmp_path: Path) -> None:
+    rows = [{"id": "q", "gold": "4", "answer": a, "contexts": [{"text": "5"}, {"text": "6"}]} for a in "45"]
+    assert open_record(written(tmp_path, "jsonl", rows)).ballot.questions[0].answers == ("4", "5")
+
+
+def test_an_answer_beside_a_list_of_answers_may_be_their_vote(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="answer may be answer or all_preds: say which"):
+        open_record(written(tmp_path, "jsonl", [{"id": "q", "answer": "4", "all_preds": ["4", "5"]}]))
+
+
 def test_objects_in_a_list_are_the_paths_of_a_question(tmp_path: Path) -> None:
     rows = [
         {
@@ -329,7 +339,7 @@ def test_options_sources_and_turns_are_no_paths(tmp_path: Path, beside: dict[str
         open_record(written(tmp_path, "jsonl", [row]))
 
 
-@pytest.mark.parametrize("head", ["id|answer|gold", "sep=;\nid;answer;gold"])
+@pytest.mark.parametrize("head", ["id|answer|gold", "id;answer;gold"])
 def test_other_delimiters(tmp_path: Path, head: str) -> None:
     mark = head[-5]
     rows = [f"q{i}{mark}{3 + (i + j) % 2}{mark}4" for i in range(4) for j in range(3)]

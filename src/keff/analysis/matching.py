@@ -38,9 +38,6 @@ PLAIN = ("numeric", "text", "date", "set")
 # The last take as long to load as a small record to analyse.
 WIDER = (*PLAIN, "math", "quantity")
 
-# From this share of the wrong answers that equal the gold one elsewhere, the space is at fault.
-MISREAD = 0.1
-
 # Questions that are looked at for fields of JSON, and fields that are named with the reason.
 MOST_QUESTIONS, MOST_NAMED = 200, 5
 
@@ -127,7 +124,8 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
         if answer and not reading.correct(answer, question.gold)
     ]
     named = [(name, answer, gold) for answer, gold in wrong if (name := equal_under(answer, gold, PLAIN))]
-    if named and len(named) >= MISREAD * len(wrong):
+    # From a tenth on the space is at fault.
+    if named and 10 * len(named) >= len(wrong):
         name, answer, gold = named[0]
         yield Note(
             "gold_unequal",

@@ -41,8 +41,8 @@ def command(
 
 
 def _pool(records: Sequence[Record], out: Path, *, json: bool) -> None:
-    first, questions = records[0], side_by_side(records)
-    write_questions(questions, first.info, first.ballot.reading, out)
+    questions = side_by_side(records)
+    write_questions(questions, records[0].info, records[0].ballot.reading, out)
     paths = sum(len(question.answers) for question in questions)
     if json:
         print_json({"out": str(out), "n": len(questions), "paths": paths})

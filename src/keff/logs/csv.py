@@ -24,7 +24,7 @@ LONGEST_FIELD = 2**27
 MISSING = {"NaN", "nan", "<NA>"}
 
 # Texts or numbers without commas between them: Python would read texts as one.
-NUMPY = re.compile(r"\[\s*(?:(?:'[^']*'|\"[^\"]*\")\s+['\"].*|[-\d.e\s]*\d\s+[-\d][-\d.e\s]*)\]", re.DOTALL)
+NUMPY = re.compile(r"(?s)\[\s*(?:(?:'[^']*'|\"[^\"]*\")\s+['\"].*|[-\d.e\s]*\d\s+[-\d][-\d.e\s]*)\]")
 
 CUT = "if the file was cut off there, its last value is incomplete"
 
@@ -38,7 +38,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
     blank = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         # In parts: one blank line may be larger than memory.
-        while (line := file.readline(65536)) and (not line.strip() or line.startswith("sep=")):
+        while (line := file.readline(65536)) and not line.strip():
             blank += line.endswith("\n")
             if blank > MOST_BLANK:
                 return TOO_BLANK

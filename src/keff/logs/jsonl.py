@@ -59,18 +59,17 @@ def _paths(row: Row) -> Sequence[Row]:
     if len(lists) != 1 or hold_paths(about):
         return [row]
     (paths,) = lists.values()
+    # Texts beside an answer may be its sources.
+    if "answer" in row and not hold_paths(paths[0], ("answer", "correct")):
+        return [row]
     if "answer" in row and about.keys().isdisjoint(OBVIOUS["gold_answer"]):
         about["gold_answer"] = row["answer"]
     ids = {name: about[name] for name in OBVIOUS["id"] if name in about}
     return [about | path | ids for path in paths]
 
 
-# Fields of turns of a conversation, of options and of sources.
-NO_PATH = {"role", "label", "title"}
-
-
 def _is_path(entry: Row) -> bool:
-    return NO_PATH.isdisjoint(entry) and hold_paths(entry)
+    return {"role", "label", "title"}.isdisjoint(entry) and hold_paths(entry)
 
 
 log = JsonTable

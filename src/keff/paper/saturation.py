@@ -155,12 +155,16 @@ def ks_of(votes: Votes) -> tuple[int, ...]:
     return tuple(k for k in KS if k <= votes.k)
 
 
+def _plurality(votes: Votes) -> Sequence[float | None]:
+    """Return the accuracy of the plurality by number of paths; None without answers."""
+    return [None] * votes.k if votes.answers is None else plurality_at_k(votes).tolist()
+
+
 def summary(sample: ArmSample) -> TableRows:
     """Summary of one arm: accuracy, c with its 95% interval, K_eff, both votes, and K*."""
     votes = sample.votes
     row: dict[str, Json] = {"n": votes.n, "questions": votes.n_clusters, "truncated": sample.truncated}
-    row |= {"p": votes.p, "majority": majority_at_k(votes)[-1]}
-    row["plurality"] = None if votes.answers is None else plurality_at_k(votes)[-1]
+    row |= {"p": votes.p, "majority": majority_at_k(votes)[-1], "plurality": _plurality(votes)[-1]}
     row |= dict.fromkeys(("c", "c_lo", "c_hi", "rho", "k_eff", "ceiling", "k_star"))
     if votes.k < 2 or not 0 < votes.p < 1:
         return [row]
@@ -211,7 +215,7 @@ def table2(sample: ArmSample) -> TableRows:
         "mv": majority_prefix(votes)[-1],
         "bb": beta_binomial(votes.k, votes.p, c[votes.k]),
         "binomial": float(majority_binomial(votes.k, votes.p)),
-        "plurality": plurality_at_k(votes)[-1],
+        "plurality": _plurality(votes)[-1],
     }
     return [row]
 
@@ -235,7 +239,7 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     at = min(star, votes.k) - 1
     first = majority_prefix(votes)
     lo, hi = vote_gap(votes, star, replicates, rng)
-    averages, plurality = majority_at_k_items(votes), plurality_at_k(votes)
+    averages, plurality = majority_at_k_items(votes), _plurality(votes)
     gap = interval_mean(averages[:, at] - averages[:, -1], votes.clusters)
     pilot = interval_c(prefix(votes, PILOT_K), level=0.8)
     repeated = np.count_nonzero(np.bincount(votes.cluster_ids) > 1)

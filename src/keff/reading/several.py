@@ -152,19 +152,17 @@ def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
     Records of one path per question are repeats: the paths of an id become those of one question.
     """
     first = records[0]
-    if all(record.ballot.votes.k == 1 for record in records):
-        questions = side_by_side(records)
-    else:
-        _check_one_space(records)
-        questions = [question for record in records for question in record.ballot.questions]
+    repeats = all(record.ballot.votes.k == 1 for record in records)
+    questions = side_by_side(records) if repeats else _all_questions(records)
     path = " + ".join(record.path for record in records)
     return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
 
 
-def _check_one_space(records: Sequence[Record]) -> None:
+def _all_questions(records: Sequence[Record]) -> list[Question]:
     spaces = {record.ballot.reading.space for record in records}
     if len(spaces) > 1:
         raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
+    return [question for record in records for question in record.ballot.questions]
 
 
 def side_by_side(records: Sequence[Record]) -> list[Question]:
@@ -172,9 +170,8 @@ def side_by_side(records: Sequence[Record]) -> list[Question]:
 
     Raises UsageError where records compare answers differently, or give a question different gold answers.
     """
-    _check_one_space(records)
     found: dict[str, list[Question]] = {}
-    for question in (question for record in records for question in record.ballot.questions):
+    for question in _all_questions(records):
         found.setdefault(question.id, []).append(question)
     return [_repeated(same) for same in found.values()]
 

@@ -65,9 +65,6 @@ def headline(decision: Decision, advice: Recommendation) -> Headline:
     )
 
 
-NOT_REPLAYED = "without a decision nothing is replayed"
-
-
 def _kept(decision: Decision) -> Tile:
     kept, today = decision.kept, reference_words(decision.reference)
     if kept is not None and kept.limits is not None:
@@ -84,7 +81,7 @@ def _kept(decision: Decision) -> Tile:
             "Accuracy expected", decision.accuracy.percent(), "95% interval over questions like these"
         )
     if decision.agreement is None:
-        return Tile(f"Same answer as {today}", "unknown", NOT_REPLAYED)
+        return Tile(f"Same answer as {today}", "unknown", "without a decision nothing is replayed")
     detail = "replayed on this record; without gold answers accuracy cannot be known"
     return Tile(f"Same answer as {today}", decision.agreement.percent(), detail)
 
@@ -94,7 +91,7 @@ def _saved(decision: Decision) -> Tile:
     what = "paths" if relative(decision, "tokens") is None else "tokens"
     paths, change = decision.expected_paths, relative(decision, what)
     if paths is None or change is None or decision.change.paths is None:
-        return Tile("Paths saved", "unknown", NOT_REPLAYED)
+        return Tile("Paths saved", "unknown", "without a decision nothing is replayed")
     before = paths.value - decision.change.paths.value
     label = (
         f"{what.title()} {'saved' if change <= 0 else 'added'}, against {reference_words(decision.reference)}"

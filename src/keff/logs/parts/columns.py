@@ -69,9 +69,6 @@ _OF_LISTS = {
 # Words of which a table needs one, unless it has graded scores.
 VERDICTS = frozenset({"answer", "text", "correct"})
 
-# What an answer or the text of a path may be called.
-ANSWERS = frozenset({*OBVIOUS["answer"], *OBVIOUS["text"]})
-
 # Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
 
@@ -201,20 +198,19 @@ def _singular(name: str) -> str:
 def may_list(name: str) -> bool:
     """Return whether a column of this name may hold the list of a question's paths, and no single text."""
     form = _singular(name)
-    return form != _form(name) or any(form in OBVIOUS[word] for word in LISTS if form not in ANSWERS)
+    return form != _form(name) or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
 
 
-def hold_paths(names: Iterable[str]) -> bool:
+def hold_paths(names: Iterable[str], words: Iterable[str] = VERDICTS) -> bool:
     """Return whether fields of these names are those of one path of a question."""
-    return any(_singular(name) in OBVIOUS[word] for name in names for word in VERDICTS)
+    return any(_singular(name) in OBVIOUS[word] for name in names for word in words)
 
 
 def _gold_beside_lists(names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return "answer" as the gold one where the answers or texts of paths have a name in the plural."""
+    """Return "answer" as the gold one where the texts of paths have a name in the plural."""
     forms = {name: _singular(name) for name in names}
-    listed = any(form != _form(name) and form in ANSWERS for name, form in forms.items())
-    # OBVIOUS["gold_answer"] has the word itself, which may be given.
-    known = {"answer", *OBVIOUS["gold_answer"]} & given.keys() | {*OBVIOUS["gold_answer"]} & {*forms.values()}
+    listed = any(form != _form(name) and form in OBVIOUS["text"] for name, form in forms.items())
+    known = {"answer", "gold_answer"} & given.keys() | {*OBVIOUS["gold_answer"]} & {*forms.values()}
     return {"gold_answer": "answer"} if listed and "answer" in names and not known else {}
 
 

@@ -275,8 +275,11 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
 
 def _about(row: Row, layout: Layout) -> dict[str, object]:
     """Return a row's question-level fields, and its fields without a known meaning."""
-    words = ("id", "gold_answer", "cluster", "question", "model")
-    single = {word: row.get(layout.single[word]) for word in words if word in layout.single}
+    single = {
+        word: row.get(layout.single[word])
+        for word in ("id", "gold_answer", "cluster", "question", "model")
+        if word in layout.single
+    }
     meant = layout.used | KNOWN
     return {name: value for name, value in row.items() if name not in meant} | single
 
