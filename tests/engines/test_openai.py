@@ -155,12 +155,14 @@ def test_too_many_choices_are_left_out(serve: Serve) -> None:
 def test_without_logprobs_each_path_is_its_own_request(serve: Serve) -> None:
     """The tokens of several paths could only be counted in sum."""
     script = Script(refuses_logprobs=True)
-    drawn = ask(engine(base_url=serve(script)))
+    with pytest.warns(UserWarning, match="the server gives no log-probabilities: .* ordinary votes"):
+        drawn = ask(engine(base_url=serve(script)))
     assert [(one.text, one.tokens, one.logprobs) for one in drawn] == [(text, 9, None) for text in texts()]
     assert [body.get("n", 1) for body in script.requests[1:]] == [3]
     script = Script(logprobs=False)
     made = engine(base_url=serve(script))
-    ask(made)
+    with pytest.warns(UserWarning, match="no log-probabilities"):
+        ask(made)
     assert made.capabilities.max_n == 1
 
 

@@ -28,6 +28,8 @@ from keff.sampling.sampler import REFUSED_QUESTIONS, Order, Progress
 from keff.sampling.store import DATABASE, Run
 from raw_server import answer, given, http, raw_server
 
+pytestmark = pytest.mark.filterwarnings("ignore:the server gives no log-probabilities")
+
 
 def job(folder: Path, url: str, n: int = 4, k: int = 2, **options: Any) -> Job:
     file = folder / "questions.jsonl"

@@ -224,7 +224,7 @@ ValuePerCorrect = Annotated[
 ]
 CostPerPath = Annotated[
     float | None,
-    aim_option("--cost-per-path", min=0, help="What a path costs, in the unit of --value-per-correct."),
+    aim_option("--cost-per-path", min=0, help="With --value-per-correct: the cost of one path."),
 ]
 Slower = Annotated[
     str,

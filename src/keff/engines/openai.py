@@ -15,6 +15,7 @@ cancelling does, stops a path on vLLM, SGLang and llama.cpp; ``stream=True`` doe
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
@@ -177,6 +178,7 @@ class OpenAI:
         return False
 
     def _forget_logprobs(self) -> None:
+        warnings.warn("the server gives no log-probabilities: its paths are ordinary votes", stacklevel=2)
         self._logprobs = False
         if self._n is None:
             self._sharing.most = 1

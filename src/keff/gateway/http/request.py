@@ -137,7 +137,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
         raise Problem(400, "n must be an integer of at least 1", param="n", code="unsupported_value")
     ask = _common_fields(body, headers)
     if n > 1:
-        if {ask.wish.k, ask.wish.policy, ask.wish.cap} != {None}:
+        if ask.wish.k or ask.wish.policy or ask.wish.cap:
             raise Problem(
                 400, "n cannot be combined with keff.k, keff.policy or keff.cap: leave these out", param="n"
             )
@@ -264,7 +264,7 @@ def _wish(given: object, headers: Headers) -> Wish:
         first = error.errors(include_url=False)[0]
         name = f"keff.{first['loc'][0]}"
         raise Problem(400, f"{name}: {first['msg']}", param=name) from None
-    if made.k is not None and {made.policy, made.cap} != {None}:
+    if made.k and (made.policy or made.cap):
         raise Problem(
             400, "keff.k cannot be combined with keff.policy or keff.cap: leave these out", param="keff.k"
         )

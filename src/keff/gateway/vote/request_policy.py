@@ -277,7 +277,7 @@ class RequestPolicies:
 
         Raises Problem (400) for a wrong one, or for more than ``most`` paths.
         """
-        if {wish.k, wish.policy, wish.cap} == {None}:
+        if not (wish.k or wish.policy or wish.cap):
             return plan
         try:
             spec = str(_asked(plan, wish, most))
