@@ -82,7 +82,7 @@ def check(decided: Decided, aim: Aim) -> None:
     assert change.paths.value == pytest.approx(decision.expected_paths.value - known.paths[-1])
     assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "open")
     if decision.settled is not None:
-        assert f" with {decision.policy}, " in decision.settled or " with " not in decision.settled
+        assert f" with {decision.policy}: " in decision.settled or " with " not in decision.settled
         assert known.level is not None or "points" not in decision.settled
     check_time(decision, aim)
     for value in (change.paths, change.points, decision.accuracy, decision.kept, decision.run_change):
