@@ -159,12 +159,12 @@ def paths_at(accuracy: FloatArray, paths: FloatArray, wanted: float) -> float:
     return best
 
 
-def on_laws(pilots: int) -> None:
+def on_laws(pilots: int, asked: float) -> None:
     """Print what recommended rules need and keep on other questions, for scores of known AUC."""
     for law in LAWS:
         for auc in (0.6, 0.68, 0.76, 0.85, None):
             found = np.array(
-                [_judged(simulated(seed, auc, 100, law=law), auc, seed, law) for seed in range(pilots)]
+                [_judged(simulated(seed, auc, 100, law=law), auc, seed, law, asked) for seed in range(pilots)]
             )
             reads = found[:, 2] > 0
             name = "noise" if auc is None else f"AUC {auc}"
@@ -173,7 +173,8 @@ def on_laws(pilots: int) -> None:
                 f"paths without, where the score is read {_with_error(found[reads, 0])}; the recommended "
                 f"rule takes {_with_error(found[:, 1])} of those of the best mixture without it at its "
                 f"accuracy; it reads the score in {reads.sum()} of {pilots}; stated change covers "
-                f"{found[:, 3].sum():.0f}"
+                f"{found[:, 3].sum():.0f}; of {asked:.1%} asked {_with_error(found[:, 4])} is kept, "
+                f"stated minus delivered {_with_error(100 * found[:, 5])} points"
             )
 
 
@@ -183,12 +184,16 @@ def _with_error(values: FloatArray) -> str:
     return f"{values.mean():.3f} (se {values.std(ddof=1) / values.size**0.5:.3f})"
 
 
-def _judged(pilot: Votes, auc: float | None, seed: int, law: Law) -> tuple[float, float, bool, bool]:
+def _judged(
+    pilot: Votes, auc: float | None, seed: int, law: Law, asked: float
+) -> tuple[float, float, bool, bool, float, float]:
     """Return paths against those of plain rules at the accuracy of 4 and at that of the recommended rule.
 
-    On other questions, by the calibration that the pilot's plan holds.
+    On other questions, by the calibration that the pilot's plan holds. Then whether the rule reads the score
+    and its interval covers, the share of the accuracy of 8 paths that is kept, and the stated change minus
+    the true one.
     """
-    decided = decide(pilot, Aim())
+    decided = decide(pilot, Aim(retain=asked))
     rule = parse_policy(decided.decision.policy)
     plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
     scored = list(rated_paths(pilot, 8).rules)
@@ -204,10 +209,11 @@ def _judged(pilot: Votes, auc: float | None, seed: int, law: Law) -> tuple[float
     reached = min(float(means[-1]), float(means[without].max()))
     own = float(paths[-1]) / paths_at(means[without], paths[without], reached)
     change = decided.decision.change.points
-    limits = None if change is None else change.limits
+    assert change is not None and change.limits is not None
     true = float(means[-1] - means[len(plain) - 1])
-    covered = limits is not None and limits[0] <= true <= limits[1]
-    return at_four, own, confidence_of(rule) is not None, covered
+    covered = change.limits[0] <= true <= change.limits[1]
+    kept = float(means[-1] / means[len(plain) - 1])
+    return at_four, own, confidence_of(rule) is not None, covered, kept, change.value - true
 
 
 def bound(questions: int = 3_000) -> None:
@@ -343,6 +349,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pilots", type=int, default=8)
+    parser.add_argument("--asked", type=float, default=0.99, help="share of the accuracy of 8 paths to keep")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--bound", action="store_true")
     parser.add_argument("--lengths", action="store_true")
@@ -361,7 +368,7 @@ def main() -> None:
         print(f"{RECORD} is not here: no recorded scores")
     else:
         on_record(votes)
-    on_laws(asked.pilots)
+    on_laws(asked.pilots, asked.asked)
 
 
 if __name__ == "__main__":

@@ -93,11 +93,14 @@ def centred(rng: np.random.Generator) -> FloatArray:
 
 @frozen
 class PriceLaw:
-    """Prior of the accuracy a changed answer costs: normal around ``mean`` [C], or a wide one around 0."""
+    """Prior of the accuracy a changed answer costs: normal around ``mean`` [C], or a wide one around 0.
+
+    ``sd`` and ``wide`` [C] are their standard deviations.
+    """
 
     mean: FloatArray
-    sd: float
-    wide: float
+    sd: FloatArray
+    wide: FloatArray
 
     @classmethod
     def of(
@@ -112,9 +115,11 @@ class PriceLaw:
         # Answers that were right with one path may be lost too, where the reference is hardly ever right.
         once = 0.0 if seen.loss is None else float(seen.rows.means(seen.loss)[seen.specs.index("fixed:1")])
         most = max(scale, scale - once)
-        # What a confidence changes may gain as well as lose.
-        mean = np.where(np.isnan(ratios), 0.0, price.mean(ratios, cap))
-        return cls(mean * scale, price.sd * most, WIDE_SD * most)
+        # What a confidence changes may gain as well as lose: from -.7 to +.7 of it on simulated laws. A narrow
+        # prior around 0 made rules that stop early on weak confidences lose a point more than was stated.
+        scored, wide = np.isnan(ratios), np.full_like(ratios, WIDE_SD * most)
+        mean = np.where(scored, 0.0, price.mean(ratios, cap))
+        return cls(mean * scale, np.where(scored, wide, price.sd * most), wide)
 
     def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
@@ -142,7 +147,7 @@ class PriceLaw:
         chance = [
             weight * _density(measured[single] - float(m[single]) * mean_flips[single], total)
             for weight, m, sd in parts
-            for total in [variance[single] + (sd * mean_flips[single]) ** 2]
+            for total in [variance[single] + (sd[single] * mean_flips[single]) ** 2]
         ]
         of_wide = rng.random((DRAWS, 1)) < chance[1] / max(sum(chance), 1e-300)
         z = centred(rng)
