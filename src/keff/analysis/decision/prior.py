@@ -115,8 +115,8 @@ class PriceLaw:
         # Answers that were right with one path may be lost too, where the reference is hardly ever right.
         once = 0.0 if seen.loss is None else float(seen.rows.means(seen.loss)[seen.specs.index("fixed:1")])
         most = max(scale, scale - once)
-        # What a confidence changes may gain as well as lose: from -.7 to +.7 of it on simulated laws. A narrow
-        # prior around 0 made rules that stop early on weak confidences lose a point more than was stated.
+        # What a confidence changes may gain as well as lose: from -.7 to +.7 of it on simulated laws. By a
+        # narrow prior around 0, rules that stop early on weak confidences lost a point more than was stated.
         scored, wide = np.isnan(ratios), np.full_like(ratios, WIDE_SD * most)
         mean = np.where(scored, 0.0, price.mean(ratios, cap))
         return cls(mean * scale, np.where(scored, wide, price.sd * most), wide)
