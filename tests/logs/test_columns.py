@@ -294,6 +294,13 @@ def test_arrays_as_numpy_prints_them_are_refused(tmp_path: Path, cell: str) -> N
         open_record(written(tmp_path, "csv", [{"id": "q", "gold": "4", "predictions": cell}]))
 
 
+@pytest.mark.parametrize("inside", ["1 " * 60_000, "1" + " " * 120_000, " " * 120_000, "'" * 120_000])
+def test_a_long_cell_that_ends_otherwise_is_read_in_one_pass(tmp_path: Path, inside: str) -> None:
+    """As numpy prints arrays, but for the end: a pattern that tried all pairs of places took minutes."""
+    row = {"id": "q", "gold": "4", "predictions": f"[{inside}x"}
+    assert open_record(written(tmp_path, "csv", [row])).ballot.votes.k == 1
+
+
 def test_a_cell_that_is_one_answer_stays_text(tmp_path: Path) -> None:
     rows = [
         {"id": "q", "answer": "[1, 2]", "gold": "[1, 2]"},

@@ -23,8 +23,9 @@ LONGEST_FIELD = 2**27
 # How pandas may write what is missing, and reads it.
 MISSING = {"NaN", "nan", "<NA>"}
 
-# Texts or numbers without commas between them: Python would read texts as one.
-NUMPY = re.compile(r"(?s)\[\s*(?:(?:'[^']*'|\"[^\"]*\")\s+['\"].*|[-\d.e\s]*\d\s+[-\d][-\d.e\s]*)\]")
+# Texts or numbers without commas between them: Python would read texts as one. The numbers' space is looked
+# for ahead, in one pass: two runs that both take spaces would try all pairs of places in a long cell.
+NUMPY = re.compile(r"""(?s)\[(?:\s*(?:'[^']*'|"[^"]*")\s+['"].*|(?=[^\]]*\d\s+[-\d])[-\d.e\s]*)\]""")
 
 CUT = "if the file was cut off there, its last value is incomplete"
 
