@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, linprog
 
 from keff.stats.models.betabinomial import majority_table
-from keff.stats.models.bounds import majority_bounds
+from keff.stats.models.bounds import majority_bounds, optimum
 from keff.stats.votes import Votes
 
 THETA = np.sin(np.linspace(0, np.pi / 2, 3001)) ** 2
@@ -52,6 +52,19 @@ def most_likely(hist: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[n
     law = grid @ weight
     gap = np.max((hist / law) @ cells(hist.size - 1, THETA)) - hist.sum()
     return theta, weight, float(hist @ np.log(law) + gap)
+
+
+@pytest.mark.parametrize(
+    "share",
+    [beta_binomial(8, 0.8, 0.6), beta_binomial(19, 0.6, 0.5), np.eye(18)[[0, 17]].T @ [0.4, 0.6]],
+    ids=["few", "many", "each question always or never right"],
+)
+def test_a_law_of_a_mixture_is_its_own_nearest(share: NDArray[np.float64]) -> None:
+    """What its distance is above none is allowed as well, and many questions make that much of a bound."""
+    grid = cells(share.size - 1, THETA[::3])
+    dual, law = optimum(share, grid, np.zeros(grid.shape[1]))
+    assert float(scipy.special.rel_entr(share, law).sum()) == pytest.approx(0, abs=3e-7)
+    assert dual * law == pytest.approx(share, abs=1e-5)
 
 
 @pytest.mark.parametrize(("k0", "low", "high"), [(4, 0.771, 0.853), (8, 0.808, 0.826)])

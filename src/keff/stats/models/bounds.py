@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,59 +16,65 @@ from keff.stats.votes import FloatArray, Votes, as_hist
 # Far below what is printed (.1 point).
 GAP = 1e-7
 
-# Value, gradient and Hessian of a convex function.
-Objective = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
+def optimum(
+    share: FloatArray, b: FloatArray, target: FloatArray, allowed: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the dual y [K0+1] and the count law [K0+1] of the mixing law with the greatest mean target.
 
-def minimise(objective: Objective, rows: FloatArray, floor: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the minimiser of a convex objective subject to rows @ x >= floor, by a barrier method.
-
-    Log-barrier Newton, optimal to about GAP; where rounding stops it sooner, x is still feasible.
+    ``b`` [K0+1, m] has the binomial probabilities at each theta of a grid and ``target`` [m] its values there.
+    The distance sum_s share_s log(share_s / law_s) is at most ``allowed``; without it the law is the nearest
+    (most likely) one and y = share / law. Newton steps on the optimality conditions, products at a common
+    value that falls (primal-dual interior point; Koenker and Mizera 2014 for the likelihood): weights w >= 0
+    of the grid, law = b w, sum w = 1, slack = eta - target - y b >= 0, w slack = 0, y law = lam share, and
+    spare = allowed - distance >= 0, lam spare = 0. Optimal to about GAP; y is one whose slacks are positive.
     """
-    # The weight of the barrier falls thirtyfold a round: few rounds, each with few Newton steps.
-    x, weight = start, 0.1
-    while True:
-        x = _centre(objective, rows, floor, x, weight)
-        if weight * floor.size < GAP:
-            return x
-        weight /= 30
+    # The nearest law has eta = lam = 1 and no condition on the distance.
+    free = slice(None) if allowed is not None else slice(1, -1)
+    least = _log_mean(share, share) - (allowed or 0.0)
+    size, never = target.size, share == 0
+    w = np.full(size, 1 / size)
+    y = np.maximum(share / (b @ w), 0.1 / share.size)
+    y /= 1.1 * float((y @ b).max())
+    slack = float(target.max()) + 1 - target - y @ b
+    lam, spare, length = 1.0, 1.0, 0.5
+    system, rest = np.empty((share.size + 2, share.size + 2)), np.empty(share.size + 2)
+    # A bound on the steps, which rounding can keep from ending.
+    for _ in range(80):
+        law = b @ w
+        amiss = y * law - lam * share
+        gap = float(w @ slack + amiss @ (amiss / (y * law)) + lam * spare)
+        if gap < GAP:
+            break
+        # Products fall tenfold after a long step, hardly after a short one: near a wall none is long.
+        mean = max(max(1 - length, 0.1) * gap / (size + never.sum() + 1), 1e-14)
+        stiff, toward = w / slack, mean / slack - w
+        bend, reach, moved = b * stiff, b @ stiff, b @ toward
+        system[0, 0], system[0, 1:-1], system[0, -1] = -stiff.sum(), reach, 0.0
+        system[1:-1, 0], system[1:-1, 1:-1], system[1:-1, -1] = -reach, bend @ b.T, -share / y
+        system[-1, :-1], system[-1, -1] = share / law @ system[1:-1, :-1], spare / lam
+        np.einsum("ii->i", system[1:-1, 1:-1])[:] += law / y
+        rest[0] = 1 - w.sum() - toward.sum()
+        rest[1:-1] = (lam * share + mean * never) / y - law - moved
+        rest[-1] = least - _log_mean(share, law) + mean / lam - share / law @ moved
+        step = np.zeros(share.size + 2)
+        step[free] = np.linalg.solve(system[free, free], rest[free])
+        closer = step[0] - step[1:-1] @ b
+        heavier = toward - stiff * closer
+        looser = (mean - spare * step[-1]) / lam - spare
+        # The law and the dual go each their own way; in one step the nearer wall would hold both.
+        own = _short_of(np.append(w, spare), np.append(heavier, looser))
+        dual = _short_of(np.concatenate([slack, y, [lam]]), np.concatenate([closer, step[1:]]))
+        length = min(own, dual)
+        w, spare = w + own * heavier, spare + own * looser
+        # Not computed anew from y: where it is small rounding would make it none.
+        slack, y, lam = slack + dual * closer, y + dual * step[1:-1], lam + dual * step[-1]
+    return y, law / w.sum()
 
 
-def _centre(
-    objective: Objective, rows: FloatArray, floor: FloatArray, x: FloatArray, weight: float
-) -> FloatArray:
-    """Return the minimiser of objective - weight * sum log(rows @ x - floor), by damped Newton steps."""
-    # Keeps the Hessian of a flat direction solvable; far below what a step can see.
-    ridge = 1e-14 * np.eye(x.size)
-    slack = rows @ x - floor
-    value, slope, curve = objective(x)
-    # A bound on the steps, which rounding can keep from ending; the point stays feasible.
-    for _ in range(60):
-        slope = slope - weight * (1 / slack) @ rows
-        curve = curve + weight * (rows / slack[:, None] ** 2).T @ rows
-        scale = 1 / np.sqrt(curve.diagonal())
-        step = -scale * np.linalg.solve(curve * scale[:, None] * scale + ridge, slope * scale)
-        gain = -float(slope @ step)
-        # Nearer to the centre is no use: the next round moves it.
-        if gain < 0.1 * weight:
-            break
-        change = rows @ step
-        # Short of the wall by 1%: on it the logarithm is infinite.
-        length = min(1.0, 0.99 * float(np.min(-slack[change < 0] / change[change < 0], initial=np.inf)))
-        before = value - weight * float(np.log(slack).sum())
-        # Halved until the value falls; a shorter step would change nothing that is printed.
-        while length > 1e-9:
-            there = x + length * step
-            beyond = rows @ there - floor
-            if beyond.min() > 0:
-                value, slope, curve = objective(there)
-                if value - weight * float(np.log(beyond).sum()) < before:
-                    break
-            length /= 2
-        else:
-            break
-        x, slack = there, beyond
-    return x
+def _short_of(values: FloatArray, step: FloatArray) -> float:
+    """Return the part of a step, at most 1, that leaves each positive value a twentieth of itself."""
+    return 0.95 / max(0.95, -float((step / values).min()))
 
 
 # Bounds the grid's memory; a degree that needs more gets eight cells for each.
@@ -102,7 +108,9 @@ def _likely(counts: tuple[int, ...], level: float, sizes: tuple[int, ...]) -> li
     n, k0 = sum(counts), len(counts) - 1
     share: FloatArray = np.array(counts, np.float64) / n
     # A grid coarser than the bounds' own: a likelihood that is not quite the best only widens them.
-    allowed = _distance(share, _bernstein(k0, _theta(400 + 40 * k0))) + math.log(2 / (1 - level)) / n
+    b = _bernstein(k0, _theta(400 + 40 * k0))
+    _, law = optimum(share, b, np.zeros(b.shape[1]))
+    allowed = _log_mean(share, share) - _log_mean(share, law) + math.log(2 / (1 - level)) / n
     return [_limits(share, allowed, size) for size in sizes]
 
 
@@ -120,13 +128,9 @@ def _limits(share: FloatArray, allowed: float, k: int) -> tuple[float, float]:
     # Bernstein's inequality is useless below a few cells for each degree, and exact enough at 512.
     fine = _theta(min(512 * degree, max(FINEST, 8 * degree)))
     (some, some_b), (most, most_b) = ((_majority(k, t), _bernstein(k0, t)) for t in (coarse, fine))
-    rows = np.vstack([np.hstack([np.ones((some.size, 1)), -some_b.T]), np.eye(k0 + 2)[1:]])
 
     def upper(sign: float) -> float:
-        start = np.ones(k0 + 2)
-        start[0] = float((sign * some).max()) + 2.0
-        floor = np.append(sign * some, np.zeros(k0 + 1))
-        y = minimise(_likelihood_ball(share, allowed), rows, floor, start)[1:]
+        y, _ = optimum(share, some_b, sign * some, allowed)
         return _greatest(sign * most + y @ most_b, degree) - float(np.exp(_log_mean(share, y) - allowed))
 
     return max(-upper(-1.0), 0.0), min(upper(1.0), 1.0)
@@ -141,44 +145,6 @@ def _greatest(values: FloatArray, degree: int) -> float:
     bend = (degree * math.pi / (values.size - 1)) ** 2 / 8
     top, bottom = float(values.max()), float(values.min())
     return top + bend / (1 - bend) * (top - bottom) / 2
-
-
-def _likelihood_ball(share: FloatArray, allowed: float) -> Objective:
-    """Return the likelihood-ball constraint eta - exp(-allowed) prod_s y_s^share_s over x = (eta, y).
-
-    Its minimum over y >= 0 and eta >= target + sum_s y_s b_s is the greatest E_G target over all G with
-    sum_s share_s log(share_s / law_s(G)) <= allowed: the conjugate of the entropy ball.
-    """
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        y = x[1:]
-        mean = float(np.exp(_log_mean(share, y) - allowed))
-        slope = np.concatenate(([0.0], share / y))
-        # Written in place: this runs a thousand times per analysis, on a few numbers.
-        hessian = np.outer(-slope, slope)
-        np.einsum("ii->i", hessian)[1:] += share / y**2
-        gradient = -mean * slope
-        gradient[0] = 1.0
-        return float(x[0]) - mean, gradient, mean * hessian
-
-    return objective
-
-
-def _distance(share: FloatArray, b: FloatArray) -> float:
-    """Return the likelihood distance sum_s share_s log(share_s / law_s(G)) at the best mixing law G.
-
-    The dual of nonparametric maximum likelihood is the greatest weighted log of y with sum_s y_s b_s <= 1;
-    its slacks are inverse to the weights of G. A law that is not quite the best only widens the bounds.
-    """
-
-    def objective(y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        return -_log_mean(share, y), -share / y, np.diag(share / y**2)
-
-    rows = np.vstack([-b.T, np.eye(share.size)])
-    floor = np.append(np.full(b.shape[1], -1.0), np.zeros(share.size))
-    weight = 1 / (1 - minimise(objective, rows, floor, np.full(share.size, 0.5)) @ b)
-    law = b @ (weight / weight.sum())
-    return _log_mean(share, share) - _log_mean(share, law)
 
 
 def _log_mean(share: FloatArray, y: FloatArray) -> float:
