@@ -159,7 +159,9 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     what cannot be had is None with a warning.
     """
     copied = copy_notes(record.ballot)
-    votes = _with_copies_clustered(record.ballot) if copied else record.ballot.votes
+    votes = record.ballot.votes
+    if copied:  # copies of a question are one cluster
+        votes = replace(votes, clusters=copies(record.ballot))
     notes = [*record.ballot.notes, *copied]
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
@@ -303,11 +305,6 @@ def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | 
     r = right_answers_meet(votes, settings.level).r
     notes.extend(r.warnings)
     return r.interval
-
-
-def _with_copies_clustered(ballot: Ballot) -> Votes:
-    """Return the votes, copies of a question in one cluster."""
-    return replace(ballot.votes, clusters=copies(ballot))
 
 
 def _extraction(ballot: Ballot) -> Mapping[int, Mapping[str, int]] | None:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from keff.cli import COMMANDS, module_of, overview, summary
-from keff.cli._start import UNUSED, as_given, begin, keep_memory, only_compiled, without_docstrings
+from keff.cli._start import as_given, keep_memory, only_compiled, without_docstrings
 from keff.errors import UsageError
 
 # click, whose UsageError this is, comes with typer: in newer versions as a part of it.
@@ -102,10 +102,8 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             without_docstrings()
-            for module, part in UNUSED.items():
-                begin(module, part)
+            only_compiled()
             if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
-                only_compiled()
                 keep_memory()
             function = importlib.import_module(f"keff.cli.{module_of(command)}").command
         # A service is set up by its environment: every flag of serve is also a variable.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from keff.analysis.estimates import Settings
@@ -12,6 +12,7 @@ from keff.cli import _options as o
 from keff.cli._sample_options import named
 from keff.errors import UsageError
 from keff.reading.open import Opening
+from keff.records import frozen
 
 # What copying a log leaves out: it is copied whole.
 COPY = "trim", "branches"
@@ -39,7 +40,7 @@ def _number(text: str, what: str) -> float:
         raise UsageError(f"{what} must be a number, not {text!r}") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogOptions:
     """Options on how a recorded log is read."""
 
@@ -71,7 +72,7 @@ class LogOptions:
 _KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WantedOptions:
     """Options of an analysis; each field is an option, and a keyword of ``keff.analyze``."""
 

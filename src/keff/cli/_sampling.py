@@ -6,7 +6,6 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +22,7 @@ from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._local import longest
 from keff.errors import RunError, UsageError
-from keff.records import Sampling
+from keff.records import Sampling, frozen
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.sampling.selection import choose
@@ -37,7 +36,7 @@ Done = TypeVar("Done")
 NAMED = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Wishes:
     """Options of sample and pilot, as given; each field is one option."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from keff.gateway.options import ServeSettings
 from keff.plan import BranchPlan, Plan
 from keff.policy.spec import MAX_CAP
 from keff.protocol.server import base_url
+from keff.records import frozen
 from keff.sampling.cost import Price, price_of
 from keff.sampling.price_table import read_prices
 
@@ -186,7 +186,7 @@ ShadowCap = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ServeOptions:
     """Options on the plan, upstream servers, clients, address and stored files."""
 

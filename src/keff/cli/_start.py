@@ -11,20 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-
-def _unmasked(array: Any) -> bool:  # noqa: ARG001
-    """Stand-in for numpy.ma.is_masked before numpy.ma is imported: nothing is masked."""
-    return False
-
-
-# What is imported only where more of it is asked for. scipy.special asks numpy for all names that it holds:
-# these modules take as long to import as numpy itself.
-UNUSED: Mapping[str, Mapping[str, Any]] = {
-    "numpy.f2py": {},
-    "numpy.testing": {},
-    "numpy.ma": {"is_masked": _unmasked},
-}
-
 # What numpy says of its compiled functions in help() and nowhere else: a tenth of its import. ``python -OO``
 # leaves it out too.
 DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
@@ -66,7 +52,7 @@ class _Partial(ModuleType):
         return getattr(self, name)
 
 
-def begin(name: str, part: Mapping[str, Any]) -> None:
+def _begin(name: str, part: Mapping[str, Any]) -> None:
     """Import only a part of a module for now, unless it is loaded already."""
     spec = None if name in sys.modules else find_spec(name)
     if spec is None:
@@ -79,12 +65,18 @@ def begin(name: str, part: Mapping[str, Any]) -> None:
     setattr(sys.modules[package], own, module)
 
 
-def only_compiled() -> None:
-    """Import only the compiled functions of scipy.special for now.
+def _unmasked(_: object) -> bool:
+    return False
 
-    What it holds besides, and the rewriting of all its docstrings, takes as long to import as numpy.
+
+def only_compiled() -> None:
+    """Import only the compiled functions of scipy.special for now, and of numpy.ma that nothing is masked.
+
+    What scipy.special holds besides, and the rewriting of all its docstrings, takes as long to import as
+    numpy; numpy.unique asks whether an array is masked.
     """
-    begin("scipy.special", {})
+    _begin("numpy.ma", {"is_masked": _unmasked})
+    _begin("scipy.special", {})
     with suppress(ImportError, AttributeError):  # another SciPy: as it is
         compiled = import_module("scipy.special._ufuncs")
         vars(sys.modules["scipy.special"]).update(

@@ -5,7 +5,7 @@ Settles the reading before paying for more paths; draws and writes nothing, unle
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +32,7 @@ from keff.reading.judge import (
 )
 from keff.reading.open import Opening, named_part, open_record
 from keff.reading.survey import Survey, survey
-from keff.records import terminal_width
+from keff.records import frozen, terminal_width
 from keff.sampling.cost import price_of
 from keff.sampling.price_table import read_prices
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 DEFAULT_SPACE = "text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JudgeOptions:
     """The options of the judge, each field one of the command line."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -13,13 +12,15 @@ from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
 from keff.policy.spec import DEFAULT_CAP, format_spec
 from keff.policy.weighting import Calibrated, leader_of
-from keff.stats.votes import FloatArray, IntArray
+from keff.records import frozen
+from keff.stats.votes import CONFIDENCE, FloatArray, IntArray
+from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import Draws, at
 
 Otherwise = Literal["selection", "log_odds"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Switch(Calibrated):
     """Switched combining: stop at the first path with P(right) >= ``tau``; at the cap, combine.
 
@@ -31,6 +32,8 @@ class Switch(Calibrated):
     tau: float
     cap: int
     otherwise: Otherwise
+    confidence: str = CONFIDENCE
+    calibration: Calibration | None = None
     alone: ClassVar[bool] = True
 
     @property

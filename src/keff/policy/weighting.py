@@ -6,7 +6,7 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import Field, asdict, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -147,15 +147,16 @@ class Answering(Capability):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
 class Calibrated:
     """Base class of rules that map a confidence to P(right) or a vote weight by a calibration.
 
     The calibration is held by a plan; a replay brings chances and weights that are cross-fitted.
     """
 
-    confidence: str = CONFIDENCE
-    calibration: Calibration | None = None
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+    confidence: str
+    calibration: Calibration | None
     # Whether one path may end the vote by itself, however few others have arrived.
     alone: ClassVar[bool] = False
 
@@ -221,6 +222,8 @@ class LogOddsVote(Over, Calibrated):
     a question that looks too hard further paths tell little.
     """
 
+    confidence: str = CONFIDENCE
+    calibration: Calibration | None = None
     give_up: float | None = None
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from keff.records import frozen
@@ -11,7 +10,7 @@ from keff.records import frozen
 MILLION = 1_000_000  # prices are per million tokens, as servers state them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Price:
     """Dollars per million tokens of one model: prompt, cached prompt (default: as prompt), and output.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ JSON_TYPE = "application/json"
 LONGEST_ASKED = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Address:
     """Address of an upstream: base URL (with ``/v1``), the gateway's own key, limits and timeouts.
 

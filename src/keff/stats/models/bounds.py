@@ -22,12 +22,12 @@ def optimum(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the dual y [K0+1] and the count law [K0+1] of the mixing law with the greatest mean target.
 
-    ``b`` [K0+1, m] has the binomial probabilities at each theta of a grid and ``target`` [m] its values there.
-    The distance sum_s share_s log(share_s / law_s) is at most ``allowed``; without it the law is the nearest
-    (most likely) one and y = share / law. Newton steps on the optimality conditions, products at a common
-    value that falls (primal-dual interior point; Koenker and Mizera 2014 for the likelihood): weights w >= 0
-    of the grid, law = b w, sum w = 1, slack = eta - target - y b >= 0, w slack = 0, y law = lam share, and
-    spare = allowed - distance >= 0, lam spare = 0. Optimal to about GAP; y is one whose slacks are positive.
+    ``b`` [K0+1, m] has the binomial probabilities at each theta of a grid, ``target`` [m] its values there.
+    The law's distance sum_s share_s log(share_s / law_s) is at most ``allowed``; without that it is the
+    nearest (most likely) law, and y = share / law. Newton steps on the conditions of the optimum, with
+    products at a common value that falls (primal-dual interior point; for the likelihood, Koenker and Mizera
+    2014): weights w >= 0 of the grid with sum w = 1 and law = b w; slack = eta - target - y b >= 0, w slack =
+    0; y law = lam share; spare = allowed - distance >= 0, lam spare = 0. Optimal to about GAP.
     """
     # The nearest law has eta = lam = 1 and no condition on the distance.
     free = slice(None) if allowed is not None else slice(1, -1)
@@ -69,7 +69,7 @@ def optimum(
         w, spare = w + own * heavier, spare + own * looser
         # Not computed anew from y: where it is small rounding would make it none.
         slack, y, lam = slack + dual * closer, y + dual * step[1:-1], lam + dual * step[-1]
-    return y, law / w.sum()
+    return y, b @ (w / w.sum())
 
 
 def _short_of(values: FloatArray, step: FloatArray) -> float:
@@ -109,7 +109,7 @@ def _likely(counts: tuple[int, ...], level: float, sizes: tuple[int, ...]) -> li
     share: FloatArray = np.array(counts, np.float64) / n
     # A grid coarser than the bounds' own: a likelihood that is not quite the best only widens them.
     b = _bernstein(k0, _theta(400 + 40 * k0))
-    _, law = optimum(share, b, np.zeros(b.shape[1]))
+    _, law = optimum(share, b, np.zeros_like(b[0]))
     allowed = _log_mean(share, share) - _log_mean(share, law) + math.log(2 / (1 - level)) / n
     return [_limits(share, allowed, size) for size in sizes]
 
