@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import re
 import ssl
@@ -23,12 +22,12 @@ from keff.gateway.upstream.answer import (
     UpstreamCall,
     UpstreamError,
 )
-from keff.narrow import fields, text
-from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain
+from keff.narrow import fields
+from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain, unpacked
 from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
-from keff.protocol.server import UNKNOWN, Mask, refusal_of
+from keff.protocol.server import Mask, refusal_of
 from keff.protocol.values import Object, decoded, encoded
 
 # Requests that differ and failed in a row after which a trial decides whether a server is down.
@@ -114,8 +113,9 @@ class Upstream:
         )
         self.health = CircuitBreaker()
         self.trial: asyncio.Task[None] | None = None
-        # What failed last, and what was answered last.
-        self._failed = self._answered = b""
+        # The model of the call that failed last, and of the one that was answered last.
+        self._failed: object = None
+        self._answered: tuple[object, ...] = ()
 
     async def close(self) -> None:
         """Close the connection pool."""
@@ -147,8 +147,10 @@ class Upstream:
         # What another server began is no part of this one's answer.
         path.restart()
         response = await self._opened(call._replace(body=call.body[:-1] + STREAMED))
+        if isinstance(response, Answer):
+            return response
         try:
-            async for part in response.parts():
+            async for part in unpacked(response):
                 path.feed(part)
             whole = path.response()
             whole["usage"] = whole["usage"] or {"completion_tokens": path.tokens}
@@ -189,11 +191,14 @@ class Upstream:
                 line, transient=error.transient, repeated=repeated, usage=chat_usage(body.get("usage"))
             ) from None
 
-    async def relay(self, call: UpstreamCall) -> Call:
-        """Open a streamed call and return its response; raises UpstreamError when that is not a stream."""
+    async def relay(self, call: UpstreamCall) -> Call | Answer:
+        """Open a streamed call: its response, or its answer where the server gives that whole.
+
+        Raises UpstreamError for what is neither.
+        """
         return await self._heard(self._opened(call), call)
 
-    async def _opened(self, call: UpstreamCall) -> Call:
+    async def _opened(self, call: UpstreamCall) -> Call | Answer:
         plain = call._replace(headers={**call.headers, "accept-encoding": "identity"})
         response = await self.call("POST", call.api.path, plain)
         if response.status == 200 and response.kind == "text/event-stream":
@@ -201,8 +206,7 @@ class Upstream:
         raw = await body_of(response)
         if response.status != 200:
             raise self._refusal(response, raw, call)
-        reason = refusal_of(200, raw, {}, self._mask(call.headers)).message
-        raise UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
+        return self._answer(parsed(raw), response, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> Call:
         """Make a call of any kind, and return its response; raises UpstreamError."""
@@ -220,8 +224,7 @@ class Upstream:
     def try_again(self, call: UpstreamCall) -> None:
         """Start a trial if one is due, with the model and the headers of this call."""
         if self.health.due and (self.trial is None or self.trial.done()):
-            body = call.body or self._failed
-            models = dict.fromkeys(map(_model, (body, self._answered or body)))
+            models = dict.fromkeys((call.model if call.body else self._failed, *self._answered))
             self.trial = asyncio.create_task(self._run_trials(models, call.headers))
 
     async def _heard(self, work: Coroutine[object, object, T], call: UpstreamCall) -> T:
@@ -231,7 +234,7 @@ class Upstream:
         except UpstreamError as error:
             self._noted(error, call)
             raise error from None
-        self._answered = call.body
+        self._answered = (call.model,)
         self.health.answered()
         return answer
 
@@ -239,7 +242,7 @@ class Upstream:
         if serves_nobody(error.status):
             self.health.failed(error, hash(_PLACE.sub(b"", call.body)))
             if self.health.due and not self.health.down:
-                self._failed = call.body
+                self._failed = call.model
                 self.try_again(call)
 
     async def _run_trials(self, models: Iterable[object], headers: Headers) -> None:
@@ -278,13 +281,6 @@ class Upstream:
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True
-
-
-def _model(body: bytes) -> object:
-    """Return the model that a call names, if it does."""
-    with contextlib.suppress(ValueError):
-        return text(fields(decoded(body)).get("model"))
-    return None
 
 
 def serves_nobody(status: int) -> bool:
