@@ -1,9 +1,10 @@
-"""Upstreams that answer otherwise than they were asked: whole for a stream, or compressed."""
+"""Upstreams that answer otherwise than they were asked: whole, compressed, or with another type or status."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx2
 import pytest
 
 from gateway_rig import QUESTION, gateway
-from raw_server import given, http, raw_server
+from raw_server import answer, given, http, raw_server
 from responses_rig import USAGE, response, text
 
 ONE = {"keff": {"k": 1}}
@@ -98,8 +99,8 @@ def test_votes_in_flight_take_a_path_that_came_whole_as_it_is() -> None:
     assert len(asked) == 3 and all(body["stream"] for body in asked)
 
 
-def packed_stream(*_: Any) -> Iterator[bytes]:
-    """Stream a chat completion in gzip, which nobody asked for."""
+def events() -> bytes:
+    """Return the stream of a chat completion."""
     events = [
         {"id": "x", "model": "stub", "choices": [{"index": 0, "delta": {"content": word}}]}
         for word in ("the ", "answer ", "is ", "7")
@@ -107,29 +108,34 @@ def packed_stream(*_: Any) -> Iterator[bytes]:
     events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     events.append({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 4}})
     raw = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-    yield from http(
-        gzip.compress(raw + b"data: [DONE]\n\n"), content_type="text/event-stream", content_encoding="gzip"
-    )
+    return raw + b"data: [DONE]\n\n"
+
+
+def packed(*_: Any) -> list[bytes]:
+    """Give the stream in gzip, which nobody asked for."""
+    return http(gzip.compress(events()), content_type="text/event-stream", content_encoding="gzip")
 
 
 @pytest.mark.parametrize("policy", ["fixed:1", "fixed:3,in_flight=3"])
 def test_a_stream_in_gzip_that_nobody_asked_for_is_unpacked(policy: str) -> None:
-    with raw_server(packed_stream) as url, gateway(url, planless=True) as rig:
+    with raw_server(packed) as url, gateway(url, planless=True) as rig:
         body = {"model": "m", "messages": QUESTION, "stream": True, "keff": {"policy": policy}}
         # As a client that never looks at the encoding.
         with httpx2.stream("POST", f"{rig.url}/chat/completions", json=body, timeout=60) as reply:
             assert "content-encoding" not in reply.headers
             raw = b"".join(reply.iter_raw())
         assert rig.metric("keff_tokens_total") == (7 + 4) * (1 if policy == "fixed:1" else 3)
-    events = [json.loads(line[6:]) for line in raw.decode().splitlines() if line.startswith("data: {")]
-    said = [event["choices"][0]["delta"].get("content") or "" for event in events if event["choices"]]
-    assert "".join(said) == "the answer is 7"
+    assert said_in(raw) == "the answer is 7"
+
+
+def said_in(raw: bytes) -> str:
+    told = [json.loads(line[6:]) for line in raw.decode().splitlines() if line.startswith("data: {")]
+    return "".join(event["choices"][0]["delta"].get("content") or "" for event in told if event["choices"])
 
 
 def test_a_stream_in_gzip_that_breaks_off_ends_in_an_error() -> None:
     def cut(*_: Any) -> Iterator[bytes]:
-        body = list(packed_stream())[1]
-        yield from http(body[:-20], content_type="text/event-stream", content_encoding="gzip")
+        yield from http(packed()[1][:-20], content_type="text/event-stream", content_encoding="gzip")
 
     with raw_server(cut) as url, gateway(url, planless=True) as rig:
         reply = rig.post({"model": "m", "messages": QUESTION, "stream": True, **ONE})
@@ -138,10 +144,60 @@ def test_a_stream_in_gzip_that_breaks_off_ends_in_an_error() -> None:
 
 def test_gzip_of_what_is_passed_on_keeps_its_header_and_clients_read_it() -> None:
     body = json.dumps({"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]})
-    packed = gzip.compress(body.encode())
-    with raw_server(lambda *_: http(packed, content_encoding="gzip")) as url, gateway(url) as rig:
+    raw = gzip.compress(body.encode())
+    with raw_server(lambda *_: http(raw, content_encoding="gzip")) as url, gateway(url) as rig:
         made = rig.client().embeddings.create(model="m", input="x", encoding_format="float")
         assert made.data[0].embedding == [0.5]
         with httpx2.stream("POST", f"{rig.url}/embeddings", json={"model": "m"}) as reply:
             assert reply.headers["content-encoding"] == "gzip"
-            assert b"".join(reply.iter_raw()) == packed
+            assert b"".join(reply.iter_raw()) == raw
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/json", ""])
+def test_a_stream_of_another_type_or_of_none_is_a_stream_from_its_first_event_on(kind: str) -> None:
+    go_on = threading.Event()
+    head, body = http(events(), content_type=kind)
+    cut = body.index(b"answer")
+
+    def give(*_: Any) -> Iterator[bytes]:
+        yield head if kind else head.replace(b"content-type: \r\n", b"")
+        yield body[:cut]
+        assert go_on.wait(10)
+        yield body[cut:]
+
+    asked = {"model": "m", "messages": QUESTION, "stream": True, **ONE}
+    with raw_server(give) as url, gateway(url, planless=True) as rig:
+        with httpx2.stream("POST", f"{rig.url}/chat/completions", json=asked, timeout=60) as reply:
+            assert reply.headers["content-type"] == "text/event-stream"
+            parts = reply.iter_raw()
+            raw = next(parts)
+            assert b"the " in raw
+            go_on.set()
+            assert said_in(raw + b"".join(parts)) == "the answer is 7"
+        assert rig.metric("keff_tokens_total") == 7 + 4
+        flying = rig.post({"model": "m", "messages": QUESTION, "keff": {"policy": "fixed:2,in_flight=2"}})
+        assert (flying.json()["keff"]["answer"], flying.json()["keff"]["failed"]) == ("7", 0)
+
+
+def test_another_status_of_success_and_a_byte_order_mark_are_no_failure() -> None:
+    """As the frameworks of some servers send them."""
+    said = [http(json.dumps(answer()).encode(), 201), http(b"\xef\xbb\xbf" + json.dumps(answer()).encode())]
+    with raw_server(lambda number, _: said[number]) as url, gateway(url, planless=True) as rig:
+        for _ in said:
+            told = rig.post({"model": "m", "messages": QUESTION, **ONE}).json()["keff"]
+            assert (told["answer"], told["failed"]) == ("7", 0)
+    created = http(events(), 201, content_type="text/event-stream")
+    with raw_server(lambda *_: created) as url, gateway(url, planless=True) as rig:
+        reply = rig.post({"model": "m", "messages": QUESTION, "stream": True, **ONE})
+        assert (reply.status_code, said_in(reply.content)) == (200, "the answer is 7")
+
+
+def test_a_key_in_the_error_of_a_voted_stream_is_masked() -> None:
+    key = "sk-0123456789abcdefghij"
+    raw = b'data: {"error": {"message": "no credit is left on %s"}}\n\n' % key.encode()
+    with (
+        raw_server(lambda *_: http(raw, content_type="text/event-stream")) as url,
+        gateway(url, planless=True, key=key, policy="fixed:2,in_flight=2", replacements=0) as rig,
+    ):
+        refused = rig.post({"model": "m", "messages": QUESTION})
+    assert refused.status_code == 502 and "no credit is left on ***" in refused.json()["error"]["message"]

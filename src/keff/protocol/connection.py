@@ -57,6 +57,12 @@ class Call:
             self._check()
             await self._wait()
 
+    async def peek(self) -> bytes:
+        """Return the first bytes of the body, which stay to be read; none of a call that failed."""
+        while not self._parts and not self._over:
+            await self._wait()
+        return b"".join(self._parts)
+
     async def read(self, most: int = LARGEST) -> bytes:
         """Return the whole body undecoded; raises BodyError above the limit, or the call's error."""
         self._most = most

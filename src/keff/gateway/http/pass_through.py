@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, no_price, paths_asked
 from keff.gateway.http.errors import Problem
-from keff.gateway.http.exchange import EVENTS, Exchange, until_gone
+from keff.gateway.http.exchange import Exchange, until_gone
 from keff.gateway.http.security import check_type, picked, received
 from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
 from keff.gateway.upstream.answer import CHAT, Answer, ClientHeaders, UpstreamCall, UpstreamError
-from keff.gateway.upstream.server import Upstream, body_of
+from keff.gateway.upstream.server import EVENTS, Upstream, body_of, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import entries, fields
@@ -84,20 +84,19 @@ async def _relayed(
     job.stop, job.paths, job.drawn = "off", 1, 1
     if isinstance(response, Answer):
         said = response.body
-        service.metrics.count("keff_paths_total", became="relayed")
         service.charge(job, said.get("usage"), said.get("model"), branch=job.first, paths=1)
         await exchange.begin(200, EVENTS, NOT_HELD)
         events = events_of(fields(said.get("response")) or said, include_usage=job.ask.include_usage)
         await exchange.part(events, last=True)
-        return
-    with contextlib.closing(response):
-        meter = Meter(response.kind, pass_usage=job.ask.include_usage)
-        try:
-            await _streamed(response, exchange, meter)
-            service.metrics.count("keff_paths_total", became="relayed")
-        finally:
-            # However it ends: a client that leaves has cost what was generated for it.
-            service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
+    else:
+        with contextlib.closing(response):
+            meter = Meter(response.kind, pass_usage=job.ask.include_usage)
+            try:
+                await _streamed(response, exchange, meter)
+            finally:
+                # However it ends: a client that leaves has cost what was generated for it.
+                service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
+    service.metrics.count("keff_paths_total", became="relayed")
 
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
@@ -107,10 +106,8 @@ async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
             if passed := meter.feed(part):
                 await exchange.part(passed)
         await exchange.part(meter.rest(), last=True)
-    except BROKEN:
-        line = "the upstream closed the connection in the middle of its answer"
-        broken = Problem(502, line, code="upstream_failed")
-        await exchange.part(b"\n\n" + failure(broken), last=True)
+    except BROKEN as error:
+        await exchange.part(b"\n\n" + failure(broken(error).problem()), last=True)
 
 
 PREFIX = "/v1"
@@ -256,9 +253,9 @@ async def _copied(exchange: Exchange, response: Call, meter: Meter | None) -> No
         async for part in response.parts():
             if passed := part if meter is None else meter.feed(part):
                 await exchange.part(passed)
-    except BROKEN:
+    except BROKEN as error:
         # The head is gone: only a connection that ends early tells the client.
-        raise Problem(502, "the upstream closed the connection in the middle of its answer") from None
+        raise broken(error) from None
     await exchange.part(b"" if meter is None else meter.rest(), last=True)
 
 

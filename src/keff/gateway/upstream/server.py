@@ -45,6 +45,9 @@ TRIAL: Object = {"messages": [{"role": "user", "content": "Say ok."}], "max_toke
 # What differs between the calls of one request.
 _PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
 
+# How the bytes of a stream of events begin, and their type.
+_EVENT, EVENTS = re.compile(rb"\s*(?:data|event|id|retry)?:"), "text/event-stream"
+
 KEYS = ("authorization", "api-key", "x-api-key")
 
 T = TypeVar("T")
@@ -61,32 +64,29 @@ class CircuitBreaker:
     clock: Callable[[], float] = time.monotonic
     why: str = ""
     down: bool = False
-    _failed: set[int] = field(default_factory=set[int])
-    _unreachable: int = 0
+    _failed: set[object] = field(default_factory=set[object])
     _until: float = field(default=-math.inf)
 
     @property
     def due(self) -> bool:
         """Whether a trial call is due: the server fails, or has rested while down."""
-        asked = self.down or len(self._failed) + self._unreachable >= FAILURES
+        asked = self.down or len(self._failed) >= FAILURES
         return asked and self.clock() >= self._until
 
     def answered(self) -> None:
         """Record a successful request."""
         if not self.down:
             self._failed.clear()
-            self._unreachable = 0
 
     def failed(self, error: UpstreamError, request: int) -> None:
         """Record a failed request, or an unreachable server."""
         self.why = str(error)
-        self._unreachable += error.unreachable
-        self._failed.add(request)
+        # What cannot be reached is no fault of a request: each time counts apart.
+        self._failed |= {request, object()} if error.unreachable else {request}
 
     def tried(self, failure: str | None) -> None:
         """Record the result of a trial call: why it failed, or None."""
         self._failed.clear()
-        self._unreachable = 0
         self.down, self.why = failure is not None, failure or ""
         self._until = self.clock() + REST
 
@@ -132,16 +132,17 @@ class Upstream:
         return await self._heard(work, call)
 
     async def _drawn(self, call: UpstreamCall) -> Answer:
-        response, raw = await self._call_whole("POST", call.api.path, call)
-        return self._answer(parsed(raw), response, call)
+        return await self._whole(await self.call("POST", call.api.path, call), call)
 
-    async def _call_whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
-        """Make one call and return its body; raises UpstreamError unless complete and status 200."""
-        response = await self.call(method, path, call)
+    async def _whole(self, response: Call, call: UpstreamCall) -> Answer:
+        return self._answer(await self._body(response, call), response, call)
+
+    async def _body(self, response: Call, call: UpstreamCall) -> Object:
+        """Return the JSON of a response; raises UpstreamError unless complete and a success."""
         raw = await body_of(response)
-        if response.status != 200:
+        if response.status >= 300:
             raise self._refusal(response, raw, call)
-        return response, raw
+        return parsed(raw)
 
     async def _streamed(self, call: UpstreamCall, path: StreamedPath) -> Answer:
         # What another server began is no part of this one's answer.
@@ -157,8 +158,7 @@ class Upstream:
         except BROKEN as error:
             raise broken(error) from None
         except EngineError as error:
-            repeated = isinstance(error, RepeatedError)
-            raise UpstreamError(str(error), transient=error.transient, repeated=repeated) from None
+            raise self._useless(error, call) from None
         finally:
             response.close()
         return self._answer(whole, response, call)
@@ -185,11 +185,11 @@ class Upstream:
         try:
             return Answer(*call.api.read(body), told)
         except EngineError as error:
-            line = self._mask(call.headers)(str(error), 500)
-            repeated = isinstance(error, RepeatedError)
-            raise UpstreamError(
-                line, transient=error.transient, repeated=repeated, usage=chat_usage(body.get("usage"))
-            ) from None
+            raise self._useless(error, call, body.get("usage")) from None
+
+    def _useless(self, error: EngineError, call: UpstreamCall, usage: object = None) -> UpstreamError:
+        line, repeated = self._mask(call.headers)(str(error), 500), isinstance(error, RepeatedError)
+        return UpstreamError(line, transient=error.transient, repeated=repeated, usage=chat_usage(usage))
 
     async def relay(self, call: UpstreamCall) -> Call | Answer:
         """Open a streamed call: its response, or its answer where the server gives that whole.
@@ -201,12 +201,11 @@ class Upstream:
     async def _opened(self, call: UpstreamCall) -> Call | Answer:
         plain = call._replace(headers={**call.headers, "accept-encoding": "identity"})
         response = await self.call("POST", call.api.path, plain)
-        if response.status == 200 and response.kind == "text/event-stream":
-            return response
-        raw = await body_of(response)
-        if response.status != 200:
-            raise self._refusal(response, raw, call)
-        return self._answer(parsed(raw), response, call)
+        if response.kind != EVENTS and _EVENT.match(await response.peek()):
+            # Some servers name no type, or another one.
+            response.headers["content-type"] = EVENTS
+        streams = response.status < 300 and response.kind == EVENTS
+        return response if streams else await self._whole(response, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> Call:
         """Make a call of any kind, and return its response; raises UpstreamError."""
@@ -274,8 +273,7 @@ class Upstream:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
                 call = UpstreamCall(b"", self.address.headers(NOBODY))
-                _, raw = await self._call_whole("GET", "/models", call)
-            parsed(raw)
+                await self._body(await self.call("GET", "/models", call), call)
         except TimeoutError:
             return False
         except UpstreamError as error:

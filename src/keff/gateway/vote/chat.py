@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http import pass_through
 from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.exchange import ACCOUNT, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, comment, events_of, failure, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
+from keff.gateway.upstream.server import EVENTS
 from keff.gateway.vote.job import RequestJob
 from keff.policy import cancel_running
 from keff.protocol.values import Object, encoded, sendable
