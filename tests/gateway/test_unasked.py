@@ -133,6 +133,17 @@ def said_in(raw: bytes) -> str:
     return "".join(event["choices"][0]["delta"].get("content") or "" for event in told if event["choices"])
 
 
+def test_a_relayed_stream_is_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With log-probabilities of many alternatives one is longer than what may be held of an answer."""
+    monkeypatch.setattr("keff.protocol.values.LARGEST", 100)
+    with (
+        raw_server(lambda *_: http(events(), content_type="text/event-stream")) as url,
+        gateway(url, planless=True) as rig,
+    ):
+        reply = rig.post({"model": "m", "messages": QUESTION, "stream": True, **ONE})
+    assert said_in(reply.content) == "the answer is 7" and b"upstream_failed" not in reply.content
+
+
 def test_a_stream_in_gzip_that_breaks_off_ends_in_an_error() -> None:
     def cut(*_: Any) -> Iterator[bytes]:
         yield from http(packed()[1][:-20], content_type="text/event-stream", content_encoding="gzip")

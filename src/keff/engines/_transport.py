@@ -160,7 +160,7 @@ class Transport:
                 if call.status >= 300:
                     raw = await limited(call)
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
-                if streamed and call.kind == "text/event-stream":
+                if streamed and await call.streams():
                     return await self._streamed(call)
                 return reply_of(await limited(call))
             finally:

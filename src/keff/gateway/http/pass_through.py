@@ -19,12 +19,12 @@ from keff.gateway.http.security import check_type, picked, received
 from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
 from keff.gateway.upstream.answer import CHAT, Answer, ClientHeaders, UpstreamCall, UpstreamError
-from keff.gateway.upstream.server import EVENTS, Upstream, body_of, broken
+from keff.gateway.upstream.server import Upstream, body_of, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import entries, fields
 from keff.protocol.client import BROKEN, unpacked
-from keff.protocol.connection import Call
+from keff.protocol.connection import EVENTS, Call
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
 from keff.protocol.values import Events, Object, count, data_of, decoded
@@ -90,7 +90,7 @@ async def _relayed(
         await exchange.part(events, last=True)
     else:
         with contextlib.closing(response):
-            meter = Meter(response.kind, pass_usage=job.ask.include_usage)
+            meter = Meter(EVENTS, pass_usage=job.ask.include_usage)
             try:
                 await _streamed(response, exchange, meter)
             finally:
@@ -100,9 +100,11 @@ async def _relayed(
 
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
-    await exchange.begin(200, response.headers.get("content-type", EVENTS), NOT_HELD)
+    await exchange.begin(200, EVENTS, NOT_HELD)
+    # As it comes a stream may be of any length: nothing of it is held.
+    parts = unpacked(response) if "content-encoding" in response.headers else response.parts()
     try:
-        async for part in unpacked(response):
+        async for part in parts:
             if passed := meter.feed(part):
                 await exchange.part(passed)
         await exchange.part(meter.rest(), last=True)
@@ -277,8 +279,8 @@ class Meter:
     """
 
     def __init__(self, kind: str, *, pass_usage: bool = True) -> None:
-        self._events = Events() if kind.startswith("text/event-stream") else None
-        self._is_json, self._raw = kind.startswith("application/json"), bytearray()
+        self._events = Events() if kind == EVENTS else None
+        self._is_json, self._raw = kind == "application/json", bytearray()
         self._pass_usage = pass_usage
         self.usage: Object = {}
         self.model: object = None

@@ -45,9 +45,6 @@ TRIAL: Object = {"messages": [{"role": "user", "content": "Say ok."}], "max_toke
 # What differs between the calls of one request.
 _PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
 
-# How the bytes of a stream of events begin, and their type.
-_EVENT, EVENTS = re.compile(rb"\s*(?:data|event|id|retry)?:"), "text/event-stream"
-
 KEYS = ("authorization", "api-key", "x-api-key")
 
 T = TypeVar("T")
@@ -201,11 +198,9 @@ class Upstream:
     async def _opened(self, call: UpstreamCall) -> Call | Answer:
         plain = call._replace(headers={**call.headers, "accept-encoding": "identity"})
         response = await self.call("POST", call.api.path, plain)
-        if response.kind != EVENTS and _EVENT.match(await response.peek()):
-            # Some servers name no type, or another one.
-            response.headers["content-type"] = EVENTS
-        streams = response.status < 300 and response.kind == EVENTS
-        return response if streams else await self._whole(response, call)
+        if response.status < 300 and await response.streams():
+            return response
+        return await self._whole(response, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> Call:
         """Make a call of any kind, and return its response; raises UpstreamError."""

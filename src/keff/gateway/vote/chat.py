@@ -19,9 +19,9 @@ from keff.gateway.http.stream import NOT_HELD, comment, events_of, failure, resp
 from keff.gateway.service import Service
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
-from keff.gateway.upstream.server import EVENTS
 from keff.gateway.vote.job import RequestJob
 from keff.policy import cancel_running
+from keff.protocol.connection import EVENTS
 from keff.protocol.values import Object, encoded, sendable
 
 log = logging.getLogger("keff.gateway")
