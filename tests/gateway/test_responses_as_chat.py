@@ -78,6 +78,14 @@ def test_a_path_that_one_model_lacks_is_asked_for_with_another() -> None:
     assert asked == [("old", own), ("old", chat), ("new", own), ("old", chat)]
 
 
+def test_a_request_that_leaves_its_model_to_the_gateway_is_asked_as_chat_at_once() -> None:
+    with chat_server(seven, model="m") as (rig, bodies, paths):
+        for _ in range(3):
+            assert post(rig, input="How many?", model="keff", keff={"k": 1}).status_code == 200
+    assert [body["model"] for body in bodies] == ["m"] * 3
+    assert paths.count("/v1/responses") == 1
+
+
 def test_of_many_models_that_clients_name_the_latest_are_known() -> None:
     with chat_server(seven) as (rig, _, _):
         known = rig.service.upstream.chat_only

@@ -218,7 +218,7 @@ class Upstream:
     def try_again(self, call: UpstreamCall) -> None:
         """Start a trial if one is due, with the model and the headers of this call."""
         if self.health.due and (self.trial is None or self.trial.done()):
-            models = dict.fromkeys((call.model if call.body else self._failed, *self._answered))
+            models = dict.fromkeys((call.model or self._failed, *self._answered))
             self.trial = asyncio.create_task(self._run_trials(models, call.headers))
 
     async def _heard(self, work: Coroutine[object, object, T], call: UpstreamCall) -> T:

@@ -96,13 +96,15 @@ class Chat:
             exchange.passed, exchange.not_voted = True, ask
             await pass_through.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
             return
+        # As it was asked for: to the upstream it may have another name.
+        model = ask.body.get("model")
         try:
             await self._voted(exchange, ask, caller)
         except UpstreamError as error:
             if exchange.status or ask.api is CHAT or not error.lacks_path:
                 raise
             await self._voted(exchange, ask.as_chat(), caller)
-            self.service.upstream.chat_only.append(ask.body.get("model"))
+            self.service.upstream.chat_only.append(model)
 
     async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
         before, job = exchange.job, await self.service.job(exchange.name, ask, caller)
