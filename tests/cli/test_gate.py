@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("starlette", reason="the fault server needs starlette: pip install 'keff[serve]'")
-from fault_server import Script, running
+from fault_server import Script, default_answer, running
 from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes
 from keff.errors import RunError
@@ -91,6 +91,19 @@ def test_a_run_that_goes_on_has_no_new_budget(questions: Path, tmp_path: Path) -
     assert session(500) == 0
     held += session(900)
     assert 900 <= held < 1000
+
+
+def test_a_budget_is_passed_by_what_is_in_flight_and_no_more(questions: Path) -> None:
+    """As the help says: no path is started once the tokens are there."""
+    flying = 4
+    script = Script(latency=0.02)
+    with running(script) as url:
+        wished = {"token_budget": 600, "concurrency": flying, "engine_option": ["n_per_request=1"]}
+        wishes = Wishes(task=str(questions), run=questions.parent / "run", base_url=url, k=K, **wished)
+        drawn = sample_as_wished(wishes)[1]
+    each = max(7 + len(default_answer(body["messages"], body["seed"]).split()) for body in script.requests)
+    assert 600 <= used(drawn) < 600 + flying * each
+    assert script.most == flying
 
 
 def used(drawn: Progress) -> int:

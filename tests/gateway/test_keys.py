@@ -154,7 +154,7 @@ def test_a_book_of_the_version_before_is_refused(tmp_path: Path) -> None:
         ("[keys]", "keys"),
         ("[keys.a]", "sha256 or env"),
         ('[keys.a]\nsha256 = "12"', "sha256"),
-        ('[keys.a]\nenv = "KEFF_NO_SUCH"', "no KEFF_NO_SUCH"),
+        ('[keys.a]\nenv = "KEFF_NO_SUCH"', "keys.a: env KEFF_NO_SUCH: the environment has no such variable"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths_per_day = 0', "paths_per_day"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\ndollars_per_day = inf', "dollars_per_day"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths = 3', "keys.a.paths"),

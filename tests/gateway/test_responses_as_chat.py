@@ -11,9 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from gateway_rig import Options, gateway, make_plan
+from keff.gateway.upstream.fleet import MOST_MODELS
 from keff.protocol.responses import chat_request
-from raw_server import answer, http, raw_server
-from responses_rig import post
+from raw_server import answer, given, http, raw_server
+from responses_rig import post, response, text
 
 Say = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -55,6 +56,42 @@ def test_a_text_is_voted_and_the_missing_path_is_asked_for_once() -> None:
         assert reply.usage.input_tokens == 21 and reply.usage.output_tokens == 15
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
     assert bodies[0] == {"model": "m", "messages": asked} and len(bodies) == 6
+
+
+def test_a_path_that_one_model_lacks_is_asked_for_with_another() -> None:
+    """One address may stand before several servers, of which one knows chat only."""
+    asked: list[tuple[str, str]] = []
+    paths: list[str] = []
+
+    def give(_: int, body: dict[str, Any]) -> list[bytes]:
+        asked.append((body["model"], paths[-1]))
+        if paths[-1].endswith("chat/completions"):
+            return given()
+        if body["model"] == "old":
+            return http(b'{"detail": "Not Found"}', status=404)
+        return http(json.dumps(response(text("Final answer: 7"))).encode())
+
+    with raw_server(give, paths) as url, gateway(url, planless=True) as rig:
+        for model in ("old", "new", "old"):
+            assert post(rig, input="How many?", model=model, keff={"k": 1}).json()["keff"]["answer"] == "7"
+    chat, own = "/v1/chat/completions", "/v1/responses"
+    assert asked == [("old", own), ("old", chat), ("new", own), ("old", chat)]
+
+
+def test_a_request_that_leaves_its_model_to_the_gateway_is_asked_as_chat_at_once() -> None:
+    with chat_server(seven, model="m") as (rig, bodies, paths):
+        for _ in range(3):
+            assert post(rig, input="How many?", model="keff", keff={"k": 1}).status_code == 200
+    assert [body["model"] for body in bodies] == ["m"] * 3
+    assert paths.count("/v1/responses") == 1
+
+
+def test_of_many_models_that_clients_name_the_latest_are_known() -> None:
+    with chat_server(seven) as (rig, _, _):
+        known = rig.service.upstream.chat_only
+        known.extend(range(MOST_MODELS))
+        assert post(rig, input="How many?", keff={"k": 1}).status_code == 200
+        assert len(known) == MOST_MODELS and known[-1] == "stub"
 
 
 def test_streams_of_votes_and_of_one_path_end_as_responses_do() -> None:

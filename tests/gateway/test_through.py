@@ -39,6 +39,7 @@ ERRORS: list[tuple[int, dict[str, Any]]] = [
             "code": "model_not_found",
         },
     ),
+    (460, {"message": "of its own", "type": "own", "param": None, "code": "no_known_status"}),
     (422, {"message": "bad field", "type": "validation", "param": "top_k", "code": "unknown_field"}),
     (
         429,
@@ -85,6 +86,21 @@ def test_a_rate_limit_says_when_to_come_back_and_limits_are_handed_on() -> None:
         headers = rig.post().headers
         assert headers["x-ratelimit-remaining-requests"] == "41"
         assert "x-other" not in headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_quota_that_is_spent_says_when_to_come_back_only_if_the_upstream_does(stream: bool) -> None:
+    spent = json.dumps({"error": {"message": "you exceeded your quota", "code": "insufficient_quota"}})
+    said: list[dict[str, str]] = [{}, {"retry_after": "86400"}]
+    with (
+        raw_server(lambda number, _: http(spent.encode(), 429, **said[number])) as url,
+        gateway(url, planless=True) as rig,
+    ):
+        # Each is asked once: a quota is not waited for.
+        for more in said:
+            reply = rig.post({"model": "m", "messages": QUESTION, "stream": stream, "keff": {"k": 1}})
+            assert (reply.status_code, reply.json()["error"]["code"]) == (429, "insufficient_quota")
+            assert reply.headers.get("retry-after") == more.get("retry_after")
 
 
 def test_tracing_and_named_headers_and_the_query_go_up(serve: Serve) -> None:

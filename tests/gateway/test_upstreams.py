@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -136,6 +137,17 @@ def test_a_model_that_fails_takes_no_other_model_s_server_away() -> None:
             )
         )
         assert set(rig.service.servers[0].states().values()) == {"up"}
+
+
+def test_of_what_was_answered_only_the_model_is_kept() -> None:
+    with running(Script()) as url, gateway(url) as rig:
+        (server,) = rig.service.upstream.servers
+        for stream in (False, True):
+            long = [{"role": "user", "content": "x" * 10**6}]
+            assert rig.post({"messages": long, "stream": stream, "keff": {"k": 1}}).status_code == 200
+            assert server._answered == ("stub",)
+        kept = gc.get_referents(vars(server)) + gc.get_referents(server.health)
+        assert not any(isinstance(each, bytes) for each in kept)
 
 
 def test_a_server_that_was_taken_for_down_serves_a_model_that_it_has() -> None:

@@ -73,6 +73,15 @@ def test_the_only_model_is_taken_and_several_are_named(connect: Connect) -> None
         keff.self_consistency_sync(connect(Script(models=("a", "b"))), "?")
 
 
+def test_how_many_paths_are_drawn_is_the_policy_s_to_say(connect: Connect) -> None:
+    """Of two choices in an answer one would be read, and both be paid for."""
+    script = says("5", "5")
+    with pytest.raises(UsageError, match=r"\(fixed:2\): leave n out"):
+        keff.self_consistency_sync(connect(script), "?", "fixed:2", model="stub", n=2)
+    assert not script.requests
+    assert keff.self_consistency_sync(connect(script), "?", "fixed:2", model="stub", n=1).verdict.paths == 2
+
+
 def test_a_server_that_fails_is_an_engine_error(connect: Connect) -> None:
     script = Script(fault=lambda *_: "500")
     with pytest.raises(EngineError, match="the server failed"):

@@ -110,10 +110,15 @@ Workers = Annotated[
 ]
 TokenBudget = Annotated[
     int | None,
-    money_option("--token-budget", min=1, help="Stop when the run holds this many tokens, prompts included."),
+    money_option(
+        "--token-budget",
+        min=1,
+        help="Start no path once the run holds this many tokens, prompts included; those in flight are kept.",
+    ),
 ]
 MaxCost = Annotated[
-    float | None, money_option("--max-cost", min=0, help="Stop at this many dollars (with --prices).")
+    float | None,
+    money_option("--max-cost", min=0, help="Start no path at this many dollars (with --prices)."),
 ]
 Yes = Annotated[bool, run_option("--yes", help="Do not ask before a paid run.")]
 KeepGoing = Annotated[

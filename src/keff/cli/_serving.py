@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from keff.gateway.vote.request_policy import terms_of
 from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
-from keff.protocol.server import base_url, checked_key
+from keff.protocol.server import base_url, secret
 from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
 from keff.sampling.verifier import verifier_of
@@ -88,15 +87,6 @@ def certificates_in(file: Path) -> str:
     except (OSError, ValueError) as error:
         raise UsageError(f"ca_file {file} holds no certificates in PEM form ({error})") from None
     return str(file)
-
-
-def secret(name: str | None, flag: str) -> str:
-    if name is None:
-        return ""
-    value = checked_key(os.environ.get(name, ""), name)
-    if not value:
-        raise UsageError(f"{flag} {name}: the environment has no such variable, or it is empty")
-    return value
 
 
 def policy_of(given: str | None, cap: int | None, now: str | None = None) -> str:

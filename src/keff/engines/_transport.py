@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from keff.errors import EngineError
 from keff.narrow import entries
 from keff.protocol.assembler import Assembler
-from keff.protocol.client import Client, limited, plain
+from keff.protocol.client import Client, limited, plain, unpacked
 from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError, choices_of, completions, filtered_response, reply_of
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
-from keff.protocol.values import ENCODINGS, Body, BodyError, Object, sendable
+from keff.protocol.values import ENCODINGS, BodyError, Object, sendable
 from keff.records import Completion, frozen
 
 # Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
@@ -160,7 +160,7 @@ class Transport:
                 if call.status >= 300:
                     raw = await limited(call)
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
-                if streamed and call.kind == "text/event-stream":
+                if streamed and await call.streams():
                     return await self._streamed(call)
                 return reply_of(await limited(call))
             finally:
@@ -170,9 +170,9 @@ class Transport:
 
     @staticmethod
     async def _streamed(call: Call) -> Object:
-        parts, body = Assembler(), Body(call.headers.get("content-encoding"))
-        async for part in call.parts():
-            parts.feed(body.take(part))
+        parts = Assembler()
+        async for part in unpacked(call):
+            parts.feed(part)
         return parts.response()
 
     def error(self, message: str, transient: bool = True, refused: bool = False) -> EngineError:

@@ -93,11 +93,10 @@ class Service:
         """Whether paths have a price."""
         return bool(self.billing.prices) or (self.served is not None and self.served.priced)
 
-    @property
-    def by_chat(self) -> bool:
-        """Whether Responses requests are sent upstream as chat, as the plan's pilot was."""
+    def by_chat(self, model: object) -> bool:
+        """Return whether Responses requests are sent upstream as chat, as the plan's pilot was."""
         adds = self.terms.known or self.served is not None or self.options.append_answer_format
-        return adds or self.upstream.chat_only
+        return adds or model in self.upstream.chat_only
 
     async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
         """Return the job of a request, with the plan's terms and policy applied; raises Problem."""
@@ -133,7 +132,8 @@ class Service:
             job.headers = self.upstream.address.headers(caller)
             return job
         job.by_branch, job.first = BranchLedger(self.served, ask.body), self.served.first(policy)
-        job.head, job.headers = job.by_branch.head(job.first), job.first.headers(caller)
+        # What no body can hold is refused before anything is reserved.
+        job.by_branch.head(job.first)
         return job
 
     async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
@@ -209,11 +209,10 @@ class Service:
         # A policy that names no branch draws from the one asked first.
         branch = by_branch.served.branches[name] if by_branch is not None and name else job.first
         try:
-            if by_branch is None or branch is None:
+            if branch is None:
                 answer = await self._called(job, start, n, StreamedPath() if streams else None)
             else:
-                call = job.call(start, n, by_branch.head(branch), branch.headers(job.caller))
-                answer = await called(job, branch.upstream, call, n)
+                answer = await called(job, branch.upstream, job.call(start, n, branch), n)
         except UpstreamError as error:
             self.charge(job, error.usage, branch=branch)
             if by_branch is None or branch is None:
@@ -386,4 +385,4 @@ class Service:
     def servers(self) -> Sequence[Fleet]:
         """The distinct upstream servers."""
         branches = () if self.served is None else self.served.servers
-        return (*branches, *(() if self.upstream in branches else (self.upstream,)))
+        return list(dict.fromkeys([*branches, self.upstream]))

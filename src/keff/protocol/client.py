@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import field
 from functools import partial
 from importlib.metadata import version
@@ -329,13 +329,20 @@ BROKEN = (OSError, ValueError)
 
 async def limited(call: Call) -> bytes:
     """Return a response's decompressed body; raises BodyError above the size limit."""
-    encoding = call.headers.get("content-encoding")
-    if encoding is None:
+    if "content-encoding" not in call.headers:
         return await call.read()
-    body = Body(encoding)
-    parts = [body.take(part) async for part in call.parts()]
+    return b"".join([part async for part in unpacked(call)])
+
+
+async def unpacked(call: Call) -> AsyncGenerator[bytes]:
+    """Yield the parts of a response's body, decompressed whether or not that was asked for.
+
+    Raises BodyError for what cannot be, and above the size limit.
+    """
+    body = Body(call.headers.get("content-encoding"))
+    async for part in call.parts():
+        yield body.take(part)
     body.end()
-    return b"".join(parts)
 
 
 def plain(error: Exception) -> str:

@@ -9,6 +9,7 @@ of that (``python -m benchmarks.gateway.gateway``).
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncGenerator, Callable
 from typing import cast
@@ -19,6 +20,9 @@ from keff.protocol.values import LARGEST, BodyError
 
 # So much of a body is held for who reads it part by part; then the upstream waits.
 HELD = 256 * 1024
+
+# The type of a stream of events, and how its bytes begin.
+EVENTS, _EVENT = "text/event-stream", re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 GIVEN_UP = "it was given up"
 
@@ -56,6 +60,17 @@ class Call:
         while not self.status:
             self._check()
             await self._wait()
+
+    async def streams(self) -> bool:
+        """Return whether the body is a stream of events: by its type, else by its first bytes.
+
+        Some servers name no type, or another one. What was looked at stays to be read.
+        """
+        if self.kind == EVENTS:
+            return True
+        while not self._parts and not self._over:
+            await self._wait()
+        return _EVENT.match(b"".join(self._parts)) is not None
 
     async def read(self, most: int = LARGEST) -> bytes:
         """Return the whole body undecoded; raises BodyError above the limit, or the call's error."""

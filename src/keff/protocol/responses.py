@@ -90,8 +90,9 @@ def _call(item: Mapping[str, object]) -> Object:
 
 
 # Counts of tokens have other names in the two interfaces: what is billed is the same.
-USAGE = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
-DETAILS = {
+USAGE = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
     "input_tokens_details": "prompt_tokens_details",
     "output_tokens_details": "completion_tokens_details",
 }
@@ -101,13 +102,12 @@ def chat_usage(usage: object) -> object:
     """Return a response's usage under chat's field names; non-objects unchanged."""
     if not isinstance(usage, dict):
         return usage
-    names = {**USAGE, **DETAILS}
-    return {names.get(name, name): value for name, value in fields(cast("object", usage)).items()}
+    return {USAGE.get(name, name): value for name, value in fields(cast("object", usage)).items()}
 
 
 def response_usage(usage: Mapping[str, object]) -> Object:
     """Return a chat usage under the Responses API's field names."""
-    names = {chat: own for own, chat in {**USAGE, **DETAILS}.items()}
+    names = {chat: own for own, chat in USAGE.items()}
     told: Object = {names.get(name, name): value for name, value in usage.items()}
     told.setdefault("input_tokens_details", {"cached_tokens": 0})
     told.setdefault("output_tokens_details", {"reasoning_tokens": 0})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import os
 import random
 import re
 import time
@@ -147,6 +148,19 @@ def checked_key(value: str, variable: str) -> str:
             f"${variable} holds whitespace or a character that no HTTP header can carry: set it again"
         )
     return key
+
+
+def secret(variable: str | None, option: str) -> str:
+    """Return the key in an environment variable, which ``option`` names; "" where none is named.
+
+    Raises UsageError for a variable without a key.
+    """
+    if variable is None:
+        return ""
+    value = checked_key(os.environ.get(variable, ""), variable)
+    if not value:
+        raise UsageError(f"{option} {variable}: the environment has no such variable, or it is empty")
+    return value
 
 
 class Mask:

@@ -52,7 +52,7 @@ def decoded(raw: bytes, decoder: json.JSONDecoder = _DECODER) -> object:
         return jiter.from_json(raw, allow_inf_nan=False, cache_mode="keys")
     except ValueError:
         try:
-            return decoder.decode(raw.decode())
+            return decoder.decode(raw.decode("utf-8-sig"))
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
 

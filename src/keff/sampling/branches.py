@@ -76,16 +76,14 @@ def branch_view(arms: Mapping[str, BranchSampler], item: Item, policy: Policy) -
     }
     keys: list[str | None] = []
     asked: list[str] = []
-    used: Counter[str] = Counter()
+    left = True
     while True:
         view = View(tuple(keys), branches=tuple(asked))
         decision = policy.decide(view)
-        if isinstance(decision, Stop):
+        if isinstance(decision, Stop) or not left:
             return view, decision
         for name in decision.branches:
-            if used[name] >= len(kept[name]):
-                view = View(tuple(keys), branches=tuple(asked))
-                return view, policy.decide(view)
-            keys.append(kept[name][used[name]])
+            if not (left := asked.count(name) < len(kept[name])):
+                break
+            keys.append(kept[name][asked.count(name)])
             asked.append(name)
-            used[name] += 1

@@ -175,6 +175,8 @@ async def self_consistency(
     if in_flight > 1:
         rule = flying(rule, min(in_flight, rule.cap))
         warnings.warn(f"in_flight is a key of the policy: {rule.spec}", DeprecationWarning, stacklevel=2)
+    if request.get("n") not in (None, 1):
+        raise UsageError(f"the policy says how many paths are drawn ({rule.spec}): leave n out")
     if "confidence" in rule.needs:
         request.setdefault("logprobs", True)
     try:

@@ -377,9 +377,6 @@ class Session:
 
 
 def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
-    if span.count <= most:
-        yield span
-        return
     for start in range(span.start, span.start + span.count, most):
         yield replace(span, start=start, count=min(most, span.start + span.count - start))
 

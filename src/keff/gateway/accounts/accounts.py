@@ -8,7 +8,6 @@ process of the gateway makes it: an account that is limited goes past its limit 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sqlite3
 import time
@@ -23,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from keff.errors import UsageError
 from keff.files import toml_of
 from keff.gateway.http.errors import Problem
-from keff.protocol.server import checked_key
+from keff.protocol.server import secret
 from keff.records import frozen
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -234,10 +233,5 @@ def _account(file: Path, name: str, entry: _Entry) -> Account:
         if digest == EMPTY:
             raise UsageError(f"--keys {file}: keys.{name}: sha256 is that of an empty key")
     else:
-        value = checked_key(os.environ.get(str(entry.env), ""), str(entry.env))
-        if not value:
-            raise UsageError(
-                f"--keys {file}: keys.{name}: the environment has no {entry.env}, or it is empty"
-            )
-        digest = hashlib.sha256(value.encode()).digest()
+        digest = hashlib.sha256(secret(entry.env, f"--keys {file}: keys.{name}: env").encode()).digest()
     return Account(name, digest, entry.paths_per_day, entry.dollars_per_day)

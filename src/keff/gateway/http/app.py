@@ -121,12 +121,12 @@ class Front:
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
+    assert isinstance(error, HTTPException), "it handles no other"
+    status = error.status_code
     line = (
         "not found: use POST /v1/chat/completions or /v1/responses" if status == 404 else "method not allowed"
     )
-    headers = error.headers if isinstance(error, HTTPException) else None
-    return _told(Problem(status, line, headers=headers))
+    return _told(Problem(status, line, headers=error.headers))
 
 
 def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:

@@ -20,7 +20,6 @@ KINDS = {
 
 HEADERS: dict[int, Mapping[str, str]] = {
     401: {"www-authenticate": "Bearer"},
-    429: {"retry-after": "1"},
     503: {"retry-after": "1"},
 }
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Where a connection scope says whose key was shown.
 ACCOUNT = "keff.account"
 
-JSON, EVENTS = "application/json", "text/event-stream"
+JSON = "application/json"
 
 # Where a connection scope has the line to its client.
 LINE = "keff.line"

@@ -15,16 +15,16 @@ from typing import NamedTuple
 from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
-from keff.gateway.http.security import check_type, received
-from keff.gateway.http.stream import failure
+from keff.gateway.http.security import check_type, picked, received
+from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
-from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamCall, UpstreamError
-from keff.gateway.upstream.server import Upstream, body_of
+from keff.gateway.upstream.answer import CHAT, Answer, ClientHeaders, UpstreamCall, UpstreamError
+from keff.gateway.upstream.server import Upstream, body_of, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import entries, fields
-from keff.protocol.client import BROKEN
-from keff.protocol.connection import Call
+from keff.protocol.client import BROKEN, unpacked
+from keff.protocol.connection import EVENTS, Call
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
 from keff.protocol.values import Events, Object, count, data_of, decoded
@@ -49,11 +49,10 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
     while True:
         tries += 1
         # Without its options where a server does not know them: then the events are counted.
-        more = {"stream": True, "stream_options": options if metered else job.ask.stream_options}
+        given = options if metered else job.ask.stream_options
+        more: Object = {"stream": True, **({"stream_options": given} if given else {})}
         try:
-            await _relayed(
-                service, job, exchange, {name: value for name, value in more.items() if value}, until
-            )
+            await _relayed(service, job, exchange, more, until)
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
@@ -69,8 +68,10 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
 async def _relayed(
     service: Service, job: RequestJob, exchange: Exchange, more: Mapping[str, object], until: float
 ) -> None:
-    call = job.call(0, 1, headers=job.headers if job.span is None else {**job.headers, **job.span.headers()})
-    call = call._replace(body=call.body[:-1] + b"," + json.dumps(more).encode()[1:])
+    call = job.call(0, 1, job.first)
+    traced: Mapping[str, str] = {} if job.span is None else job.span.headers()
+    body = call.body[:-1] + b"," + json.dumps(more).encode()[1:]
+    call = call._replace(body=body, headers={**call.headers, **traced})
     upstream = service.upstream if job.first is None else job.first.upstream
     try:
         async with asyncio.timeout_at(until):
@@ -80,29 +81,35 @@ async def _relayed(
     except asyncio.CancelledError:
         job.lost += 1
         raise
-    with contextlib.closing(response):
-        job.stop, job.paths, job.drawn = "off", 1, 1
-        meter = Meter(response.kind, pass_usage=job.ask.include_usage)
-        try:
-            await _streamed(response, exchange, meter)
-            service.metrics.count("keff_paths_total", became="relayed")
-        finally:
-            # However it ends: a client that leaves has cost what was generated for it.
-            service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
+    job.stop, job.paths, job.drawn = "off", 1, 1
+    if isinstance(response, Answer):
+        said = response.body
+        service.charge(job, said.get("usage"), said.get("model"), branch=job.first, paths=1)
+        await exchange.begin(200, EVENTS, NOT_HELD)
+        events = events_of(fields(said.get("response")) or said, include_usage=job.ask.include_usage)
+        await exchange.part(events, last=True)
+    else:
+        with contextlib.closing(response):
+            meter = Meter(EVENTS, pass_usage=job.ask.include_usage)
+            try:
+                await _streamed(response, exchange, meter)
+            finally:
+                # However it ends: a client that leaves has cost what was generated for it.
+                service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
+    service.metrics.count("keff_paths_total", became="relayed")
 
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
-    kind = response.headers.get("content-type", "text/event-stream")
-    await exchange.begin(200, kind, {"cache-control": "no-cache", "x-accel-buffering": "no"})
+    await exchange.begin(200, EVENTS, NOT_HELD)
+    # As it comes a stream may be of any length: nothing of it is held.
+    parts = unpacked(response) if "content-encoding" in response.headers else response.parts()
     try:
-        async for part in response.parts():
+        async for part in parts:
             if passed := meter.feed(part):
                 await exchange.part(passed)
         await exchange.part(meter.rest(), last=True)
-    except OSError:
-        line = "the upstream closed the connection in the middle of its answer"
-        broken = Problem(502, line, code="upstream_failed")
-        await exchange.part(b"\n\n" + failure(broken), last=True)
+    except BROKEN as error:
+        await exchange.part(b"\n\n" + failure(broken(error).problem()), last=True)
 
 
 PREFIX = "/v1"
@@ -138,11 +145,7 @@ async def passed(
     if body:
         check_type(exchange.headers)
     demand = await _reserved(service, exchange, method, body)
-    sent = {
-        name.decode(): exchange.headers[name].decode("latin-1")
-        for name in SENT_UP
-        if name in exchange.headers
-    }
+    sent = picked(exchange.headers, SENT_UP)
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
     keys = service.upstream.address.keys(caller.at(trusted=service.trusted))
@@ -252,9 +255,9 @@ async def _copied(exchange: Exchange, response: Call, meter: Meter | None) -> No
         async for part in response.parts():
             if passed := part if meter is None else meter.feed(part):
                 await exchange.part(passed)
-    except BROKEN:
+    except BROKEN as error:
         # The head is gone: only a connection that ends early tells the client.
-        raise Problem(502, "the upstream closed the connection in the middle of its answer") from None
+        raise broken(error) from None
     await exchange.part(b"" if meter is None else meter.rest(), last=True)
 
 
@@ -276,8 +279,8 @@ class Meter:
     """
 
     def __init__(self, kind: str, *, pass_usage: bool = True) -> None:
-        self._events = Events() if kind.startswith("text/event-stream") else None
-        self._is_json, self._raw = kind.startswith("application/json"), bytearray()
+        self._events = Events() if kind == EVENTS else None
+        self._is_json, self._raw = kind == "application/json", bytearray()
         self._pass_usage = pass_usage
         self.usage: Object = {}
         self.model: object = None

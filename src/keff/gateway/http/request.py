@@ -131,10 +131,10 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     """Return a parsed chat request; raises Problem (400) that names the field."""
     body = _json_object(raw)
     _check_messages(body.get("messages"))
-    n = body.pop("n", None)
+    n = _typed(body, "n", int)
     n = 1 if n is None else n
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise Problem(400, "n must be an integer of at least 1", param="n", code="unsupported_value")
+    if n < 1:
+        raise Problem(400, "n must be at least 1", param="n")
     ask = _common_fields(body, headers)
     if n > 1:
         if ask.wish.k or ask.wish.policy or ask.wish.cap:

@@ -15,7 +15,7 @@ from keff.gateway.accounts.accounts import Account
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import Receive
 from keff.gateway.options import Options
-from keff.gateway.upstream.answer import NOBODY, ClientHeaders
+from keff.gateway.upstream.answer import ClientHeaders
 from keff.protocol.server import is_loopback
 
 # Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic.
@@ -140,15 +140,14 @@ class Guard:
 
         Some headers, the query, and its key unless that is for us.
         """
-        keys = () if self.has_token else CALLER_KEYS
-        more: dict[str, str] = {}
-        if forwarded or not HANDED_ON.isdisjoint(headers):
-            names = [*HANDED_ON, *(name.encode() for name in forwarded)]
-            more = {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}
-        shown = {name.decode(): headers[name].decode("latin-1") for name in keys if name in headers}
-        if not shown and not more and not query:
-            return NOBODY
-        return ClientHeaders(shown, more, query.decode("latin-1"))
+        shown = picked(headers, () if self.has_token else CALLER_KEYS)
+        names = [*HANDED_ON, *(name.encode() for name in forwarded)]
+        return ClientHeaders(shown, picked(headers, names), query.decode("latin-1"))
+
+
+def picked(headers: Mapping[bytes, bytes], names: Collection[bytes]) -> dict[str, str]:
+    """Return those of some headers that are there, as text."""
+    return {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}
 
 
 def _digest(token: str) -> bytes | None:

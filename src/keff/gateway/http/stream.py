@@ -9,10 +9,19 @@ from keff.gateway.http.errors import Problem
 from keff.narrow import entries, fields, items
 from keff.protocol.values import Object, sendable
 
+# Headers of a stream that no proxy may hold back.
+NOT_HELD = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+
 
 def event(value: Mapping[str, object]) -> bytes:
     """Return one server-sent event."""
     return b"data: " + sendable(value) + b"\n\n"
+
+
+def events_of(reply: Mapping[str, object], *, include_usage: bool) -> bytes:
+    """Return a finished reply, of chat or of Responses, as the events of a stream."""
+    chat = "choices" in reply
+    return b"".join(chunks(reply, include_usage=include_usage) if chat else response_events(reply))
 
 
 def comment(text: str) -> bytes:
@@ -32,6 +41,7 @@ def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[byte
     """
     base = {name: value for name, value in reply.items() if name not in ("choices", "usage", "keff")}
     base["object"] = "chat.completion.chunk"
+    own: Object = {name: reply[name] for name in reply.keys() & {"keff"}}
     if include_usage:
         base["usage"] = None
     for index, choice in enumerate(entries(reply["choices"])):
@@ -43,9 +53,10 @@ def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[byte
             delta["logprobs"] = choice["logprobs"]
         yield event({**base, "choices": [delta]})
         end: Object = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
-        yield event({**base, "choices": [end], **({} if index else {"keff": reply["keff"]})})
+        yield event({**base, "choices": [end], **own})
+        own = {}
     if include_usage:
-        yield event({**base, "choices": [], "usage": reply["usage"]})
+        yield event({**base, "choices": [], "usage": reply.get("usage")})
     yield b"data: [DONE]\n\n"
 
 

@@ -340,8 +340,7 @@ class Views:
         try:
             made = await asyncio.to_thread(plan_of, rows, ledger.cap, ledger.space)
         except KeffError as error:
-            problem = Problem(409, str(error), code="too_little_traffic")
-            return PageView(problem.status, JSON, problem.body())
+            return PageView(409, JSON, Problem(409, str(error), code="too_little_traffic").body())
         return PageView(200, JSON, made.model_dump_json(indent=2).encode())
 
     def state(self) -> Object:

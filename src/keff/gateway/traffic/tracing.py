@@ -71,11 +71,7 @@ class Tracer:
 
     def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
         """Start the span of a request, as a child of the client's ``traceparent``."""
-        carrier = {
-            key.decode(): headers[key].decode("latin-1")
-            for key in (b"traceparent", b"tracestate")
-            if key in headers
-        }
+        carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
         span = self._tracer.start_span(name, PROPAGATOR.extract(carrier), SpanKind.SERVER)
         return TraceSpan(self._tracer, span)
 

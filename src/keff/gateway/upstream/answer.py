@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from http import HTTPStatus
 from typing import NamedTuple
 
 from keff.gateway.http.errors import Problem
@@ -16,7 +15,6 @@ from keff.protocol.server import Refusal
 from keff.protocol.values import ENCODINGS, Object
 from keff.records import frozen
 
-KNOWN_STATUSES = frozenset(HTTPStatus)
 Headers = Mapping[str, str]
 JSON_TYPE = "application/json"
 
@@ -111,17 +109,13 @@ class UpstreamError(Exception):
     def problem(self) -> Problem:
         """Return the client's error: a fault of the request as the upstream reported it, else 502."""
         said = self.refusal
-        if said.status == 429:
-            wait = None if said.wait is None else {"retry-after": f"{max(1, round(said.wait))}"}
-            return Problem(
-                429, said.message, code=said.code or "upstream_rate_limit", kind=said.kind, headers=wait
-            )
-        if self.transient or not 400 <= said.status < 500:
+        busy = said.status == 429
+        if not busy and (self.transient or not 400 <= said.status < 500):
             return Problem(502, f"the upstream failed: {self}", code="upstream_failed")
-        status = said.status if said.status in KNOWN_STATUSES else 400
-        return Problem(
-            status, said.message, code=said.code or "upstream_refused", kind=said.kind, param=said.param
-        )
+        code = said.code or ("upstream_rate_limit" if busy else "upstream_refused")
+        # Where it names no time there is none to name: a quota that is spent does not come back.
+        wait = None if said.wait is None else {"retry-after": f"{max(1, round(said.wait))}"}
+        return Problem(said.status, said.message, code=code, kind=said.kind, param=said.param, headers=wait)
 
 
 class Api(NamedTuple):
@@ -148,12 +142,13 @@ CHAT, RESPONSES = Api("/chat/completions", _chat), Api("/responses", _response)
 
 
 class UpstreamCall(NamedTuple):
-    """One upstream call: body, headers, query and API."""
+    """One upstream call: body, headers, query, API, and the model that the body names."""
 
     body: bytes
     headers: Headers
     query: str = ""
     api: Api = CHAT
+    model: object = None
 
 
 @frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -29,6 +30,9 @@ ELSEWHERE = frozenset({502, 503, 504})
 TOGETHER = 8
 
 
+# Models of which something is kept, the latest: clients name them, and some servers answer to any name.
+MOST_MODELS = 1000
+
 T = TypeVar("T")
 
 
@@ -46,9 +50,9 @@ class Fleet:
         self.fallback = None if fallback is None else Upstream(fallback)
         self._all = self.servers if self.fallback is None else (*self.servers, self.fallback)
         self._turn = 0
-        # Known once a call to ``/responses`` found no such path.
-        self.chat_only = False
-        self.streams = True
+        # Models whose calls to ``/responses`` found no such path, and those whose calls are refused as
+        # streams: one address may stand before different servers.
+        self.chat_only, self.whole = deque[object](maxlen=MOST_MODELS), deque[object](maxlen=MOST_MODELS)
 
     @property
     def path_seconds(self) -> float:
@@ -75,23 +79,19 @@ class Fleet:
         self, call: UpstreamCall, home: Upstream | None = None, streamed: StreamedPath | None = None
     ) -> Answer:
         """Make one call; raises UpstreamError."""
-        path = streamed if call.api is CHAT and self.streams else None
+        path = streamed if call.api is CHAT and call.model not in self.whole else None
         try:
             return await self._call_in_turn(lambda server, sent: server.draw(sent, path), call, home)
         except UpstreamError as error:
-            if (
-                path is None
-                or path.began
-                or (error.status not in (400, 422) and "not a stream" not in str(error))
-            ):
+            if path is None or path.began or error.status not in (400, 422):
                 raise
         # A server that does not stream, or not with its usage, is asked as others are from now on.
         answer = await self._call_in_turn(Upstream.draw, call, home)
-        self.streams = False
+        self.whole.append(call.model)
         return answer
 
-    async def relay(self, call: UpstreamCall) -> Call:
-        """Open a streamed call and return its response, which the caller closes; raises UpstreamError."""
+    async def relay(self, call: UpstreamCall) -> Call | Answer:
+        """Open a streamed call: its response, which the caller closes, or an answer; or UpstreamError."""
         return await self._call_in_turn(Upstream.relay, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> tuple[Upstream, Call]:

@@ -153,7 +153,7 @@ class ServedBranches:
     @property
     def servers(self) -> list[Fleet]:
         """The distinct servers."""
-        return list({id(branch.upstream): branch.upstream for branch in self.branches.values()}.values())
+        return list(dict.fromkeys(branch.upstream for branch in self.branches.values()))
 
     @property
     def priced(self) -> bool:
@@ -236,14 +236,13 @@ class BranchLedger:
             metrics.count("keff_branch_escalations_total", branch=name)
         settled = outcome.paths[-1].branch or asked[0]
         metrics.count("keff_branch_settled_total", branch=settled)
-        # Votes of a mix weigh differently: its share is of weight, not of votes.
-        share: dict[str, Json] = {"share": outcome.stop.weight} if isinstance(policy, Mix) else {}
         told: dict[str, Json] = {
             "branches": [self._line(name, outcome) for name in asked],
             "escalated": bool(escalated),
             "settled_by": settled,
         }
-        return share | told
+        # Votes of a mix weigh differently: its share is of weight, not of votes.
+        return told | {"share": outcome.stop.weight} if isinstance(policy, Mix) else told
 
     def _line(self, name: str, outcome: Outcome) -> Json:
         branch, bill = self.served.branches[name], self.bills[name]

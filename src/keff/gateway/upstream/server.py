@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import re
 import ssl
@@ -23,12 +22,12 @@ from keff.gateway.upstream.answer import (
     UpstreamCall,
     UpstreamError,
 )
-from keff.narrow import fields, text
-from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain
+from keff.narrow import fields
+from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain, unpacked
 from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
-from keff.protocol.server import UNKNOWN, Mask, refusal_of
+from keff.protocol.server import Mask, refusal_of
 from keff.protocol.values import Object, decoded, encoded
 
 # Requests that differ and failed in a row after which a trial decides whether a server is down.
@@ -62,32 +61,29 @@ class CircuitBreaker:
     clock: Callable[[], float] = time.monotonic
     why: str = ""
     down: bool = False
-    _failed: set[int] = field(default_factory=set[int])
-    _unreachable: int = 0
+    _failed: set[object] = field(default_factory=set[object])
     _until: float = field(default=-math.inf)
 
     @property
     def due(self) -> bool:
         """Whether a trial call is due: the server fails, or has rested while down."""
-        asked = self.down or len(self._failed) + self._unreachable >= FAILURES
+        asked = self.down or len(self._failed) >= FAILURES
         return asked and self.clock() >= self._until
 
     def answered(self) -> None:
         """Record a successful request."""
         if not self.down:
             self._failed.clear()
-            self._unreachable = 0
 
     def failed(self, error: UpstreamError, request: int) -> None:
         """Record a failed request, or an unreachable server."""
         self.why = str(error)
-        self._unreachable += error.unreachable
-        self._failed.add(request)
+        # What cannot be reached is no fault of a request: each time counts apart.
+        self._failed |= {request, object()} if error.unreachable else {request}
 
     def tried(self, failure: str | None) -> None:
         """Record the result of a trial call: why it failed, or None."""
         self._failed.clear()
-        self._unreachable = 0
         self.down, self.why = failure is not None, failure or ""
         self._until = self.clock() + REST
 
@@ -114,8 +110,9 @@ class Upstream:
         )
         self.health = CircuitBreaker()
         self.trial: asyncio.Task[None] | None = None
-        # What failed last, and what was answered last.
-        self._failed = self._answered = b""
+        # The model of the call that failed last, and of the one that was answered last.
+        self._failed: object = None
+        self._answered: tuple[object, ...] = ()
 
     async def close(self) -> None:
         """Close the connection pool."""
@@ -132,31 +129,33 @@ class Upstream:
         return await self._heard(work, call)
 
     async def _drawn(self, call: UpstreamCall) -> Answer:
-        response, raw = await self._call_whole("POST", call.api.path, call)
-        return self._answer(parsed(raw), response, call)
+        return await self._whole(await self.call("POST", call.api.path, call), call)
 
-    async def _call_whole(self, method: str, path: str, call: UpstreamCall) -> tuple[Call, bytes]:
-        """Make one call and return its body; raises UpstreamError unless complete and status 200."""
-        response = await self.call(method, path, call)
+    async def _whole(self, response: Call, call: UpstreamCall) -> Answer:
+        return self._answer(await self._body(response, call), response, call)
+
+    async def _body(self, response: Call, call: UpstreamCall) -> Object:
+        """Return the JSON of a response; raises UpstreamError unless complete and a success."""
         raw = await body_of(response)
-        if response.status != 200:
+        if response.status >= 300:
             raise self._refusal(response, raw, call)
-        return response, raw
+        return parsed(raw)
 
     async def _streamed(self, call: UpstreamCall, path: StreamedPath) -> Answer:
         # What another server began is no part of this one's answer.
         path.restart()
         response = await self._opened(call._replace(body=call.body[:-1] + STREAMED))
+        if isinstance(response, Answer):
+            return response
         try:
-            async for part in response.parts():
+            async for part in unpacked(response):
                 path.feed(part)
             whole = path.response()
             whole["usage"] = whole["usage"] or {"completion_tokens": path.tokens}
         except BROKEN as error:
             raise broken(error) from None
         except EngineError as error:
-            repeated = isinstance(error, RepeatedError)
-            raise UpstreamError(str(error), transient=error.transient, repeated=repeated) from None
+            raise self._useless(error, call) from None
         finally:
             response.close()
         return self._answer(whole, response, call)
@@ -183,26 +182,25 @@ class Upstream:
         try:
             return Answer(*call.api.read(body), told)
         except EngineError as error:
-            line = self._mask(call.headers)(str(error), 500)
-            repeated = isinstance(error, RepeatedError)
-            raise UpstreamError(
-                line, transient=error.transient, repeated=repeated, usage=chat_usage(body.get("usage"))
-            ) from None
+            raise self._useless(error, call, body.get("usage")) from None
 
-    async def relay(self, call: UpstreamCall) -> Call:
-        """Open a streamed call and return its response; raises UpstreamError when that is not a stream."""
+    def _useless(self, error: EngineError, call: UpstreamCall, usage: object = None) -> UpstreamError:
+        line, repeated = self._mask(call.headers)(str(error), 500), isinstance(error, RepeatedError)
+        return UpstreamError(line, transient=error.transient, repeated=repeated, usage=chat_usage(usage))
+
+    async def relay(self, call: UpstreamCall) -> Call | Answer:
+        """Open a streamed call: its response, or its answer where the server gives that whole.
+
+        Raises UpstreamError for what is neither.
+        """
         return await self._heard(self._opened(call), call)
 
-    async def _opened(self, call: UpstreamCall) -> Call:
+    async def _opened(self, call: UpstreamCall) -> Call | Answer:
         plain = call._replace(headers={**call.headers, "accept-encoding": "identity"})
         response = await self.call("POST", call.api.path, plain)
-        if response.status == 200 and response.kind == "text/event-stream":
+        if response.status < 300 and await response.streams():
             return response
-        raw = await body_of(response)
-        if response.status != 200:
-            raise self._refusal(response, raw, call)
-        reason = refusal_of(200, raw, {}, self._mask(call.headers)).message
-        raise UpstreamError("its answer is not a stream of events" if reason == UNKNOWN else reason)
+        return await self._whole(response, call)
 
     async def call(self, method: str, path: str, call: UpstreamCall) -> Call:
         """Make a call of any kind, and return its response; raises UpstreamError."""
@@ -220,8 +218,7 @@ class Upstream:
     def try_again(self, call: UpstreamCall) -> None:
         """Start a trial if one is due, with the model and the headers of this call."""
         if self.health.due and (self.trial is None or self.trial.done()):
-            body = call.body or self._failed
-            models = dict.fromkeys(map(_model, (body, self._answered or body)))
+            models = dict.fromkeys((call.model or self._failed, *self._answered))
             self.trial = asyncio.create_task(self._run_trials(models, call.headers))
 
     async def _heard(self, work: Coroutine[object, object, T], call: UpstreamCall) -> T:
@@ -231,7 +228,7 @@ class Upstream:
         except UpstreamError as error:
             self._noted(error, call)
             raise error from None
-        self._answered = call.body
+        self._answered = (call.model,)
         self.health.answered()
         return answer
 
@@ -239,7 +236,7 @@ class Upstream:
         if serves_nobody(error.status):
             self.health.failed(error, hash(_PLACE.sub(b"", call.body)))
             if self.health.due and not self.health.down:
-                self._failed = call.body
+                self._failed = call.model
                 self.try_again(call)
 
     async def _run_trials(self, models: Iterable[object], headers: Headers) -> None:
@@ -271,20 +268,12 @@ class Upstream:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
                 call = UpstreamCall(b"", self.address.headers(NOBODY))
-                _, raw = await self._call_whole("GET", "/models", call)
-            parsed(raw)
+                await self._body(await self.call("GET", "/models", call), call)
         except TimeoutError:
             return False
         except UpstreamError as error:
             return 400 <= error.status < 500
         return True
-
-
-def _model(body: bytes) -> object:
-    """Return the model that a call names, if it does."""
-    with contextlib.suppress(ValueError):
-        return text(fields(decoded(body)).get("model"))
-    return None
 
 
 def serves_nobody(status: int) -> bool:

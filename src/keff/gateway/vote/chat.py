@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http import pass_through
 from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.http.exchange import ACCOUNT, EVENTS, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.exchange import ACCOUNT, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
-from keff.gateway.http.stream import chunks, comment, failure, response_events, response_failure
+from keff.gateway.http.stream import NOT_HELD, comment, events_of, failure, response_failure
 from keff.gateway.service import Service
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
 from keff.policy import cancel_running
+from keff.protocol.connection import EVENTS
 from keff.protocol.values import Object, encoded, sendable
 
 log = logging.getLogger("keff.gateway")
@@ -87,7 +88,7 @@ class Chat:
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
             ask = read_response_ask(raw, exchange.headers)
-            if isinstance(ask, Ask) and self.service.by_chat:
+            if isinstance(ask, Ask) and self.service.by_chat(ask.body.get("model")):
                 ask = ask.as_chat()
         else:
             ask = read_ask(raw, exchange.headers)
@@ -95,13 +96,15 @@ class Chat:
             exchange.passed, exchange.not_voted = True, ask
             await pass_through.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
             return
+        # As it was asked for: to the upstream it may have another name.
+        model = ask.body.get("model")
         try:
             await self._voted(exchange, ask, caller)
         except UpstreamError as error:
             if exchange.status or ask.api is CHAT or not error.lacks_path:
                 raise
             await self._voted(exchange, ask.as_chat(), caller)
-            self.service.upstream.chat_only = True
+            self.service.upstream.chat_only.append(model)
 
     async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
         before, job = exchange.job, await self.service.job(exchange.name, ask, caller)
@@ -126,7 +129,7 @@ class Chat:
             await asyncio.wait([work], timeout=options.quiet_seconds)
             if work.done():
                 work.result()
-            await exchange.begin(200, EVENTS, {"cache-control": "no-cache", "x-accel-buffering": "no"})
+            await exchange.begin(200, EVENTS, NOT_HELD)
             while not work.done():
                 drawn = len(job.vote.drawn) if job.vote is not None else 0
                 await exchange.part(comment(f"{drawn} paths drawn"))
@@ -137,9 +140,7 @@ class Chat:
 
     def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
         try:
-            if job.ask.in_chat:
-                return b"".join(chunks(work.result(), include_usage=job.ask.include_usage))
-            return b"".join(response_events(work.result()))
+            return events_of(work.result(), include_usage=job.ask.include_usage)
         except (Problem, UpstreamError) as error:
             problem = error if isinstance(error, Problem) else error.problem()
         except Exception:

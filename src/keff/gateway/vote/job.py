@@ -121,14 +121,15 @@ class RequestJob(RequestSpending):
             time.time(),
         )
 
-    def call(
-        self, start: int, n: int, head: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> UpstreamCall:
+    def call(self, start: int, n: int, branch: Branch | None = None) -> UpstreamCall:
         """Return the upstream call for paths ``start`` to ``start + n - 1``; a stated seed counts up."""
+        head, headers, model = self.head, self.headers, self.ask.body.get("model")
+        if self.by_branch is not None and branch is not None:
+            head, headers = self.by_branch.head(branch), branch.headers(self.caller)
+            model = branch.plan.model or model
         count = b',"n":%d' % n if n > 1 else b""
         seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
-        body = (self.head if head is None else head) + count + seed + b"}"
-        return UpstreamCall(body, headers or self.headers, self.caller.query, self.ask.api)
+        return UpstreamCall(head + count + seed + b"}", headers, self.caller.query, self.ask.api, model)
 
 
 async def called(
