@@ -180,8 +180,9 @@ class Fits:
         share = np.clip(np.asarray(values, np.float64), 1e-12, 1 - 1e-12)
         if spread == 0:
             return self.interval(share, level)
-        shifted = expit(logit(share)[:, None] + spread * _NORMAL)
-        return _weighted_interval(shifted.ravel(), np.repeat(self.weight, _NORMAL.size), level)
+        shifted = logit(share)[:, None] + spread * _NORMAL
+        low, high = _weighted_interval(shifted.ravel(), np.repeat(self.weight, _NORMAL.size), level)
+        return float(expit(low)), float(expit(high))
 
     def interval(self, values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
         """Return the equal-tailed interval of a quantity from its ``values`` [m] by draw."""

@@ -54,15 +54,23 @@ def majority_curve(k_max: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
     p, c = np.broadcast_arrays(np.asarray(p, float), np.asarray(c, float))
     _check(k_max, p, c)
     half = (k_max - 1) // 2
-    odd = np.repeat(p[..., None], half + 1, axis=-1)
+    terms: FloatArray = np.empty((half + 1, *p.shape))
+    terms[0] = p
     if half:
-        p, c = p[..., None], c[..., None]
-        m = np.arange(1, half, dtype=np.float64)
-        first = p * (1 - p) * (1 - c) ** 2 * (2 * p - 1) / (1 + c)
-        growth = 2 * (2 * m + 1) / (m + 1) * (p * (1 - c) + m * c) * ((1 - p) * (1 - c) + m * c)
-        terms = np.concatenate([first, growth / ((1 + 2 * m * c) * (1 + (2 * m + 1) * c))], axis=-1)
-        odd[..., 1:] += np.cumsum(np.cumprod(terms, axis=-1), axis=-1)
-    return np.clip(np.repeat(odd, 2, axis=-1)[..., :k_max], 0.0, 1.0)
+        terms[1] = p * (1 - p) * (1 - c) ** 2 * (2 * p - 1) / (1 + c)
+        m = np.arange(1, half, dtype=np.float64).reshape(-1, *[1] * p.ndim)
+        # Of thousands of (p, c) at once: in place, for most of the time goes into new memory.
+        below = m * c
+        ratio = (p * (1 - c) + below) * ((1 - p) * (1 - c) + below)
+        ratio *= 2 * (2 * m + 1) / (m + 1)
+        below *= 2
+        below += 1
+        ratio /= below
+        below += c
+        np.divide(ratio, below, out=terms[2:])
+        np.cumprod(terms[1:], axis=0, out=terms[1:])
+        np.cumsum(terms, axis=0, out=terms)
+    return np.moveaxis(np.repeat(np.clip(terms, 0.0, 1.0, out=terms), 2, axis=0)[:k_max], 0, -1)
 
 
 def majority_beta_binomial(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:

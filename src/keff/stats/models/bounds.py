@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, xlog1py, xlogy
+from scipy.special import betainc, xlogy
 
 from keff.stats.models.answer_model import log_ways
 from keff.stats.votes import FloatArray, Votes, as_hist
@@ -163,5 +163,9 @@ def _majority(k: int, theta: FloatArray) -> FloatArray:
 
 def _bernstein(k0: int, theta: FloatArray) -> FloatArray:
     """Return the binomial probabilities [K0+1, m] of s successes in K0 at each theta."""
-    s = np.arange(k0 + 1)[:, None]
-    return np.exp(log_ways(k0, s) + xlogy(s, theta) + xlog1py(k0 - s, -theta))
+    right, wrong = np.ones((2, k0 + 1, theta.size))
+    right[1:], wrong[1:] = theta, 1 - theta
+    np.cumprod(right, axis=0, out=right)
+    right *= np.cumprod(wrong, axis=0, out=wrong)[::-1]
+    right *= np.exp(log_ways(k0, np.arange(k0 + 1)[:, None]))
+    return right
