@@ -144,6 +144,36 @@ def test_a_relayed_stream_is_of_any_length(monkeypatch: pytest.MonkeyPatch) -> N
     assert said_in(reply.content) == "the answer is 7" and b"upstream_failed" not in reply.content
 
 
+WHOLE = events()
+
+
+@pytest.mark.parametrize(
+    ("end", "whole"),
+    [
+        (len(WHOLE), True),
+        (WHOLE.index(b"data: [DONE]"), True),
+        (len(WHOLE) - 1, True),
+        (WHOLE.index(b'"stop"'), False),
+        (WHOLE.index(b"answer"), False),
+        (0, False),
+    ],
+)
+def test_a_stream_that_ends_before_its_answer_does_says_so(end: int, whole: bool) -> None:
+    """The end of a connection may be that of a stream, or of a server that died: the events tell."""
+
+    def give(*_: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 So\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        yield WHOLE[:end]
+
+    body = {"model": "m", "messages": QUESTION, "stream": True, **ONE}
+    with raw_server(give) as url, gateway(url, planless=True) as rig:
+        reply = rig.post(body)
+    assert reply.status_code == 200
+    assert (b"upstream_failed" in reply.content) != whole
+    if whole:
+        assert said_in(reply.content) == "the answer is 7"
+
+
 def test_a_stream_in_gzip_that_breaks_off_ends_in_an_error() -> None:
     def cut(*_: Any) -> Iterator[bytes]:
         yield from http(packed()[1][:-20], content_type="text/event-stream", content_encoding="gzip")

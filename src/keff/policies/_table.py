@@ -181,8 +181,7 @@ class TablePolicy:
         why = "the cap" if n == self.cap else "the lead is enough"
         reason = f"{why}: {seen.v1} against {seen.v2} votes after {n} of at most {self.cap} paths"
         if self._strength is None:
-            share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
-            return Stop(seen.leader, share, "vote_share", reason)
+            return Stop(seen.leader, seen.share, "vote_share", reason)
         return Stop(seen.leader, float(self._strength[seen.v1, seen.v2]), self._kind, reason)
 
     def ahead(self, draws: Draws) -> NDArray[Any]:

@@ -32,9 +32,8 @@ class Windows:
         if not agreed and n < self.cap:
             return Sample(min(self.w - n % self.w, self.cap - n))
         seen = tally(keys)
-        share = seen.v1 / seen.counts.total() if seen.leader is not None else 0.0
         why = f"the last {self.w} paths agree" if agreed else "the cap"
-        return Stop(seen.leader, share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
+        return Stop(seen.leader, seen.share, "vote_share", f"{why}: after {n} of at most {self.cap} paths")
 
     def _agreed(self, keys: Sequence[str | None], n: int) -> bool:
         """Return whether any whole window is unanimous."""

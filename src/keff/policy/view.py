@@ -152,6 +152,11 @@ class Tally:
     v1: int
     v2: int
 
+    @property
+    def share(self) -> float:
+        """The leader's share of the votes; 0 without votes."""
+        return self.v1 / max(self.counts.total(), 1)
+
 
 def tally(keys: Sequence[str | None]) -> Tally:
     """Return the vote counts of one item."""

@@ -136,7 +136,6 @@ def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict
     read = _space(space)
     keys = [None if answer is None else read.key(_text(answer)) for answer in answers]
     seen = tally(keys)
-    share = seen.v1 / max(seen.counts.total(), 1)
     reason = (
         "no answers"
         if seen.leader is None
@@ -144,7 +143,7 @@ def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict
         if seen.v1 == seen.v2
         else "plurality"
     )
-    return Verdict.of(keys, Stop(seen.leader, share, "vote_share", reason))
+    return Verdict.of(keys, Stop(seen.leader, seen.share, "vote_share", reason))
 
 
 async def self_consistency(

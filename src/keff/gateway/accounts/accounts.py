@@ -41,7 +41,7 @@ RESERVED = "key_limit_reserved"
 REFUSED = frozenset({"key_limit_reached", RESERVED, "no_price"})
 
 # When to ask again where only reservations of requests in flight stand in the way: they last seconds.
-AGAIN_SECONDS = 1
+AGAIN_SECONDS = "1"
 
 _TABLE = """CREATE TABLE IF NOT EXISTS spend (
   day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths INTEGER NOT NULL,
@@ -186,8 +186,7 @@ def _refusal(account: Account, balance: Balance) -> Problem:
         f"({balance.held_paths} paths, {balance.held_dollars:.4g} dollars): ask again when they are "
         "answered; a smaller max_tokens or keff.cap reserves less"
     )
-    again = {"retry-after": str(AGAIN_SECONDS)}
-    return Problem(429, line, code=RESERVED, headers=again)
+    return Problem(429, line, code=RESERVED, headers={"retry-after": AGAIN_SECONDS})
 
 
 class _Entry(BaseModel):

@@ -24,7 +24,7 @@ from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import entries, fields
 from keff.protocol.client import BROKEN, unpacked
-from keff.protocol.connection import EVENTS, Call
+from keff.protocol.connection import CUT, EVENTS, BrokenError, Call
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
 from keff.protocol.values import Events, Object, count, data_of, decoded
@@ -37,6 +37,11 @@ MOST_JSON = 8 * 2**20
 
 # How an event begins that holds a piece of an answer: of chat and completions, of responses and messages.
 _DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
+
+
+# What the end of a stream holds that is whole, in its last event or events: of chat, of responses, an error.
+_ENDS = re.compile(rb'"finish_reason": ?"|\[DONE\]|response\.(?:completed|incomplete|failed)|"error": ?[{"]')
+LONGEST_END = 64 * 1024
 
 
 async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
@@ -101,12 +106,16 @@ async def _relayed(
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
     await exchange.begin(200, EVENTS, NOT_HELD)
+    end = b""
     # As it comes a stream may be of any length: nothing of it is held.
     parts = unpacked(response) if "content-encoding" in response.headers else response.parts()
     try:
         async for part in parts:
             if passed := meter.feed(part):
                 await exchange.part(passed)
+                end = (end + passed)[-LONGEST_END:]
+        if not _ENDS.search(end + meter.rest()):
+            raise BrokenError(CUT)
         await exchange.part(meter.rest(), last=True)
     except BROKEN as error:
         await exchange.part(b"\n\n" + failure(broken(error).problem()), last=True)

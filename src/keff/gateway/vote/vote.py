@@ -91,8 +91,7 @@ def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
     if cause == "no_agreement":
         return Stop(None, 0.0, "vote_share", REASONS[cause])
     seen = tally([path.key for path in paths])
-    share = seen.v1 / max(seen.counts.total(), 1)
-    return Stop(seen.leader, share, "vote_share", REASONS[cause])
+    return Stop(seen.leader, seen.share, "vote_share", REASONS[cause])
 
 
 REASONS: dict[Cause, str] = {
