@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from gateway_rig import QUESTION, gateway
+from keff.gateway.http.stream import response_events
 from raw_server import answer, given, http, raw_server
 from responses_rig import USAGE, response, text
 
@@ -172,6 +173,17 @@ def test_a_stream_that_ends_before_its_answer_does_says_so(end: int, whole: bool
     assert (b"upstream_failed" in reply.content) != whole
     if whole:
         assert said_in(reply.content) == "the answer is 7"
+
+
+def test_a_relayed_response_that_is_long_is_whole() -> None:
+    """Its last event repeats all of it, and names at its beginning that it is the last."""
+    long = response(text("the answer is 7, " * 20_000))
+    with (
+        raw_server(lambda *_: http(b"".join(response_events(long)), content_type="text/event-stream")) as url,
+        gateway(url, planless=True) as rig,
+    ):
+        stream = rig.client().responses.create(model="m", input="6 x 7?", stream=True, extra_body=ONE)
+        assert [event.type for event in stream][-1] == "response.completed"
 
 
 def test_a_stream_in_gzip_that_breaks_off_ends_in_an_error() -> None:

@@ -39,9 +39,18 @@ MOST_JSON = 8 * 2**20
 _DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
 
 
-# What the end of a stream holds that is whole, in its last event or events: of chat, of responses, an error.
-_ENDS = re.compile(rb'"finish_reason": ?"|\[DONE\]|response\.(?:completed|incomplete|failed)|"error": ?[{"]')
-LONGEST_END = 64 * 1024
+# What a stream that is whole holds in one of its events: of chat, of responses, and an error of either.
+_ENDS = (
+    b'"finish_reason":"',
+    b'"finish_reason": "',
+    b"[DONE]",
+    b"response.completed",
+    b"response.incomplete",
+    b"response.failed",
+    b"event: error",
+    b'"error":{',
+    b'"error": {',
+)
 
 
 async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
@@ -106,19 +115,23 @@ async def _relayed(
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
     await exchange.begin(200, EVENTS, NOT_HELD)
-    end = b""
+    whole = False
     # As it comes a stream may be of any length: nothing of it is held.
     parts = unpacked(response) if "content-encoding" in response.headers else response.parts()
     try:
         async for part in parts:
             if passed := meter.feed(part):
                 await exchange.part(passed)
-                end = (end + passed)[-LONGEST_END:]
-        if not _ENDS.search(end + meter.rest()):
+                whole = whole or _ends(passed)
+        if not (whole or _ends(meter.rest())):
             raise BrokenError(CUT)
         await exchange.part(meter.rest(), last=True)
     except BROKEN as error:
         await exchange.part(b"\n\n" + failure(broken(error).problem()), last=True)
+
+
+def _ends(said: bytes) -> bool:
+    return any(end in said for end in _ENDS)
 
 
 PREFIX = "/v1"
