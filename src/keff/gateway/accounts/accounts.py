@@ -40,9 +40,6 @@ BUSY_SECONDS = 0.5
 RESERVED = "key_limit_reserved"
 REFUSED = frozenset({"key_limit_reached", RESERVED, "no_price"})
 
-# When to ask again where only reservations of requests in flight stand in the way: they last seconds.
-AGAIN_SECONDS = "1"
-
 _TABLE = """CREATE TABLE IF NOT EXISTS spend (
   day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths INTEGER NOT NULL,
   dollars REAL NOT NULL, held_paths INTEGER NOT NULL DEFAULT 0, held_dollars REAL NOT NULL DEFAULT 0,
@@ -186,7 +183,8 @@ def _refusal(account: Account, balance: Balance) -> Problem:
         f"({balance.held_paths} paths, {balance.held_dollars:.4g} dollars): ask again when they are "
         "answered; a smaller max_tokens or keff.cap reserves less"
     )
-    return Problem(429, line, code=RESERVED, headers={"retry-after": AGAIN_SECONDS})
+    # Reservations of requests in flight last seconds.
+    return Problem(429, line, code=RESERVED, headers={"retry-after": "1"})
 
 
 class _Entry(BaseModel):

@@ -40,16 +40,9 @@ _DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
 
 
 # What a stream that is whole holds in one of its events: of chat, of responses, and an error of either.
-_ENDS = (
-    b'"finish_reason":"',
-    b'"finish_reason": "',
-    b"[DONE]",
-    b"response.completed",
-    b"response.incomplete",
-    b"response.failed",
-    b"event: error",
-    b'"error":{',
-    b'"error": {',
+_ENDS = re.compile(
+    rb'"(?:finish_reason": ?"|error": ?\{)|\[DONE\]|'
+    rb"event: (?:error|response\.(?:completed|incomplete|failed))"
 )
 
 
@@ -122,16 +115,12 @@ async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
         async for part in parts:
             if passed := meter.feed(part):
                 await exchange.part(passed)
-                whole = whole or _ends(passed)
-        if not (whole or _ends(meter.rest())):
+                whole = whole or _ENDS.search(passed) is not None
+        if not (whole or _ENDS.search(meter.rest())):
             raise BrokenError(CUT)
         await exchange.part(meter.rest(), last=True)
     except BROKEN as error:
         await exchange.part(b"\n\n" + failure(broken(error).problem()), last=True)
-
-
-def _ends(said: bytes) -> bool:
-    return any(end in said for end in _ENDS)
 
 
 PREFIX = "/v1"

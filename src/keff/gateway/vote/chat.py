@@ -78,10 +78,12 @@ class Chat:
             exchange.headers, scope.get("query_string", b""), self.service.options.forward_header
         )
 
-    async def _passed(self, exchange: Exchange, scope: Scope) -> None:
-        exchange.passed, exchange.not_voted = True, NOT_VOTED.get(scope["path"].rstrip("/").lower())
-        caller = self._caller(exchange, scope)
-        await pass_through.passed(self.service, exchange, scope["method"], scope["path"], caller)
+    async def _passed(
+        self, exchange: Exchange, scope: Scope, why: str = "", body: bytes | None = None
+    ) -> None:
+        path, caller = scope["path"], self._caller(exchange, scope)
+        exchange.passed, exchange.not_voted = True, why or NOT_VOTED.get(path.rstrip("/").lower())
+        await pass_through.passed(self.service, exchange, scope["method"], path, caller, body)
 
     async def _served(self, exchange: Exchange, scope: Scope) -> None:
         options, caller = self.service.options, self._caller(exchange, scope)
@@ -93,8 +95,7 @@ class Chat:
         else:
             ask = read_ask(raw, exchange.headers)
         if isinstance(ask, str):
-            exchange.passed, exchange.not_voted = True, ask
-            await pass_through.passed(self.service, exchange, "POST", RESPONSES, caller, raw)
+            await self._passed(exchange, scope, ask, raw)
             return
         # As it was asked for: to the upstream it may have another name.
         model = ask.body.get("model")
