@@ -42,7 +42,9 @@ def seen(made: type[Any], given: tuple[object, ...], named: dict[str, object]) -
     return [repr(value), hash(value), later.held, *equal, astuple(twin), hasattr(value, "__dict__"), taken]
 
 
-@pytest.mark.parametrize("given", [(), (1,), (1, "b"), (1, "b", {}, 2), (1, "b", {}, 2, 3), (1, "b", {"c": 3}), (math.nan,)])
+@pytest.mark.parametrize(
+    "given", [(), (1,), (1, "b"), (1, "b", {}, 2), (1, "b", {}, 2, 3), (1, "b", {"c": 3}), (math.nan,)]
+)
 @pytest.mark.parametrize("named", [{}, {"last": 2}, {"many": {"d": 1}}, {"unknown": 1}, {"held": 1}])
 def test_a_frozen_class_is_a_frozen_dataclass(given: tuple[object, ...], named: dict[str, object]) -> None:
     own = {name: value for name, value in vars(Each).items() if name not in ("__dict__", "__weakref__")}
