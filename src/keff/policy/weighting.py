@@ -160,9 +160,9 @@ class Calibrated:
     alone: ClassVar[bool] = False
 
     @property
-    def unheld(self) -> frozenset[Need]:
-        """Return the need ``calibration`` where none is held."""
-        return frozenset[Need]() if self.calibration else frozenset[Need]({"calibration"})
+    def reads(self) -> frozenset[Need]:
+        """The confidence that a view must have, and ``calibration`` where none is held."""
+        return frozenset({"confidence"} if self.calibration else {"confidence", "calibration"})
 
     @property
     def named(self) -> str | None:
@@ -233,7 +233,7 @@ class LogOddsVote(Over, Calibrated):
     @property
     def needs(self) -> frozenset[Need]:
         """The fields a view must have."""
-        return frozenset[Need]({*self.rule.needs, "confidence", *self.unheld})
+        return self.rule.needs | self.reads
 
     def decide(self, view: View) -> Sample | Stop:
         """Stop where the weighted sums satisfy the rule, or it gives up; else draw one more path."""

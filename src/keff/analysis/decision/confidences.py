@@ -64,21 +64,19 @@ def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPath
     flights: list[Policy] = []
     for name, given in votes.rated.items():
         auc = within_auc(votes, given)
-        unknown = int(np.count_nonzero(~np.isfinite(given) & (votes.answers >= 0)))
         tells = informs(auc, len(votes.rated))
         nothing = auc.limits is not None and max(auc.limits[1], 1 - auc.limits[0]) <= LITTLE
-        pays = False if nothing and not tells else None
         spent = votes.named.get(RATING_SECONDS) if name == CONFIDENCE else None
         priced = rates.rating if name == CONFIDENCE and rates is not None else None
         worth.append(
             ConfidenceWorth(
                 name,
                 auc,
-                pays,
+                False if nothing and not tells else None,
                 None,
                 None,
                 sign=-1 if tells and auc.value < 0.5 else 1,
-                unknown=unknown,
+                unknown=int(np.count_nonzero(~np.isfinite(given) & (votes.answers >= 0))),
                 reliability=reliability(votes, name) if tells else (),
                 rating_seconds=None if spent is None or np.isnan(spent).all() else float(np.nanmean(spent)),
                 rating_dollars=None if priced is None else float(priced.mean()),
