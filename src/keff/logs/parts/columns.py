@@ -199,8 +199,8 @@ def _singular(name: str) -> str:
 def may_list(name: str) -> bool:
     """Return whether a column of this name may hold the list of a question's paths, and no single text."""
     form = _singular(name)
-    own = form == _form(name) and not name.startswith(NAMED)
-    return not own or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
+    plural = form != _form(name) or name.startswith(NAMED)
+    return plural or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
 
 
 def hold_paths(names: Iterable[str], words: Iterable[str] = VERDICTS) -> bool:
