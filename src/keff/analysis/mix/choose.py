@@ -180,7 +180,7 @@ class PlanTable:
 
 @frozen
 class MixAim(StatedAim):
-    """The user's aim for a mix; at most one. By default: lose no accuracy that the pilot can see.
+    """The user's aim for a mix; at most one. By default: the best plan at no more than A's cost.
 
     ``retain``: the cheapest plan that keeps this share of the best single branch's accuracy. ``budget``: the
     most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy - cost, where
