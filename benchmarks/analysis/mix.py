@@ -162,9 +162,13 @@ class Pilot:
         """Return the mean cost of a path of each branch on the first questions [A]."""
         return np.array([float(cost[:questions].mean()) for cost in self.costs])
 
-    def regret(self, plan: int, worth: float) -> float:
-        """Return what the best plan in truth has more at a worth in median path costs, in points."""
-        true, paid = self.every
+    def regret(self, plan: int, worth: float, recorded: bool = False) -> float:
+        """Return what the best plan in truth has more at a worth in median path costs, in points.
+
+        ``recorded``: the best of those that draw no more paths than the pilot recorded.
+        """
+        few = np.array([self.true, self.paid])[:, self.table.measured]
+        true, paid = few if recorded else self.every
         net = worth * self.unit * self.true[plan] - self.paid[plan]
         return 100 * float((worth * self.unit * true - paid).max() - net) / (worth * self.unit)
 
@@ -254,11 +258,14 @@ def _pilot(
 Known = dict[Group, list[Pilot]]
 
 
-def regrets(known: Known, rule: Callable[[Pilot, float], int]) -> FloatArray:
-    """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths]."""
+def regrets(known: Known, rule: Callable[[Pilot, float], int], recorded: bool = False) -> FloatArray:
+    """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths].
+
+    ``recorded``: against plans of no more paths than the pilots recorded.
+    """
     return np.array(
         [
-            [np.mean([p.regret(rule(p, w * p.unit), w) for p in pilots]) for w in WORTHS]
+            [np.mean([p.regret(rule(p, w * p.unit), w, recorded) for p in pilots]) for w in WORTHS]
             for pilots in known.values()
         ]
     )
@@ -317,6 +324,8 @@ def print_regret(known: Known) -> None:
         print(f"\n{what} ({len(some)}): mean regret in points (standard error over groups)\n\n{head}")
         for name, rule in rules.items():
             print(_line(name, regrets(some, rule)), flush=True)
+        for name in ("as now", "best on the pilot's questions, all paths", "default"):
+            print(_line(f"{name}, against recorded paths", regrets(some, rules[name], recorded=True)))
     print(
         "\n| as now | questions of a pilot | "
         + head.split("\n")[0][4:]
