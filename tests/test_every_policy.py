@@ -242,7 +242,7 @@ def test_a_view_longer_than_the_cap_is_cut_to_it(spec: str) -> None:
         ("adaptive_k:0", "above 0"),
         ("lead_k:3,weight=length", "weights are"),
         ("lead_k:3,weight=log_odds,temperature=2", "goes with weight=confidence"),
-        ("lead_k:3,weight=log_odds,confidence=a/b", "the name of one"),
+        ("lead_k:3,weight=log_odds,confidence=a/b", "is named by letters"),
         ("switch:1.5", "below 1"),
         ("switch:0.9,else=vote", "else must be"),
         ("switch:0.9,weight=log_odds", "else=log_odds"),

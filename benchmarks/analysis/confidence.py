@@ -46,6 +46,8 @@ FIELD = tuple(
 )
 LARGE = 250
 """Of recorded sets with more questions every other one is taken."""
+SEED = 7
+"""Of the questions of ``bound``."""
 JUDGED, HELD_ORDERS = 1_500, 30
 """Questions that a simulated pilot's rules are judged on, and orders of each."""
 
@@ -224,23 +226,20 @@ def bound(questions: int = 3_000) -> None:
     """
     for law in LAWS:
         for auc in (0.6, 0.68, 0.76):
-            votes = simulated(7, auc, questions, law=law)
-            level_free = replace(
-                votes, confidences=simulated(7, auc, questions, law=law, between=0).confidences
-            )
+            votes = simulated(SEED, auc, questions, law=law)
             plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
             found = outcomes(votes, [*plain, *rated_paths(votes, 8).rules], 0, 40)
             field = outcomes(votes, list(FIELD), 0, 40)
             four = found[0][:, [len(plain) - 2]]
-            blind = _informed(votes, law, None)
-            seeing = _informed(votes, law, auc)
-            within = _informed(level_free, law, auc, between=0)
-            own = _part(four, found, tuple(values[:, : len(plain)] for values in found))
-            gained = _part(four, found, field)
+            own = tuple(values[:, : len(plain)] for values in found)
+            blind = _informed(law, auc, questions, seen=False)
+            seeing = _informed(law, auc, questions)
+            within = _informed(law, auc, questions, between=0)
             print(
-                f"{law.name}, AUC {auc}: who knows the law takes {_part(four, seeing, blind)} of the paths, "
-                f"from scores that say nothing of the level {_part(four, within, blind)}; "
-                f"keff's rules {own} of its own others, {gained} of the field's"
+                f"{law.name}, AUC {auc}: who knows the law takes {_part(four, seeing, own)} of the paths of "
+                f"keff's rules without scores, from scores that say nothing of the level "
+                f"{_part(four, within, own)}, from none {_part(four, blind, own)}; keff's rules "
+                f"{_part(four, found, own)}, and {_part(four, found, field)} of the field's"
             )
 
 
@@ -258,55 +257,82 @@ def _part(four: FloatArray, ours: Outcomes, others: Outcomes) -> str:
     return f"{part(np.arange(len(four))):.3f} (se {se:.3f})"
 
 
-def _informed(votes: Votes, law: Law, auc: float | None, between: float = BETWEEN) -> Outcomes:
-    """Return accuracy and paths [n, m] of who knows the law, for m prices of a path.
+@dataclass(frozen=True)
+class Known:
+    """Chances [rows, k] of the two best answers after each path by a law, and whether the best is right."""
+
+    best: FloatArray
+    second: FloatArray
+    right: FloatArray
+
+    @property
+    def cells(self) -> IntArray:
+        """The state in which a stop is decided, after each path: both chances, in steps."""
+        high = np.minimum((self.best * 30).astype(np.int64), 29)
+        return high * 12 + (self.second * 23.9).astype(np.int64)
+
+
+def _informed(law: Law, auc: float, n: int, *, seen: bool = True, between: float = BETWEEN) -> Outcomes:
+    """Return accuracy and paths [n, m] of who knows the law, for m prices of a path; ``seen``: and scores.
 
     It holds the exact posterior of each answer, levels and frequent wrong answers integrated out, and stops
-    where another path is not worth its price (backward induction on the chances of the two best answers).
+    where another path is not worth its price: by backward induction on other questions of the law.
     """
+    read = auc if seen else None
+    learned = _known(simulated(8, auc, 2 * n, law=law, between=between), law, read, between)
+    judged = _known(simulated(SEED, auc, n, law=law, between=between), law, read, between)
+    before, cells, (rows, k) = learned.cells, judged.cells, judged.best.shape
+    accuracy: list[FloatArray] = []
+    paths: list[FloatArray] = []
+    for price in np.geomspace(3e-4, 0.3, 70):
+        stop, value = np.ones(cells.shape, bool), learned.best[:, -1]
+        for drawn in range(k - 2, -1, -1):
+            here, best = before[:, drawn], learned.best[:, drawn]
+            gain = np.bincount(here, value - best, 360) / np.maximum(np.bincount(here, minlength=360), 1)
+            stop[:, drawn] = gain[cells[:, drawn]] <= price
+            value = np.where(gain[here] <= price, best, value - price)
+        at = stop.argmax(axis=1)
+        accuracy.append(judged.right[np.arange(rows), at].reshape(n, k).mean(axis=1))
+        paths.append(at.reshape(n, k).mean(axis=1) + 1)
+    return np.stack(accuracy, axis=1), np.stack(paths, axis=1)
+
+
+def _known(votes: Votes, law: Law, auc: float | None, between: float) -> Known:
+    """Return what who knows the law holds of each question, in as many orders as it has paths."""
     assert votes.answers is not None and votes.confidences is not None
-    orders, grid = 4, np.linspace(-7, 9, 65)
+    k, grid = votes.k, np.linspace(-7, 9, 65)
     prior = -0.5 * np.square((grid - law.mean) / law.sd)
-    order = np.argsort(np.random.default_rng(1).random((votes.n * orders, votes.k)), axis=1)
-    codes = np.take_along_axis(np.repeat(votes.answers, orders, 0), order, 1)
-    score = np.take_along_axis(np.repeat(votes.confidences, orders, 0), order, 1)
+    first = np.argsort(np.random.default_rng(1).random((votes.n, k)), axis=1)
+    # Every path comes once in every place: orders drawn at random have errors as large as what is measured.
+    order = first[:, np.add.outer(np.arange(k), np.arange(k)) % k].reshape(-1, k)
+    codes = np.take_along_axis(np.repeat(votes.answers, k, 0), order, 1)
+    score = np.take_along_axis(np.repeat(votes.confidences, k, 0), order, 1)
     rows, every = np.arange(len(codes)), range(8)
     wrongs = np.tile(prior, (rows.size, 1))
     lifts, counts = np.zeros((8, rows.size, grid.size)), np.zeros((rows.size, 8))
     frequent, rare = np.log(law.wrong[:2])
-    best, second, right = np.empty(codes.shape), np.empty(codes.shape), np.empty(codes.shape, bool)
-    for k in range(votes.k):
+    found = Known(*(np.empty(codes.shape) for _ in range(3)))
+    for drawn in range(k):
         if_right, if_wrong = -np.log1p(np.exp(-grid)), -np.log1p(np.exp(grid))
         if auc is not None:
-            apart = score[:, k, None] - between * grid
+            apart = score[:, drawn, None] - between * grid
             if_right = if_right - 0.5 * np.square(apart - lift_of(auc))
             if_wrong = if_wrong - 0.5 * np.square(apart)
         wrongs = wrongs + if_wrong
-        lifts[codes[:, k], rows] += if_right - if_wrong
-        counts[rows, codes[:, k]] += 1
+        lifts[codes[:, drawn], rows] += if_right - if_wrong
+        counts[rows, codes[:, drawn]] += 1
         logs = np.empty((rows.size, 8))
         for a in every:
-            others = k + 1 - counts[:, a]
+            others = drawn + 1 - counts[:, a]
             held = [counts[:, d] * frequent + (others - counts[:, d]) * rare for d in every if d != a]
             logs[:, a] = logsumexp(held, axis=0) + logsumexp(wrongs + lifts[a], axis=1)
         chance = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
         chance[counts == 0] = 0.0
         ordered = np.sort(chance, axis=1)
-        best[:, k], second[:, k] = ordered[:, -1], ordered[:, -2]
-        right[:, k] = chance.argmax(axis=1) == 0
-    accuracy: list[FloatArray] = []
-    paths: list[FloatArray] = []
-    for price in np.geomspace(1e-4, 0.3, 90):
-        stop, value = np.ones(codes.shape, bool), best[:, -1].copy()
-        for k in range(votes.k - 2, -1, -1):
-            cell = np.minimum((best[:, k] * 30).astype(int), 29) * 12 + (second[:, k] * 23.9).astype(int)
-            on = np.bincount(cell, value, 360) / np.maximum(np.bincount(cell, minlength=360), 1)
-            stop[:, k] = best[:, k] >= on[cell] - price
-            value = np.where(stop[:, k], best[:, k], value - price)
-        at = stop.argmax(axis=1)
-        accuracy.append(right[rows, at].reshape(-1, orders).mean(axis=1))
-        paths.append(at.reshape(-1, orders).mean(axis=1) + 1)
-    return np.stack(accuracy, axis=1), np.stack(paths, axis=1)
+        found.best[:, drawn], found.second[:, drawn] = ordered[:, -1], ordered[:, -2]
+        tied = chance >= ordered[:, -1:] - 1e-9
+        found.right[:, drawn] = tied[:, 0] / tied.sum(axis=1)
+    return found
 
 
 def on_lengths() -> None:

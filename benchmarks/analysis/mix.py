@@ -27,7 +27,6 @@ from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_i
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
-from keff.analysis.mix.shrink import LAW, Law, cheapest_expected
 from keff.errors import PolicyError
 from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
@@ -163,16 +162,13 @@ class Pilot:
         """Return the mean cost of a path of each branch on the first questions [A]."""
         return np.array([float(cost[:questions].mean()) for cost in self.costs])
 
-    def cheapest(self, best: int, law: Law = LAW) -> int:
-        """Return the cheapest measured plan that is not expected to lose accuracy against ``best``."""
-        rows, table = np.flatnonzero(self.table.measured), self.table
-        plans, cost = [table.plans[row] for row in rows], table.mean_cost[rows]
-        at = int(np.searchsorted(rows, best))
-        return int(rows[cheapest_expected(plans, table.accuracy[rows], cost, self.ids, at, law)])
+    def regret(self, plan: int, worth: float, recorded: bool = False) -> float:
+        """Return what the best plan in truth has more at a worth in median path costs, in points.
 
-    def regret(self, plan: int, worth: float) -> float:
-        """Return what the best plan in truth has more at a worth in median path costs, in points."""
-        true, paid = self.every
+        ``recorded``: the best of those that draw no more paths than the pilot recorded.
+        """
+        few = np.array([self.true, self.paid])[:, self.table.measured]
+        true, paid = few if recorded else self.every
         net = worth * self.unit * self.true[plan] - self.paid[plan]
         return 100 * float((worth * self.unit * true - paid).max() - net) / (worth * self.unit)
 
@@ -262,11 +258,14 @@ def _pilot(
 Known = dict[Group, list[Pilot]]
 
 
-def regrets(known: Known, rule: Callable[[Pilot, float], int]) -> FloatArray:
-    """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths]."""
+def regrets(known: Known, rule: Callable[[Pilot, float], int], recorded: bool = False) -> FloatArray:
+    """Return the mean regret of a rule (pilot, worth) -> plan, by group and worth [groups, worths].
+
+    ``recorded``: against plans of no more paths than the pilots recorded.
+    """
     return np.array(
         [
-            [np.mean([p.regret(rule(p, w * p.unit), w) for p in pilots]) for w in WORTHS]
+            [np.mean([p.regret(rule(p, w * p.unit), w, recorded) for p in pilots]) for w in WORTHS]
             for pilots in known.values()
         ]
     )
@@ -325,6 +324,8 @@ def print_regret(known: Known) -> None:
         print(f"\n{what} ({len(some)}): mean regret in points (standard error over groups)\n\n{head}")
         for name, rule in rules.items():
             print(_line(name, regrets(some, rule)), flush=True)
+        for name in ("as now", "best on the pilot's questions, all paths", "default"):
+            print(_line(f"{name}, against recorded paths", regrets(some, rules[name], recorded=True)))
     print(
         "\n| as now | questions of a pilot | "
         + head.split("\n")[0][4:]
@@ -423,31 +424,38 @@ def _overrun(p: Pilot, step: float) -> bool | None:
     return bool(p.paid[taken] > budget * (1 + EXACTLY))
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, nargs="?", default=RECORDED)
-    parser.add_argument("--pilots", type=int, default=8)
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[100, 500], help="so many pilots from each on"
-    )
-    parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--paths", type=int, default=4)
-    parser.add_argument("--equal", action="store_true", help="all prices equal")
-    parser.add_argument("--only", default="")
-    given = parser.parse_args()
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """Return the options that all tables of pilots take."""
+    out = argparse.ArgumentParser(description=about)
+    out.add_argument("data", type=Path, nargs="?", default=RECORDED)
+    out.add_argument("--pilots", type=int, default=8)
+    out.add_argument("--seeds", type=int, nargs="+", default=[100, 500], help="so many pilots from each on")
+    out.add_argument("--questions", type=int, default=100)
+    out.add_argument("--paths", type=int, default=4)
+    out.add_argument("--equal", action="store_true", help="all prices equal")
+    out.add_argument("--only", default="")
+    return out
+
+
+def known_pilots(given: argparse.Namespace) -> Known:
+    """Return the pilots of every group that is asked for; none where the records are not there."""
     if not given.data.is_dir():
         print(f"skipped: {given.data} is not there")
-        return
-    known: Known = {}
-    for group in groups(given.data):
-        if given.only in group.name:
-            aligned = read(given.data, group)
-            seeds = [first + number for first in given.seeds for number in range(given.pilots)]
-            known[group] = pilots_of(aligned, prices(given.equal), seeds, given.questions, given.paths)
-    print_default(known)
-    print_regret(known)
-    print_claims(known)
+        return {}
+    seeds = [first + number for first in given.seeds for number in range(given.pilots)]
+    return {
+        group: pilots_of(read(given.data, group), prices(given.equal), seeds, given.questions, given.paths)
+        for group in groups(given.data)
+        if given.only in group.name
+    }
+
+
+def main() -> None:
+    """Print the tables."""
+    if known := known_pilots(parser(__doc__).parse_args()):
+        print_default(known)
+        print_regret(known)
+        print_claims(known)
 
 
 if __name__ == "__main__":

@@ -1,47 +1,45 @@
 """The constants of `keff mix` and of its pilots, chosen with whole families of records left out.
 
-    python -m benchmarks.constants mix_constants [DATA] [--pilots 8] [--seeds 100 500]
+    python -m benchmarks.constants mix_constants [DATA] [options]
 
-Pilots as in `benchmarks/analysis/mix.py`. The margin of worth is that of least regret on the other families;
-the constants of the default are those of a grid that lose the least accuracy beyond half a standard error of
-one pilot, and cost the least; what dropping gives up is that of least regret among those whose pilots cost
-three quarters of full ones at most, where a pilot has the questions of every look. Before that, simulated,
-how often a pilot drops a branch by how much more accurate than a cheaper one it is.
+Pilots and options as in `benchmarks/analysis/mix.py`. What plans gain is fitted; the margin of worth, and how
+far gains are shrunk, are those of least regret on the other families; the stakes of the default those that
+lose the least accuracy beyond half a standard error of one pilot, and cost the least; what dropping gives up
+is that of least regret among those whose pilots cost three quarters of full ones at most, where a pilot has
+the questions of every look. Before that, simulated, how often a pilot drops a branch by how much more
+accurate than a cheaper one it is.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.analysis.mix import (
+    WORTHS,
     Group,
     Known,
     Pilot,
     at_margin,
-    groups,
-    pilots_of,
-    prices,
-    read,
+    known_pilots,
+    parser,
     regrets,
 )
-from benchmarks.places import RECORDED
+from keff.analysis.mix.choose import STAKES
 from keff.analysis.mix.drop import LOOKS, expected_loss
-from keff.analysis.mix.shrink import LAW, Law
+from keff.analysis.mix.shrink import Law, path_shares
 from keff.stats.votes import FloatArray
 
 MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1e9)
 GRID = {
-    "unseen": (0.0, 0.003, 0.006),
-    "own": (0.01, 0.015, 0.02),
-    "slack": (0.0, 0.002, 0.004, 0.006),
-    "spread": (0.02, 0.03, 0.04),
+    "apart": (0.01, 0.015, 0.02, 0.03),
+    "apart_of_several": (0.015, 0.02, 0.03, 0.04),
+    "last": (0.3, 0.4, 0.5),
 }
+OTHER_STAKES = (10.0, 20.0, 30.0, 50.0, 100.0, 1000.0)
 DROPS = (0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05)
 DEAREST = 0.75
 """A pilot that drops branches costs at most this part of a full one."""
@@ -49,14 +47,10 @@ FLOOR = 0.15
 """Points below which a standard error is not taken for smaller, in what the grid is judged by."""
 
 
-def outcome(pilots: Sequence[Pilot], law: Law) -> FloatArray:
-    """Return cost over A's, gain over A in points, and its mean error, of the default's rule."""
+def outcome(pilots: Sequence[Pilot], stakes: float) -> FloatArray:
+    """Return cost over A's, gain over A in points, and its mean error, of the default at some stakes."""
     best = [pilot.default.best for pilot in pilots]
-    expected = [p.cheapest(place, law) for p, place in zip(pilots, best, strict=True)]
-    taken = [
-        place if p.table.gambles(at, place) else at
-        for p, at, place in zip(pilots, expected, best, strict=True)
-    ]
+    taken = [p.table.default(place, stakes) for p, place in zip(pilots, best, strict=True)]
     paid, paid_best = (
         np.mean([p.paid[at] for p, at in zip(pilots, places, strict=True)]) for places in (taken, best)
     )
@@ -85,9 +79,10 @@ def told(rows: FloatArray) -> str:
 
 
 def print_gains(known: Known) -> None:
-    """Print what plans gain over one path of their branches, over q(1 - q), with each family left out.
+    """Print what plans gain over one path, over (1 - 1/m) q(1 - q), with each family left out.
 
-    q is the accuracy of such a path; beside it the standard deviation of what plans gain beyond that.
+    q is the accuracy of such a path, m the most paths of a plan; beside it the standard deviation of what
+    plans gain beyond that.
     """
     rows = {group: _gains(pilots[0]) for group, pilots in known.items()}
     for family in dict.fromkeys(group.family for group in known):
@@ -107,18 +102,13 @@ def print_gains(known: Known) -> None:
 
 
 def _gains(pilot: Pilot) -> tuple[FloatArray, FloatArray]:
-    """Return q(1 - q) and gain [2, P] of votes of one branch, and of plans of several, on all questions."""
-    paths = {
-        plan.branches[0]: right
-        for plan, right in zip(pilot.table.plans, pilot.on_all[0], strict=True)
-        if plan.spec.endswith("(fixed:1)") and len(plan.branches) == 1
-    }
-    found: tuple[list[tuple[float, float]], list[tuple[float, float]]] = [], []
-    for plan, right in zip(pilot.table.plans, pilot.on_all[0], strict=True):
-        q = float(np.mean([paths[branch] for branch in plan.branches]))
-        if len(plan.branches) > 1 or not plan.spec.endswith("(fixed:1)"):
-            found[len(plan.branches) > 1].append((q * (1 - q), right - q))
-    return np.array(found[0]).T, np.array(found[1]).T
+    """Return (1 - 1/m) q(1 - q) and gain [2, P] of votes of one branch, and of plans of several."""
+    plans, right = pilot.table.plans, pilot.on_all[0]
+    single, most = pilot.table.single, np.array([sum(plan.most) for plan in plans])
+    alone = np.flatnonzero(single & (most == 1))
+    q = path_shares(plans, [plans[place].branches[0] for place in alone]) @ right[alone]
+    rows = np.array([(1 - 1 / most) * q * (1 - q), right - q])
+    return rows[:, single & (most > 1)], rows[:, ~single]
 
 
 def print_margins(known: Known) -> None:
@@ -164,26 +154,47 @@ def print_drops(known: Known) -> None:
 
 
 def print_laws(known: Known) -> None:
-    """Print the default's rule: as it is, with families left out, with constants halved and doubled."""
+    """Print the regret by what a plan's gain is shrunk by, and what the other families choose."""
+    laws = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    tried = {law: regrets(known, under(law)) for law in laws}
+    out: FloatArray = np.zeros_like(tried[laws[0]])
+    print("\n" + "".join(f"| {name} " for name in GRID) + "".join(f"| V = {worth:g} " for worth in WORTHS))
+    for law, regret in tried.items():
+        values = [getattr(law, name) for name in GRID]
+        print("| " + " | ".join(f"{value:g}" for value in values) + f" | {means(regret)} |")
+    for family in dict.fromkeys(group.family for group in known):
+        weights = family_weights(list(known), family)
+        best = min(laws, key=lambda law, w=weights: float(w @ tried[law].mean(axis=1)))
+        here = np.array([group.family == family for group in known])
+        out[here] = tried[best][here]
+        print(f"without {family}: " + ", ".join(f"{name} {getattr(best, name):g}" for name in GRID))
+    print(f"chosen by the other families: {means(out)}")
+
+
+def under(law: Law) -> Callable[[Pilot, float], int]:
+    """Return the rule of worth under another prior."""
+    return lambda pilot, worth: replace(pilot.table, law=law).at(worth)
+
+
+def means(rows: FloatArray) -> str:
+    """Return the means of columns as cells of a table."""
+    return " | ".join(f"{value:.2f}" for value in rows.mean(axis=0))
+
+
+def print_stakes(known: Known) -> None:
+    """Print what the default costs and gains by its stakes, and which the other families choose."""
     listed = list(known)
-    grid = [Law(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
-    laws = [LAW, *(law for law in grid if law != LAW)]
-    every = [np.array([outcome(known[group], law) for group in listed]) for law in laws]
-    print("\n| rule | cost over A | points | short |\n|---|--:|--:|--:|")
-    print(f"| as now | {told(every[0])}")
+    every = {s: np.array([outcome(known[group], s) for group in listed]) for s in (STAKES, *OTHER_STAKES)}
+    print("\n| stakes | cost over A | points | short |\n|--:|--:|--:|--:|")
     out: FloatArray = np.zeros((len(listed), 3))
-    chosen: list[str] = []
+    for stakes, rows in every.items():
+        print(f"| {stakes:g} | {told(rows)}")
     for family in dict.fromkeys(group.family for group in listed):
-        best = int(np.argmin([badness(rows, family_weights(listed, family)) for rows in every]))
+        best = min(every, key=lambda s, f=family: badness(every[s], family_weights(listed, f)))
         here = np.array([group.family == family for group in listed])
         out[here] = every[best][here]
-        found = ", ".join(f"{name} {getattr(laws[best], name):g}" for name in GRID)
-        chosen.append(f"without {family}: {found}")
-    print(f"| constants of the other families | {told(out)}\n\n" + "\n".join(chosen) + "\n")
-    for name in ("part", "unseen", "own", "spread", "worth", "slack"):
-        for value in (getattr(LAW, name) / 2, 2 * getattr(LAW, name)):
-            rows = np.array([outcome(known[group], replace(LAW, **{name: value})) for group in listed])
-            print(f"| {name} {value:g} | {told(rows)}", flush=True)
+        print(f"without {family}: {best:g}")
+    print(f"chosen by the other families: {told(out)}")
 
 
 def print_dropping(pilots: int = 10_000) -> None:
@@ -222,25 +233,14 @@ def _drawn(chance: float, hard: FloatArray, rng: np.random.Generator) -> tuple[F
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, nargs="?", default=RECORDED)
-    parser.add_argument("--pilots", type=int, default=8)
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[100, 500], help="so many pilots from each on"
-    )
-    given = parser.parse_args()
+    given = parser(__doc__).parse_args()
     print_dropping()
-    if not given.data.is_dir():
-        print(f"skipped: {given.data} is not there")
-        return
-    seeds = [first + number for first in given.seeds for number in range(given.pilots)]
-    known = {
-        group: pilots_of(read(given.data, group), prices(), seeds, 100, 4) for group in groups(given.data)
-    }
-    print_gains(known)
-    print_margins(known)
-    print_drops(known)
-    print_laws(known)
+    if known := known_pilots(given):
+        print_gains(known)
+        print_margins(known)
+        print_laws(known)
+        print_stakes(known)
+        print_drops(known)
 
 
 if __name__ == "__main__":

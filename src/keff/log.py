@@ -23,6 +23,9 @@ Form = Literal["answers", "completions", "scores"]
 # Begins the fields in ``Question.meta`` that hold a further confidence of every path, by name.
 NAMED = "confidence."
 
+# Begins the names of their lists in rows of one question, where that of the usual one is all_confidences.
+LISTED = "all_confidences."
+
 # Hears what a reader had to leave out.
 Tell = Callable[[Note], None]
 

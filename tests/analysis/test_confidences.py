@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from dataclasses import replace
@@ -10,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.analysis.confidence import LAWS, outcomes, simulated
+from benchmarks.analysis.confidence import LAWS, outcomes, paths_at, simulated
 from command_line import keff
+from keff.analysis.combine import judged
 from keff.analysis.decision import Aim, decide
+from keff.analysis.decision.chain import chain
 from keff.analysis.decision.confidences import rated_paths
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import posterior_of
@@ -20,10 +23,11 @@ from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Tariff, rates
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.walks import expectations, run
-from keff.errors import UsageError
+from keff.errors import PolicyError, UsageError
 from keff.plan import Plan
 from keff.policy import confidence_of, parse_policy
 from keff.reading.open import open_record
+from keff.reading.source import record_of
 from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 from keff.stats.votes import Votes
@@ -200,6 +204,103 @@ def test_infinite_confidences_of_a_log_are_read(tmp_path: Path) -> None:
     votes = open_record(path).ballot.votes
     assert votes.confidences is not None
     assert np.isinf(votes.confidences).all()
+
+
+NAMES = ("confidence.judge", "all_confidences.judge")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["jsonl", "csv", "paths.csv", "parquet", "export.parquet", "frame"])
+def test_named_confidences_are_read_from_every_form_of_log(tmp_path: Path, form: str, name: str) -> None:
+    votes = scored(6, n=12)
+    rows = [json.loads(line) for line in log(tmp_path, votes).read_text().splitlines()]
+    rows = [{key.replace(NAMES[0], name): value for key, value in row.items()} for row in rows]
+    path = tmp_path / f"other.{form}"
+    if form == "csv":
+        cells = [
+            [json.dumps(value) if isinstance(value, list) else value for value in row.values()]
+            for row in rows
+        ]
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([list(rows[0]), *cells])
+    elif form == "paths.csv":
+        paths = [
+            (row["id"], *path)
+            for row in rows
+            for path in zip(row["all_answers"], row["all_correct"], row[name], strict=True)
+        ]
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "answer", "correct", name), *paths])
+    elif form == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pytest.importorskip("pyarrow").Table.from_pylist(rows), path
+        )
+    else:
+        path = path if form == "jsonl" else tmp_path / "plain.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if form == "export.parquet":
+        pytest.importorskip("pyarrow")
+        assert keff("export", path, "-o", tmp_path / "other.parquet").returncode == 0
+        path = tmp_path / "other.parquet"
+    frame = form == "frame"
+    record = record_of(pytest.importorskip("pandas").DataFrame(rows), {}) if frame else open_record(path)
+    assert list(record.ballot.votes.rated) == ["judge"]
+    np.testing.assert_array_equal(record.ballot.votes.rated["judge"], votes.confidences)
+
+
+def test_a_question_without_confidences_leaves_those_of_the_others(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in log(tmp_path, scored(6, n=12)).read_text().splitlines()]
+    for row in rows[1:]:
+        row["all_confidences"] = row["confidence.judge"]
+    path = tmp_path / "some.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    votes = open_record(path).ballot.votes
+    assert votes.confidences is not None and np.isnan(votes.confidences[0]).all()
+    np.testing.assert_array_equal(votes.confidences[1:], votes.named["judge"][1:])
+
+
+def test_a_confidence_that_no_policy_could_name_is_refused(tmp_path: Path) -> None:
+    said = keff("analyze", log(tmp_path, scored(6, n=12), **{"confidence.my judge": [1.0] * 8}))
+    assert said.returncode == 2
+    assert "letters, digits, dots and dashes, not 'my judge'" in " ".join(said.stderr.split())
+
+
+def test_weights_by_confidence_take_an_infinite_one_for_a_missing_one() -> None:
+    """As they were, the other paths of the question had no weight at all, or combining ended."""
+    votes, found = scored(7, n=40), list[object]()
+    for other in (np.inf, -np.inf, np.nan):
+        assert votes.confidences is not None
+        given = votes.confidences.copy()
+        given[:, 0] = other
+        changed = replace(votes, confidences=given)
+        rule = parse_policy("fixed:4,weight=confidence,temperature=1")
+        draws = permuted(changed, 4, 20, np.random.default_rng(0))
+        credit = run(rule, draws).credit
+        assert credit is not None
+        weighted = next(row for row in judged(changed, 0)[0] if row.scheme == "confidence")
+        found.append((credit.tolist(), weighted))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_rule_on_a_confidence_that_no_path_has_is_refused() -> None:
+    """Its votes would all abstain: nothing would ever be right."""
+    votes = scored(10, n=20)
+    votes = replace(votes, confidences=np.full((votes.n, votes.k), np.nan))
+    with pytest.raises(PolicyError, match="for each path, and these records have none"):
+        replay(votes, ["fixed:4,weight=confidence,temperature=1"], np.random.default_rng(0), Replaying())
+
+
+@pytest.mark.slow
+def test_a_rule_of_six_paths_that_gives_up_saves_where_scores_are_weak() -> None:
+    law, own = LAWS[2], "budget:1.1,b=8,cap=6,weight=log_odds,give_up=0.4"
+    votes = simulated(30, 0.6, 1_500, law=law)
+    rules = [*chain(8), parse_policy("fixed:4"), *rated_paths(votes, 8).rules]
+    right, cost = outcomes(votes, rules, 0, 30)
+    means, paths = right.mean(axis=0), cost.mean(axis=0)
+    wanted = float(means[len(chain(8))])
+    others = np.array([rule.spec != own for rule in rules])
+    assert others.sum() == len(rules) - 1
+    assert paths_at(means, paths, wanted) < 0.992 * paths_at(means[others], paths[others], wanted)
 
 
 @pytest.mark.slow

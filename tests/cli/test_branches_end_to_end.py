@@ -31,13 +31,15 @@ def right_in(share: float) -> Callable[[list[dict[str, Any]], int], str]:
     return answer
 
 
-def drawn_from(folder: Path, shares: dict[str, float]) -> tuple[dict[str, Any], str, list[int]]:
-    """Draw a pilot from a server for each branch.
+def drawn_from(
+    folder: Path, shares: dict[str, float], *more: str, n: int = QUESTIONS
+) -> tuple[dict[str, Any], str, list[int]]:
+    """Draw a pilot of ``n`` questions from a server for each branch, with ``more`` options.
 
     Return what was found, what was said, and the requests to each server.
     """
     questions, prices = folder / "q.jsonl", folder / "prices.toml"
-    rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(QUESTIONS)]
+    rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(n)]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     prices.write_text('["small"]\npath = 0.001\n["large"]\npath = 0.02\n')
     files: list[object] = []
@@ -57,7 +59,8 @@ def drawn_from(folder: Path, shares: dict[str, float]) -> tuple[dict[str, Any], 
             "--run",
             folder / "run",
             "--n",
-            QUESTIONS,
+            n,
+            *more,
         ]
         done = command_line.keff(*wishes, "--prices", prices, "-o", folder / "plan.json", "--json")
         assert done.returncode == 0, done.stderr
@@ -107,3 +110,22 @@ def test_a_dear_server_that_is_worse_is_asked_no_further(tmp_path: Path) -> None
     assert [branch["name"] for branch in found["branches"]] == ["small"]
     assert found["dropped"][0]["spent"] == pytest.approx(12 * 4 * 0.02)
     assert requests[1] < requests[0]
+
+
+@pytest.mark.slow
+def test_a_spent_budget_leaves_the_branches_level(tmp_path: Path) -> None:
+    """A pilot of 100 questions whose money ends after some 70 has asked both branches nearly as many.
+
+    ``keff mix`` of the folder reads its branches.
+    """
+    spent = ("--keep-all", "--max-cost", "6")
+    found, said, requests = drawn_from(tmp_path, {"small": 0.7, "large": 0.97}, *spent, n=100)
+    assert "the cost limit of $6 is reached" in said and 50 < found["n"] < 100
+    assert max(requests) <= 1.3 * min(requests)
+    again = command_line.keff(
+        "mix", tmp_path / "run", "--partial", "--prices", tmp_path / "prices.toml", "--json"
+    )
+    assert again.returncode == 0, again.stderr
+    mixed = json.loads(again.stdout)
+    assert [branch["name"] for branch in mixed["branches"]] == ["large", "small"]
+    assert mixed["n"] == found["n"]

@@ -71,7 +71,7 @@ def test_files_that_do_not_fit_end_in_one_line(plan: Path, tmp_path: Path, text:
 def test_what_cannot_be_served_is_refused(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(UsageError, match="small names no upstream"):
+    with pytest.raises(UsageError, match="small names no upstream: give --branch FILE"):
         command(upstream=None, plan=plan, check=True)
     with pytest.raises(UsageError, match="--upstream URL"):
         command(upstream=None, check=True)

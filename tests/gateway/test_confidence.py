@@ -116,6 +116,25 @@ def test_a_verifier_that_fails_leaves_ordinary_votes_and_is_counted(
     assert why in str(own.told())
 
 
+def test_a_verifier_that_hangs_is_not_waited_for_by_every_request(serve: Serve) -> None:
+    asked: list[str] = []
+
+    async def rate(_: str, text: str) -> float:
+        asked.append(text)
+        await asyncio.sleep(60)
+        return 1.0
+
+    rig = serve(
+        Script(answer=says("8", "7", "7")),
+        plan=make_plan("fixed:3,weight=log_odds", calibrations=SCORES),
+        verifier=verifier(rate, seconds=0.1),
+    )
+    for request in (1, 2):
+        assert rig.post(SEEDED).json()["keff"]["answer"] == "7"
+        assert rig.metric('keff_verifier_paths_total{became="failed"}') == 3 * request
+        assert len(asked) == 3
+
+
 def test_one_path_without_an_answer_does_not_end_a_switched_vote(serve: Serve) -> None:
     script = Script(answer=lambda _, seed: "no idea" if seed == 0 else "The answer is 7")
     rig = serve(script, plan=make_plan("switch:0.3,cap=4", calibrations=LOGPROBS))

@@ -19,6 +19,7 @@ from fault_server import Script, running
 from keff.errors import UsageError
 from keff.plan import Plan
 from keff.reading.open import open_record
+from keff.sampling import verifier as rating
 from keff.sampling.verifier import OwnFunction, RewardModel, Verifier, prompt_of, verifier_of
 from keff.stats.voting.calibration import Calibration
 from keff.usercode import Stamp
@@ -131,6 +132,49 @@ def test_any_finite_number_is_a_rating(given: object, rating: float) -> None:
     verifier = Verifier(Stamp("mine", "00"), OwnFunction(lambda: function))
     np.testing.assert_equal(asyncio.run(verifier.rate([], "A."))[0], rating)
     assert (verifier.told() is None) == (rating == rating)
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_a_verifier_that_hangs_is_set_aside_and_tried_by_one_path_after_a_rest(
+    monkeypatch: pytest.MonkeyPatch, mended: bool
+) -> None:
+    monkeypatch.setattr(rating, "REST", 0.3)
+    asked: list[str] = []
+
+    async def function(_: str, text: str) -> float:
+        asked.append(text)
+        if not (mended and text == "later"):
+            await asyncio.sleep(60)
+        return 1.0
+
+    async def rate() -> None:
+        for _ in range(9):
+            assert np.isnan((await verifier.rate([], "A."))[0])
+        assert len(asked) == 3
+        await asyncio.sleep(0.4)
+        found = await asyncio.gather(*(verifier.rate([], "later") for _ in range(4)))
+        assert sum(value == 1.0 for value, _ in found) == (4 if mended else 0)
+        assert len(asked) == 3 + (4 if mended else 1)
+        assert ((await verifier.rate([], "later"))[0] == 1.0) == mended
+
+    verifier = Verifier(Stamp("mine", "00"), OwnFunction(lambda: function), seconds=0.02)
+    asyncio.run(rate())
+    assert "is set aside: 3 in a row took more" in str(verifier.told())
+
+
+def test_paths_of_several_questions_are_rated_at_once(tmp_path: Path) -> None:
+    """With two paths of each of five questions most of the eight places would stay empty."""
+    file, run = tmp_path / "rm.py", tmp_path / "run"
+    file.write_text(
+        "import asyncio, pathlib\nNOW, MOST = [], [0]\n"
+        "async def rate(prompt, text):\n    NOW.append(1)\n    MOST[0] = max(MOST[0], len(NOW))\n"
+        f"    pathlib.Path({str(tmp_path / 'most')!r}).write_text(str(MOST[0]))\n"
+        "    await asyncio.sleep(0.01)\n    NOW.pop()\n    return 1.0\n"
+    )
+    assert draw(run, "--verifier", f"{file}:rate", n=12)["rated"] == 36
+    assert (tmp_path / "most").read_text() == "8"
+    votes = open_record(run).ballot.votes
+    assert votes.confidences is not None and np.all(votes.confidences == 1.0)
 
 
 def test_a_verifier_travels_to_another_process(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from keff.stats.branches.weights import choose_subset, subset_credit
+from keff.stats.branches.weights import choose_subset, weighted_vote
 from keff.stats.votes import Votes
 
 
@@ -14,6 +14,10 @@ def simulate(rng, p, rho, n):
     h = ndtri(np.asarray(p))
     score = math.sqrt(rho) * rng.normal(size=(n, 1)) + math.sqrt(1 - rho) * rng.normal(size=(n, h.size))
     return Votes.from_correct((score < h).astype(int))
+
+
+def subset_credit(votes, subset):
+    return weighted_vote(votes.paths(subset), np.ones(len(subset)))
 
 
 UNEQUAL = [0.9, 0.85, 0.8, 0.1, 0.1, 0.15]

@@ -100,7 +100,7 @@ def judged(
     for name, given in votes.rated.items():
         learners[f"log odds of {name}"] = partial(_learn_log_odds, votes, given)
     for rule in rules:
-        rows += [_cross_fitted_row(votes, name, learn, rule, seed) for name, learn in learners.items()]
+        rows += [judge_weights(votes, learn, rule, seed, name) for name, learn in learners.items()]
         rows += _by_confidence(votes, rule, seed) + _by_embeddings(votes, by_states, rule, seed)
     return tuple(rows), tuple(choose_subset(votes, np.random.default_rng(seed), rule) for rule in rules)
 
@@ -154,11 +154,13 @@ def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
     given = votes.confidences
     if given is None or not np.any(np.isfinite(given)):
         return []
-
-    def learn(items: NDArray[np.bool_]) -> FloatArray:
-        return confidence_weights(given, choose_temperature(votes.take(items), rule))
-
-    judged = _cross_fitted_row(votes, "confidence", learn, rule, seed)
+    judged = judge_weights(
+        votes,
+        lambda items: confidence_weights(given, choose_temperature(votes.take(items), rule)),
+        rule,
+        seed,
+        "confidence",
+    )
     return [replace(judged, temperature=choose_temperature(votes, rule))]
 
 
@@ -169,14 +171,10 @@ def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -
 
 def _learners(embeddings: FloatArray, seed: int) -> dict[str, Learn]:
     """Return the learners of GLS weights (no ridge) and GLS-R weights."""
-
-    def gls(items: NDArray[np.bool_]) -> FloatArray:
-        return _voting(gls_r_weights(embeddings[items], 0.0))
-
-    def ridged(items: NDArray[np.bool_]) -> FloatArray:
-        return _voting(choose_ridge(embeddings[items], np.random.default_rng(seed)).weights)
-
-    return {"gls": gls, "gls_r": ridged}
+    return {
+        "gls": lambda items: _voting(gls_r_weights(embeddings[items], 0.0)),
+        "gls_r": lambda items: _voting(choose_ridge(embeddings[items], np.random.default_rng(seed)).weights),
+    }
 
 
 def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed: int) -> list[WeightedVote]:
@@ -184,7 +182,7 @@ def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed
     rows: list[WeightedVote] = []
     for scheme, learn in learners.items():
         try:
-            rows.append(_cross_fitted_row(votes, scheme, learn, rule, seed))
+            rows.append(judge_weights(votes, learn, rule, seed, scheme))
         except ValueError:  # too few items for their covariance, which the line on GLS-R says
             continue
     return rows
@@ -193,8 +191,3 @@ def _by_embeddings(votes: Votes, learners: Mapping[str, Learn], rule: Rule, seed
 def _voting(weights: ArrayLike) -> FloatArray:
     kept = np.maximum(np.asarray(weights, np.float64), 0.0)
     return kept if np.any(kept) else np.ones_like(kept)
-
-
-def _cross_fitted_row(votes: Votes, name: str, learn: Scheme | Learn, rule: Rule, seed: int) -> WeightedVote:
-    """Return the cross-fitted accuracy of one weighting under one voting rule."""
-    return judge_weights(votes, learn, rule, np.random.default_rng(seed), name)

@@ -80,9 +80,10 @@ def rated(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
         name = confidence_of(rule)
         if name is None:
             continue
-        given = votes.rated.get(name)
+        held = {name: values for name, values in votes.rated.items() if np.isfinite(values).any()}
+        given = held.get(name)
         if given is None:
-            there = f"they have {', '.join(votes.rated)}" if votes.rated else "these records have none"
+            there = f"they have {', '.join(held)}" if held else "these records have none"
             which = "a confidence" if name == CONFIDENCE else f"the confidence {name}"
             raise PolicyError(f"{rule.spec} needs {which} for each path, and {there}")
         if name != CONFIDENCE:

@@ -116,11 +116,15 @@ def _tell(drawn: Iterable[tuple[Job, Progress]], total: Spending) -> None:
 
 
 def _rounds(n: int | None) -> list[int | None]:
-    """Return the rounds' numbers of questions, doubling, so that branches stay level."""
+    """Return the rounds' numbers of questions: those of the looks, then a quarter more each time.
+
+    A budget that ends within a round leaves the branches that far apart at most.
+    """
     if n is None:
         return [None]
-    # Billions of questions: more than anyone has.
-    sizes = [*LOOKS, *(LOOKS[-1] * 2**power for power in range(1, 32))]
+    sizes: list[int] = [*LOOKS]
+    while sizes[-1] < n:
+        sizes.append(sizes[-1] * 5 // 4)
     return [*(size for size in sizes if size < n), n]
 
 

@@ -97,17 +97,17 @@ class Gate:
 
 
 def usage(progress: Progress) -> Usage:
-    """Return a session's billed tokens."""
-    return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens)
+    """Return a session's billed tokens and paths."""
+    return Usage(progress.prompt_tokens, progress.cached_tokens, progress.tokens, progress.done)
 
 
 def held_by(folder: Path) -> Usage:
-    """Return the billed tokens of a run so far."""
+    """Return the billed tokens and paths of a run so far."""
     if not (folder / RUN_FILE).exists():
         return Usage()
     with Run.open(folder) as run:
         held = run.count()
-    return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"])
+    return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"], held["paths"])
 
 
 def price_at(wishes: Wishes) -> Price | None:
@@ -119,6 +119,8 @@ def price_at(wishes: Wishes) -> Price | None:
         raise UsageError(
             f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
         )
+    if wishes.max_cost is not None and price is not None and price.second:
+        raise UsageError("--max-cost counts tokens and paths, not seconds: give --token-budget instead")
     return price
 
 
@@ -190,7 +192,8 @@ def _forecast(probe: Progress, paths: int, seconds: float, price: Price | None) 
     """Return the remaining paths, and their tokens, dollars and time."""
     scale = max(paths - probe.done, 0) / probe.done
     used = usage(probe)
-    rest = Usage(int(used.prompt * scale), int(used.cached * scale), int(used.output * scale))
+    counts = (used.prompt, used.cached, used.output, used.paths)
+    rest = Usage(*(int(count * scale) for count in counts))
     head = ("paths", "prompt tokens", "output tokens", "dollars", "minutes")
     dollars = "unknown (--prices FILE)" if price is None else f"{rest.dollars(price):.2f}"
     minutes = f"{seconds * scale / 60:.1f}"

@@ -24,6 +24,7 @@ from keff.plugins import import_extra
 from keff.policy.spec import MAX_CAP
 from keff.reading.join import Aligned, align, unique_names
 from keff.reading.open import Opening, open_record
+from keff.reading.several import logs_at
 from keff.records import frozen
 from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
@@ -52,7 +53,10 @@ def command(
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
     settings = MixSettings(cap, aim, read_table(prices), tolerance, seed)
-    mix_runs(paths, settings, Outputs(out, report), log.opening(), verbose=verbose, json=json)
+    opening = log.opening()
+    # A folder that is no run holds those of a pilot: one of each branch.
+    runs = [run for path in paths for run in logs_at(path, opening)]
+    mix_runs(runs, settings, Outputs(out, report), opening, verbose=verbose, json=json)
 
 
 def read_table(prices: Path | None) -> dict[str, Price] | None:

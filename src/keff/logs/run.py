@@ -78,10 +78,10 @@ def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
-    """Return mean log-probabilities, or an imported log's confidences."""
+    """Return mean log-probabilities (NaN where a path has none), or an imported log's confidences."""
     summaries = [path.completion.logprobs for path in paths]
-    if all(summaries):
-        return tuple(summary.mean for summary in summaries if summary)
+    if any(summaries):
+        return tuple(summary.mean if summary else np.nan for summary in summaries)
     return _numbers(item, "confidences", len(paths))
 
 
@@ -238,7 +238,7 @@ def _jsonl_columns(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, 
     lists = {f"all_{name}s": paths[name] for name in ("answer", "key", "rule")}
     if set(paths["correct"]) != {None}:
         lists["all_correct"] = paths["correct"]
-    if None not in paths["logprob_mean"]:
+    if set(paths["logprob_mean"]) != {None}:
         lists["all_confidences"] = paths["logprob_mean"]
     for name in MEASURES:
         known = np.logical_or.reduceat(np.asarray(array("d", paths[name])) != 0, np.cumsum(sizes) - sizes)

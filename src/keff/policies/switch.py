@@ -46,7 +46,7 @@ class Switch(Calibrated):
     @property
     def needs(self) -> frozenset[Need]:
         """The fields a view must have."""
-        return frozenset[Need]({"answers", "confidence", *self.unheld})
+        return frozenset[Need]({*self.reads, "answers"})
 
     def decide(self, view: View) -> Sample | Stop:
         """Stop at the first path that is good enough, or at the cap; else draw one more."""

@@ -75,7 +75,7 @@ class ConfidenceVote(Over):
     """Wrapper that stops as ``rule``, and answers by a vote weighted by exp(confidence / temperature).
 
     CISC's softmax over the paths of an item (arXiv 2502.06233): its denominator is common to all answers
-    and cancels. A path whose confidence is NaN abstains from this vote.
+    and cancels. A path whose confidence is not known abstains from this vote.
     """
 
     temperature: float
@@ -101,7 +101,7 @@ class ConfidenceVote(Over):
         voters = [
             (key, c)
             for key, c in zip(view.keys[: self.cap], view.confidence, strict=False)
-            if key is not None and c == c
+            if key is not None and math.isfinite(c)
         ]
         top = max([c for _, c in voters], default=0.0)
         powers = [math.exp((c - top) / self.temperature) for _, c in voters]
@@ -117,25 +117,24 @@ class ConfidenceVote(Over):
     def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
         """Return answer and credit of the weighted vote; ties (to nine digits) are split."""
         drawn = np.arange(draws.cap) < stop[..., None]
-        logits = draws.rated(self.confidence) / self.temperature
-        top = np.nanmax(logits, axis=(1, 2), keepdims=True, initial=-np.inf)  # scaled by item
-        weights = np.where(np.isnan(logits), 0.0, np.exp(np.nan_to_num(logits - top))) * drawn
-        best, answer = np.zeros(stop.shape), np.full(stop.shape, -1, np.int16)
-        total, tied = np.zeros(stop.shape), np.ones(stop.shape)
-        for code in range(draws.width):
-            held = (draws.codes == code) & drawn
-            weight = (weights * held).sum(axis=2)
-            right = np.zeros(stop.shape)
-            if draws.correct is not None:
-                right = (draws.correct * held).sum(axis=2) / np.maximum(held.sum(axis=2), 1)
-            # Equal weights are summed in another order for each answer: they tie up to rounding.
-            leads = weight > best * (1 + 1e-9)
-            joins = ~leads & (weight > 0) & (weight >= best * (1 - 1e-9))
-            total = np.where(leads, right, np.where(joins, total + right, total))
-            tied = np.where(leads, 1, np.where(joins, tied + 1, tied))
-            answer[leads] = code
-            best = np.where(leads, weight, best)
-        return answer, None if draws.correct is None else total / tied
+        given = draws.rated(self.confidence)
+        known = np.isfinite(given)
+        logits = np.where(known, given, -np.inf) / self.temperature
+        top = logits.max(axis=(1, 2), keepdims=True)  # scaled by item
+        weights = np.exp(np.subtract(logits, top, where=known, out=logits)) * drawn
+
+        def by_answer(values: NDArray[Any]) -> FloatArray:
+            """Return the sums of values [n, R, cap] over the paths of each answer [width, n, R]."""
+            return np.stack([(values * (draws.codes == code)).sum(axis=2) for code in range(draws.width)])
+
+        support = by_answer(weights)
+        # Equal weights are summed in another order for each answer: they tie up to rounding.
+        tied = (support > 0) & (support >= support.max(axis=0) * (1 - 1e-9))
+        answer = np.where(tied.any(axis=0), tied.argmax(axis=0), -1).astype(np.int16)
+        if draws.correct is None:
+            return answer, None
+        right = by_answer(draws.correct * drawn) / np.maximum(by_answer(drawn), 1)
+        return answer, (tied * right).sum(axis=0) / np.maximum(tied.sum(axis=0), 1)
 
 
 class Answering(Capability):
@@ -161,9 +160,9 @@ class Calibrated:
     alone: ClassVar[bool] = False
 
     @property
-    def unheld(self) -> frozenset[Need]:
-        """Return the need ``calibration`` where none is held."""
-        return frozenset[Need]() if self.calibration else frozenset[Need]({"calibration"})
+    def reads(self) -> frozenset[Need]:
+        """The confidence that a view must have, and ``calibration`` where none is held."""
+        return frozenset({"confidence"} if self.calibration else {"confidence", "calibration"})
 
     @property
     def named(self) -> str | None:
@@ -234,7 +233,7 @@ class LogOddsVote(Over, Calibrated):
     @property
     def needs(self) -> frozenset[Need]:
         """The fields a view must have."""
-        return frozenset[Need]({*self.rule.needs, "confidence", *self.unheld})
+        return self.rule.needs | self.reads
 
     def decide(self, view: View) -> Sample | Stop:
         """Stop where the weighted sums satisfy the rule, or it gives up; else draw one more path."""
@@ -322,7 +321,7 @@ def checked_name(name: object) -> str:
     """Return a valid confidence name; raises PolicyError."""
     if isinstance(name, str) and re.fullmatch(r"[\w.-]+", name):
         return name
-    raise PolicyError(f"confidence is the name of one, letters, digits, dots and dashes, not {name!s:.40}")
+    raise PolicyError(f"a confidence is named by letters, digits, dots and dashes, not {str(name)[:40]!r}")
 
 
 # Confidences that an engine gives, by name; the usual one is the mean.

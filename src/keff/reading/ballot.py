@@ -16,6 +16,7 @@ from keff.logs.parts.bulk import text_hash
 from keff.logs.parts.coding import Coded
 from keff.logs.parts.values import converted, rating
 from keff.narrow import is_array
+from keff.policy.weighting import checked_name
 from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -316,7 +317,8 @@ def one_order(slots: NDArray[np.integer]) -> IntArray | None:
 def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
     """Return further confidences by name, NaN where missing; raises LogError."""
     fields = sorted({field for row in rows for field in row.meta if field.startswith(NAMED)})
-    named = {field.removeprefix(NAMED): np.full((len(rows), k), np.nan) for field in fields}
+    # No rule could read another name.
+    named = {checked_name(field.removeprefix(NAMED)): np.full((len(rows), k), np.nan) for field in fields}
     for place, row in enumerate(rows):
         for field in fields:
             given, where = row.meta.get(field), f"question {row.id!r}"
@@ -330,6 +332,9 @@ def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
 
 def _column(rows: Sequence[Question], k: int, name: str) -> FloatArray | None:
     values = [getattr(row, name) for row in rows]
+    if name == "confidences" and any(values):
+        # A question without any keeps nobody from those of the others: its paths are ordinary votes.
+        values = [value or (np.nan,) * k for value in values]
     if any(value is None or len(value) < k for value in values):
         return None
     return np.array([value[:k] for value in values], dtype=np.float64)

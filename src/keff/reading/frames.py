@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from keff.errors import UsageError
-from keff.log import NAMED, LogInfo, Question
+from keff.log import LISTED, NAMED, LogInfo, Question
 from keff.logs.parts.columns import lay_out
 from keff.logs.parts.tabled import tabled
 from keff.records import Note
@@ -36,7 +36,7 @@ def frame_questions(
     cells = {
         name: _known(frame.get_column(name))
         for name in names
-        if name in layout.used or name.startswith(NAMED)
+        if name in layout.used or name.startswith((NAMED, LISTED))
     }
     single = dict(layout.single)
     info = LogInfo(model=_only_model(cells.get(single.pop("model", ""), ())))

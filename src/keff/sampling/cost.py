@@ -36,22 +36,27 @@ FREE = Price(prompt=0, output=0)
 
 @frozen
 class Usage:
-    """Billed tokens: prompts, the cached part of them, and output."""
+    """Billed tokens: prompts, the cached part of them, and output; and the paths that have a price each."""
 
     prompt: int = 0
     cached: int = 0
     output: int = 0
+    paths: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of both usages."""
-        return Usage(self.prompt + other.prompt, self.cached + other.cached, self.output + other.output)
+        sums = (
+            getattr(self, name) + getattr(other, name) for name in ("prompt", "cached", "output", "paths")
+        )
+        return Usage(*sums)
 
     def dollars(self, price: Price) -> float:
-        """Return (prompt - cached) p + cached q + output r, with prices per million tokens."""
+        """Return (prompt - cached) p + cached q + output r, with prices per million tokens, and paths."""
         cached = price.prompt if price.cached is None else price.cached
-        return (
+        tokens = (
             (self.prompt - self.cached) * price.prompt + self.cached * cached + self.output * price.output
-        ) / MILLION
+        )
+        return tokens / MILLION + self.paths * price.path
 
 
 def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -38,8 +39,9 @@ AT_ONCE = 8
 # How long one rating may take, by the clock. A busy server needs a generous limit.
 SECONDS = 60.0
 
-# So many calls of a function that never came back end it: a thread cannot be stopped.
-MOST_HUNG = 8
+# After so many ratings in a row that took longer it is set aside: paths would wait for nothing. A path tries
+# it again after this rest, and after longer ones the more have failed: a thread that hangs cannot be stopped.
+MOST_LATE, REST = 3, 300.0
 
 
 # Rates a text that answers a prompt, with what should be a number.
@@ -57,6 +59,8 @@ class Verifier:
     rates: RatingFunction
     seconds: float = SECONDS
     failures: Counter[str] = field(default_factory=Counter[str])
+    _late: int = 0
+    _tried: float = 0.0
     _places: asyncio.Semaphore | None = field(default=None, repr=False)
 
     async def rate(self, messages: Sequence[Message], text: str) -> tuple[float, float]:
@@ -65,6 +69,10 @@ class Verifier:
         self._places = self._places or asyncio.Semaphore(AT_ONCE)
         async with self._places:
             value, begun = float("nan"), time.monotonic()
+            if begun < self._tried + REST * (self._late // MOST_LATE):
+                self.failures[f"is set aside: {MOST_LATE} in a row took more"] += 1
+                return value, 0.0
+            self._tried = begun
             try:
                 async with asyncio.timeout(self.seconds):
                     rating = await self.rates(messages, text)
@@ -73,8 +81,10 @@ class Verifier:
                 else:
                     value = float(rating)
                     why = f"returns {value}, not a number"
+                self._late = 0
             except TimeoutError:
                 why = f"takes more than {self.seconds:g} s"
+                self._late += 1
             except Exception as error:  # whatever somebody else's code raises must not end a run
                 why = f"raises {type(error).__name__}"
             spent = time.monotonic() - begun
@@ -96,20 +106,20 @@ async def rate_paths(run: Run, task: Task, verifier: Verifier) -> int:
 
     A path on which the verifier fails is not kept, so that the next call tries it again.
     """
-    version, done = verifier.stamp.sha256, 0
-    for item in run.items():
-        known = run.ratings(item.id, version)
+    version, done, items = verifier.stamp.sha256, 0, run.items()
+    # Paths of several items at once: with few paths of each most places would stay empty.
+    while several := list(islice(items, AT_ONCE)):
         owed = [
-            path
-            for path in run.kept(item.id)
-            if (path.path.slot, path.path.index, path.path.attempt) not in known
+            (item, one)
+            for item in several
+            for known in [run.ratings(item.id, version)]
+            for one in run.kept(item.id)
+            if (one.path.slot, one.path.index, one.path.attempt) not in known
         ]
         found = await asyncio.gather(
-            *(verifier.rate(task.messages(item, one.path.slot), one.completion.text) for one in owed)
+            *(verifier.rate(task.messages(item, one.path.slot), one.completion.text) for item, one in owed)
         )
-        kept = [
-            (one.path, *rating) for one, rating in zip(owed, found, strict=True) if rating[0] == rating[0]
-        ]
+        kept = [(one.path, *of) for (_, one), of in zip(owed, found, strict=True) if of[0] == of[0]]
         run.add_ratings(kept, version)
         done += len(kept)
     return done
@@ -181,15 +191,12 @@ class OwnFunction:
     """The user's ``function(prompt, text)``, with all rights of this process: awaited, or in a thread."""
 
     load: Callable[[], Callable[..., object]]
-    _hung: int = 0
 
     async def __call__(self, messages: Sequence[Message], text: str) -> object:
         """Return the function's rating."""
         function = self.load()
         if inspect.iscoroutinefunction(function):
             return await cast("Awaitable[object]", function(prompt_of(messages), text))
-        if self._hung >= MOST_HUNG:
-            raise TimeoutError
         done = Future[object]()
         # Begun: who waits no longer leaves it to itself.
         done.set_running_or_notify_cancel()
@@ -202,11 +209,7 @@ class OwnFunction:
 
         # A thread that nobody waits for: one that hangs must not keep the process from its end.
         threading.Thread(target=work, daemon=True, name="verifier").start()
-        try:
-            return await asyncio.wrap_future(done)
-        except asyncio.CancelledError:
-            self._hung += 1
-            raise
+        return await asyncio.wrap_future(done)
 
 
 @dataclass
@@ -218,7 +221,8 @@ class RewardModel:
 
     async def __call__(self, messages: Sequence[Message], text: str) -> object:
         """Return the reply's rating; of several classes, the last one's."""
-        self._client = self._client or httpx2.AsyncClient(timeout=SECONDS)
+        # ``Verifier.rate`` has the limit of time.
+        self._client = self._client or httpx2.AsyncClient(timeout=None)
         if self.url.endswith("/score"):
             body: dict[str, object] = {"text_1": prompt_of(messages), "text_2": text}
         elif self.url.endswith("/classify"):

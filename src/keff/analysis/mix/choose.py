@@ -14,14 +14,7 @@ from scipy.special import stdtrit
 
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import EQUAL, CandidatePlan
-from keff.analysis.mix.shrink import (
-    UNSEEN,
-    blocks,
-    cheapest_expected,
-    cluster_sums,
-    errors,
-    expected_accuracies,
-)
+from keff.analysis.mix.shrink import LAW, UNSEEN, Law, blocks, cluster_sums, errors, expected_accuracies
 from keff.analysis.money import StatedAim
 from keff.errors import PolicyError
 from keff.records import Interval, frozen
@@ -43,6 +36,11 @@ QUANTILE = 1.2816
 # Accuracy that the default may lose against the best single branch's plan, with 90% probability.
 GAMBLE = 0.03
 
+# The worth of a right answer without an aim, in costs of the best single branch's plan: for all of that cost
+# one point of accuracy is given up. With 30, two groups of fourteen lost accuracy; with 1000 costs rose
+# (docs/branches-measured.md).
+STAKES = 100.0
+
 
 # Of some plans [P].
 Some = NDArray[np.bool_]
@@ -53,7 +51,7 @@ class PlanTable:
     """Replayed plans side by side, for a choice by worth: ``accuracy`` and ``cost`` [P, n].
 
     Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P]. ``ids``
-    [n] number the clusters of the questions from 0.
+    [n] number the clusters of the questions from 0. ``law`` is the prior of what plans gain.
     """
 
     plans: tuple[CandidatePlan, ...]
@@ -62,6 +60,7 @@ class PlanTable:
     single: Some
     measured: Some
     ids: IntArray
+    law: Law = LAW
 
     @classmethod
     def of(cls, plans: Iterable[CandidatePlan], recorded: Sequence[int], ids: IntArray) -> PlanTable:
@@ -94,7 +93,7 @@ class PlanTable:
     @cached_property
     def expected(self) -> FloatArray:
         """The posterior mean accuracy of each plan [P], by ``expected_accuracies``."""
-        return expected_accuracies(self.plans, self.accuracy, self.ids)
+        return expected_accuracies(self.plans, self.accuracy, self.ids, self.law)
 
     @cached_property
     def _paired(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
@@ -115,9 +114,7 @@ class PlanTable:
         net = worth * self.expected - self.mean_cost
         best = int(np.argmax(np.where(self.alone, net, -np.inf)))
         gain = net - net[best]
-        if best not in self._paired:
-            self._paired[best] = self._paired_with(best)
-        right, both, paid = self._paired[best]
+        right, both, paid = self._paired_with(best)
         error = np.sqrt(np.maximum(worth**2 * right - 2 * worth * both + paid, 0))
         can = gain >= margin * error
         can[best] = True
@@ -143,11 +140,23 @@ class PlanTable:
             return None
         return float(((self.mean_cost[plan] - self.mean_cost[cheaper]) / more).max(initial=0.0))
 
-    def gambles(self, plan: int, best: int) -> bool:
-        """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``GAMBLE``."""
-        difference = (self.accuracy[plan] - self.accuracy[best])[None]
-        error = max(errors(difference, self.ids)[0], UNSEEN / len(self.ids))
-        return bool(difference.mean() - QUANTILE * error < -GAMBLE)
+    def gambles(self, best: int) -> Some:
+        """Return a mask of the plans whose loss against ``best`` has a 90% quantile above ``GAMBLE`` [P]."""
+        error = np.maximum(np.sqrt(self._paired_with(best)[0]), UNSEEN / len(self.ids))
+        out = self.mean_accuracy - self.mean_accuracy[best] - QUANTILE * error < -GAMBLE
+        out[best] = False
+        return out
+
+    def default(self, best: int, stakes: float = STAKES) -> int:
+        """Return the index of the plan to take without an aim, ``best`` being the best single branch's.
+
+        Of the measured plans that cost no more than ``best`` and do not gamble against it: the best where a
+        right answer is worth ``stakes`` times what ``best`` costs.
+        """
+        cost = self.mean_cost
+        held = self.measured & (cost <= cost[best]) & ~self.gambles(best)
+        net = stakes * max(cost[best], 1e-300) * self.expected - cost
+        return int(np.argmax(np.where(held, net, -np.inf)))
 
     def within(self, budget: float) -> Some:
         """Return a mask of the plans whose mean cost is within ``budget`` with 90% probability [P]."""
@@ -155,6 +164,8 @@ class PlanTable:
 
     def _paired_with(self, plan: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return variances and covariance of mean differences to a plan in accuracy and cost [P] each."""
+        if plan in self._paired:
+            return self._paired[plan]
         units = int(self.ids.max()) + 1
         scale = units / max(units - 1, 1) / len(self.ids) ** 2
         out: FloatArray = np.empty((3, len(self.mean_accuracy)))
@@ -163,12 +174,13 @@ class PlanTable:
             paid = cluster_sums(self.cost[rows] - self.cost[plan], self.ids)
             products = ((right, right), (right, paid), (paid, paid))
             out[:, rows] = [np.einsum("pn,pn->p", left, other) for left, other in products]
-        return out[0] * scale, out[1] * scale, out[2] * scale
+        self._paired[plan] = out[0] * scale, out[1] * scale, out[2] * scale
+        return self._paired[plan]
 
 
 @frozen
 class MixAim(StatedAim):
-    """The user's aim for a mix; at most one. By default: lose no accuracy that the pilot can see.
+    """The user's aim for a mix; at most one. By default: the best plan at no more than A's cost.
 
     ``retain``: the cheapest plan that keeps this share of the best single branch's accuracy. ``budget``: the
     most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy - cost, where
@@ -190,10 +202,9 @@ def choose(table: PlanTable, aim: MixAim) -> PlanChoice:
 
     Baseline A, fixed before the search: the single branch's plan of highest accuracy, of equals the
     cheapest. Baseline B: the cheapest single branch's plan within one paired standard error of A (the
-    maximum of a small pilot is often a dear branch by luck). Without an aim: the cheapest plan that is not
-    expected to lose accuracy against A, as ``shrink`` says, else A; and A where that plan's loss may exceed
-    ``GAMBLE``. Plans of predicted paths are taken by worth alone, where they pass measured ones by an error:
-    held to A, they lost accuracy on two of six groups.
+    maximum of a small pilot is often a dear branch by luck). Without an aim: ``PlanTable.default``. Plans of
+    predicted paths are taken by worth alone, where they pass measured ones by an error: held to A, they lost
+    accuracy on two of six groups.
     """
     best, cheap = _baselines(table)
     return PlanChoice(best, cheap, _chosen_place(table, best, aim))
@@ -224,12 +235,7 @@ def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
     if aim.retain is not None:
         keeps = (means >= aim.retain * means[best] - EQUAL) & table.measured
         return int(np.argmin(np.where(keeps, costs, np.inf)))
-    kept = np.flatnonzero(table.measured)
-    # Where all are measured no table of a large record is copied.
-    rows = kept if len(kept) < len(table.plans) else slice(None)
-    plans, place = [table.plans[row] for row in kept], int(np.searchsorted(kept, best))
-    taken = int(kept[cheapest_expected(plans, table.accuracy[rows], costs[rows], table.ids, place)])
-    return best if table.gambles(taken, best) else taken
+    return table.default(best)
 
 
 # Resamples of the pilot on which the choice is made again; fewer where it is made on so many questions that

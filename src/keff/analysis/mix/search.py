@@ -66,14 +66,24 @@ class CandidatePlan:
     accuracy: Reals
     cost: Reals
 
+    @property
+    def most(self) -> tuple[int, ...]:
+        """The most paths of each of its branches."""
+        return most_of_each(self.spec)
+
     def within(self, recorded: Sequence[int]) -> bool:
         """Return whether the plan needs at most the ``recorded`` paths of each branch [A], none predicted."""
-        most = MOST_OF_EACH.findall(self.spec)
-        return all(int(paths) <= recorded[branch] for branch, paths in zip(self.branches, most, strict=False))
+        return all(paths <= recorded[branch] for branch, paths in zip(self.branches, self.most, strict=True))
 
 
 # What each part of a policy string draws at most: fixed:N, cap=N, or k=N of a mix.
 MOST_OF_EACH = re.compile(r"\((?:fixed:|k=|[^()]*cap=)(\d+)")
+
+
+@lru_cache(maxsize=2**15)
+def most_of_each(spec: str) -> tuple[int, ...]:
+    """Return the most paths that each part of a policy string draws."""
+    return tuple(int(paths) for paths in MOST_OF_EACH.findall(spec))
 
 
 def single_rules(cap: int) -> list[str]:

@@ -73,9 +73,9 @@ def _counting_in_words(flight: InFlight) -> str:
 
 def _by_confidence(policy: Policy, *, finer: bool) -> str:
     if isinstance(policy, LogOddsVote):
-        weigh = "Votes weigh as likely as they are right by their confidence"
+        weigh = "Votes weigh by how likely their confidence says they are right"
         if policy.give_up:
-            weigh += f"; two or more end it where their mean chance is below {policy.give_up:g}"
+            weigh += f"; give up once two or more have a mean chance below {policy.give_up:g}"
         return f"{weigh}. {in_words(policy.rule.spec, finer=finer)}"
     bar = PolicySpec.parse(policy.spec).value
     return f"Take the first path that is right with chance {bar}; at most {policy.cap} paths."

@@ -112,8 +112,9 @@ def _address_of(branch: BranchPlan, deployed: Deployment) -> Address:
     base = deployed.address
     if branch.upstream is None:
         if base is None:
-            line = f"branch {branch.name} names no upstream: give --upstream, or its own in the plan"
-            raise UsageError(line)
+            raise UsageError(
+                f"branch {branch.name} names no upstream: give --branch FILE with its base_url, or --upstream"
+            )
         return base if branch.key_env is None else replace(base, key=_key(branch, deployed))
     return replace(base or Address(url=""), url=branch.upstream, more=(), key=_key(branch, deployed))
 

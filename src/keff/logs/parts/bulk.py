@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import NAMED, Question, Tell, unheard
+from keff.log import LISTED, NAMED, Question, Tell, unheard
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Layout
@@ -150,8 +150,6 @@ class RowColumns:
         known = frozenset[str]().union(*rows)
         given = {name for name in known if any(row.get(name) is not None for row in rows)}
         lists = self.lists_of(given)
-        if any(name.startswith(NAMED) for name in given):
-            raise NotPlainError
         self.has_texts |= "all_texts" in given
         self.asked.extend(text_hash(row.get("question")) for row in rows)
         self.add_names({name: [row.get(name) for row in rows] for name in NAMES if name in given}, len(rows))
@@ -168,8 +166,9 @@ class RowColumns:
         lists = frozenset(LISTS).intersection(given)
         if self.lists is None:
             self.lists = lists
-        # A list that only some rows have, and models or templates by name, are read row by row.
-        if lists != self.lists or OTHERS.intersection(given) or "all_answers" not in lists:
+        # A list that only some rows have, models or templates by name, and named confidences are read by row.
+        named = any(name.startswith((NAMED, LISTED)) for name in given)
+        if named or lists != self.lists or OTHERS.intersection(given) or "all_answers" not in lists:
             raise NotPlainError
         return lists
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from keff.errors import LogError
+from keff.log import NAMED
 from keff.records import Note, frozen
 
 # A word of keff, which always means itself, and the other names of columns that mean it, the surest first.
@@ -198,7 +199,8 @@ def _singular(name: str) -> str:
 def may_list(name: str) -> bool:
     """Return whether a column of this name may hold the list of a question's paths, and no single text."""
     form = _singular(name)
-    return form != _form(name) or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
+    plural = form != _form(name) or name.startswith(NAMED)
+    return plural or any(form in OBVIOUS[word] for word in LISTS.keys() - {"answer", "text"})
 
 
 def hold_paths(names: Iterable[str], words: Iterable[str] = VERDICTS) -> bool:

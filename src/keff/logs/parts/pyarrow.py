@@ -20,7 +20,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import Question
+from keff.log import LISTED, NAMED, Question
 from keff.logs.parquet import address, matching, reason_of
 from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, RowColumns
 from keff.logs.parts.coding import NotPlainError
@@ -88,7 +88,8 @@ def parts(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bu
         with each.open() as file:
             there = list(file.schema_arrow.names)
             columns.has_texts |= "all_texts" in there
-            names = [name for name in there if (name in KNOWN or name == "meta") and name not in LONG]
+            known = (KNOWN | {"meta"}) - LONG
+            names = [name for name in there if name in known or name.startswith((NAMED, LISTED))]
             for batch in _batches(each, file, COLUMN_BATCH, names, [group for _, group, _ in members]):
                 if columns.enough(most):
                     yield columns.part(question)
@@ -150,8 +151,9 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
         return
     if not pyarrow.types.is_string(meta.type):
         raise NotPlainError
-    known = pyarrow.compute.match_substring_regex(meta, f'"({"|".join(sorted(KNOWN))})"')
-    if pyarrow.compute.any(known).as_py():
+    known = f'"(({"|".join(sorted(KNOWN))})"|{NAMED}|{LISTED})'
+    found = pyarrow.compute.match_substring_regex(meta, known)
+    if pyarrow.compute.any(found).as_py():
         raise NotPlainError
 
 

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from keff.errors import LogError
-from keff.log import NAMED, LogInfo, Question, Tell, unheard
+from keff.log import LISTED, NAMED, LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
@@ -86,7 +86,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         gold=gold_of(row.get("gold_answer")),
         cluster=_optional_name(where, "cluster", row.get("cluster")),
         question=optional_text(row.get("question")),
-        meta={name: value for name, value in row.items() if name not in KNOWN},
+        meta={name.replace(LISTED, NAMED): value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, unusual)),
         structured=any(map(is_structured, unusual)),
         **given,
@@ -342,7 +342,8 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
     for word in ("gold_answer", "cluster"):
         _same(members, word, single.get(word))
     row = _about(first, layout)
-    row |= {name: [member.get(name) for _, member in members] for name in row if name.startswith(NAMED)}
+    rated = [name for name in row if name.startswith((NAMED, LISTED))]
+    row |= {name: [member.get(name) for _, member in members] for name in rated}
     for word, target in LIST_OF.items():
         if word not in single:
             continue

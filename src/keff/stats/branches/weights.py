@@ -137,7 +137,7 @@ def cross_fitted_credit(votes: Votes, learn: Learn, rule: Rule, rng: np.random.G
 
 
 def judge_weights(
-    votes: Votes, scheme: Scheme | Learn, rule: Rule, rng: np.random.Generator, name: str = ""
+    votes: Votes, scheme: Scheme | Learn, rule: Rule, seed: np.random.Generator | int, name: str = ""
 ) -> WeightedVote:
     """Return the cross-fitted accuracy of a weighting, beside uniform weights, the oracle and the best slot.
 
@@ -148,7 +148,7 @@ def judge_weights(
     def by(scheme: Scheme) -> Learn:
         return lambda items: slot_weights(votes.take(items), scheme)
 
-    learn = scheme if callable(scheme) else by(scheme)
+    learn, rng = scheme if callable(scheme) else by(scheme), np.random.default_rng(seed)
     credit = cross_fitted_credit(votes, learn, rule, rng)
     best = cross_fitted_credit(votes, by("best_slot"), rule, rng)
     uniform = weighted_vote(votes, np.ones(votes.k), rule)
@@ -169,10 +169,10 @@ def judge_weights(
 def confidence_weights(confidences: ArrayLike, temperature: float) -> FloatArray:
     """Return exp(confidence / temperature) over its sum [n, K]: CISC's softmax (arXiv 2502.06233).
 
-    A path whose confidence is not known (NaN) has the mean of its item's; an item without any votes evenly.
+    A path whose confidence is not finite has the mean of its item's; an item without any votes evenly.
     """
     given = np.asarray(confidences, float)
-    known = ~np.isnan(given)
+    known = np.isfinite(given)
     mean = np.where(known, given, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     scores = np.where(known, given, mean[:, None]) / temperature
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -187,7 +187,7 @@ def choose_temperature(votes: Votes, rule: Rule) -> float:
     """
     if votes.confidences is None:
         raise ValueError("the votes have no confidences")
-    unit = float(np.nanstd(votes.confidences)) or 1.0
+    unit = float(votes.confidences.std(where=np.isfinite(votes.confidences))) or 1.0
     tried = [unit * times for times in TEMPERATURES]
     right = [weighted_vote(votes, confidence_weights(votes.confidences, at), rule).mean() for at in tried]
     return tried[int(np.argmax(right))]
@@ -251,24 +251,16 @@ def choose_subset(votes: Votes, rng: np.random.Generator, rule: Rule = "binary")
     several points. All slots stay unless the gain exceeds one standard error. Raises ValueError for too few
     clusters.
     """
-    fold = cluster_folds(votes, FOLDS, rng)
-    credit = np.empty(votes.n)
-    for part in range(FOLDS):
-        chosen = _favourite(votes.take(fold != part), rule)
-        credit[fold == part] = subset_credit(votes.take(fold == part), chosen, rule)
-    full = subset_credit(votes, np.arange(votes.k), rule)
+    credit = cross_fitted_credit(votes, lambda items: _favourite(votes.take(items), rule), rule, rng)
+    full = weighted_vote(votes, np.ones(votes.k), rule)
     gain, se = float((credit - full).mean()), clustered_se(credit - full, votes.cluster_ids)
     names = np.arange(votes.k) if votes.slots is None else votes.slots
-    kept: list[int] = names[_favourite(votes, rule)].tolist()
+    kept: list[int] = names[_favourite(votes, rule) > 0].tolist()
     return Pruning(rule, float(credit.mean()), float(full.mean()), gain, se, gain > se, tuple(kept))
 
 
-def subset_credit(votes: Votes, subset: IntArray, rule: Rule = "binary") -> FloatArray:
-    """Return the credit [n] of the unweighted vote of some columns."""
-    return weighted_vote(votes.paths(subset), np.ones(len(subset)), rule)
-
-
-def _favourite(votes: Votes, rule: Rule) -> IntArray:
+def _favourite(votes: Votes, rule: Rule) -> FloatArray:
+    """Return the weights [K] of the most accurate slots that vote best together: 1, else 0."""
     order = np.argsort(-slot_accuracies(votes), kind="stable")
     ordered = votes.paths(order)
     if rule == "binary":
@@ -279,4 +271,6 @@ def _favourite(votes: Votes, rule: Rule) -> IntArray:
         assert credit is not None
         scores = credit[:, 0, 1:].mean(axis=0, dtype=np.float64)
     # Subsets that are equal up to rounding are tied, and the largest is taken.
-    return np.sort(order[: np.flatnonzero(scores >= scores.max() - 1e-7)[-1] + 1])
+    chosen = np.zeros(votes.k)
+    chosen[order[: np.flatnonzero(scores >= scores.max() - 1e-7)[-1] + 1]] = 1
+    return chosen

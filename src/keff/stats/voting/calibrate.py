@@ -99,7 +99,7 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
         return flat(base)
     sign = 1 if auc.value > 0.5 else -1
     known = right | wrong
-    given: FloatArray = sign * np.nan_to_num(confidences, posinf=0.0, neginf=0.0)
+    given: FloatArray = sign * np.nan_to_num(confidences)
     values, ranks = _ranks(given[known])
     if values.size < 2:
         return flat(base)

@@ -1,0 +1,154 @@
+"""Replay of plans over branches: exact accuracies and costs, predicted paths, the frontier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from keff.analysis.mix.orders import draw_orders
+from keff.analysis.mix.prices import path_costs
+from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
+from keff.analysis.mix.study import escalation
+from keff.policies.cascade import Cascade
+from keff.policy import Sample, View, parse_policy
+from keff.reading.join import Aligned, AlignedBranch
+from keff.stats.votes import Votes
+from mix_rig import group, plan_table
+
+pytestmark = pytest.mark.slow
+
+
+def by_hand(policy: Cascade, aligned: Aligned, item: int) -> tuple[float, float]:
+    """Average a cascade over every order of every branch's few paths, live."""
+    spent: list[float] = []
+    right: list[float] = []
+    codes = [branch.votes.answered()[item].tolist() for branch in aligned.branches]
+    from itertools import permutations
+
+    for small, large in product(permutations(codes[0]), permutations(codes[1])):
+        queues = {"small": list(small), "large": list(large)}
+        keys: list[str | None] = []
+        asked: list[str] = []
+        while isinstance(decision := policy.decide(View(keys, branches=asked)), Sample):
+            for branch in decision.branches:
+                keys.append(str(queues[branch].pop(0)))
+                asked.append(branch)
+        spent.append(sum(1.0 if name == "small" else 10.0 for name in asked))
+        right.append(float(decision.answer == "0"))
+    return float(np.mean(right)), float(np.mean(spent))
+
+
+@pytest.mark.parametrize("keep", ["votes", "fresh"])
+def test_a_replayed_cascade_is_the_average_over_all_orders(keep: str) -> None:
+    aligned = group(6, 3, seed=1)
+    policy = parse_policy(f"cascade:small(lead_k:2,cap=2)/large(lead_k:2,cap=3),keep={keep}")
+    assert isinstance(policy, Cascade)
+    costs = [np.full((6, 3), price) for price in (1.0, 10.0)]
+    orders = draw_orders(aligned, costs, 3, np.random.default_rng(0))
+    accuracy, cost = replay_cascade(policy, orders, aligned.names)
+    for item in range(6):
+        right, spent = by_hand(policy, aligned, item)
+        assert cost[item] == pytest.approx(spent, abs=0.15 * spent + 1e-9)
+        assert accuracy[item] == pytest.approx(right, abs=0.15)
+
+
+def test_the_search_replays_as_each_policy_does_alone() -> None:
+    aligned = group(30, 8, seed=2, p=(0.6, 0.7, 0.85), tokens=(100, 300, 1000))
+    orders = draw_orders(aligned, path_costs(aligned, None).paths, 8, np.random.default_rng(0))
+    plans = [*singles(orders, aligned.names), *pairs(orders, aligned.names)]
+    plans += triples(orders, aligned.names, plans)
+    assert {plan.kind for plan in plans} == {"single", "cascade"} and max(len(p.branches) for p in plans) == 3
+    for plan in plans[:: max(1, len(plans) // 40)]:
+        policy = parse_policy(plan.spec)
+        assert isinstance(policy, Cascade)
+        accuracy, cost = replay_cascade(policy, orders, aligned.names)
+        np.testing.assert_allclose(accuracy, plan.accuracy, rtol=1e-5)
+        np.testing.assert_allclose(cost, plan.cost, rtol=1e-5)
+
+
+def test_one_path_of_a_branch_is_its_accuracy_and_cost() -> None:
+    aligned = group(40, 8, seed=3)
+    orders = draw_orders(aligned, path_costs(aligned, None).paths, 8, np.random.default_rng(0))
+    single = next(plan for plan in singles(orders, aligned.names) if plan.spec == "cascade:small(fixed:1)")
+    votes = aligned.branches[0].votes
+    assert votes.tokens is not None
+    assert single.accuracy.mean() == pytest.approx(votes.p, abs=0.02)
+    assert single.cost.mean() == pytest.approx(votes.tokens.mean(), rel=0.02)
+
+
+def drawn_from_an_urn(n: int, k: int, p: float, c: float, seed: int) -> Aligned:
+    """One branch twice over: right by a beta law of mean p and correlation c, wrong answers of a urn too."""
+    rng = np.random.default_rng(seed)
+    theta = rng.beta(p * (1 - c) / c, (1 - p) * (1 - c) / c, n)
+    right = rng.random((n, k)) < theta[:, None]
+    # Wrong answers scatter as tables of a Chinese restaurant, seat by seat.
+    answers = np.zeros((n, k), int)
+    for row in range(n):
+        seated: list[int] = []
+        for at in np.flatnonzero(~right[row]):
+            alone = rng.random() * (len(seated) + (1 - p) * (1 - c) / c) >= len(seated)
+            seated.append(1 + len(set(seated)) if alone else seated[rng.integers(len(seated))])
+            answers[row, at] = seated[-1]
+    votes = Votes(answers, right.astype(int), tokens=np.full((n, k), 10.0))
+    keys = tuple(tuple(map(str, row)) for row in answers.tolist())
+    branch = AlignedBranch("small", None, votes, keys, ())
+    credit = np.eye(1, k + 1).repeat(n, axis=0)
+    return Aligned(tuple(map(str, range(n))), (branch,), credit, np.arange(n), "exact", ())
+
+
+def test_predicted_paths_vote_as_drawn_ones_do() -> None:
+    """Of 4 paths of each question, plans of 8 are judged as by all 8, within what 3,000 questions tell."""
+    whole = drawn_from_an_urn(3000, 8, 0.55, 0.4, seed=5)
+    (branch,) = whole.branches
+    pilot = replace(whole, branches=(replace(branch, votes=branch.votes.paths(np.arange(4))),))
+    tables: list[dict[str, CandidatePlan]] = []
+    for given in (whole, pilot):
+        orders = draw_orders(given, path_costs(given, None).paths, 32, np.random.default_rng(0))
+        tables.append({plan.spec: plan for plan in singles(orders, given.names)})
+    true, predicted = tables
+    assert true.keys() == predicted.keys() and "cascade:small(lead_k:4,cap=8)" in true
+    for spec, plan in true.items():
+        gap = predicted[spec].accuracy - plan.accuracy
+        error = gap.std() / len(gap) ** 0.5
+        assert abs(gap.mean()) < 3 * error + 1e-3, spec
+        assert predicted[spec].cost.mean() == pytest.approx(plan.cost.mean(), rel=0.02)
+    gain = (
+        true["cascade:small(lead_k:4,cap=8)"].accuracy.mean() - true["cascade:small(fixed:1)"].accuracy.mean()
+    )
+    assert gain > 0.03  # there is something to predict
+
+
+def test_paths_are_predicted_from_4_to_8_and_recorded_ones_stay() -> None:
+    for k, cap in ((3, 3), (4, 8), (7, 8), (9, 9)):
+        given = group(50, k, seed=4)
+        costs = path_costs(given, None).paths
+        orders = draw_orders(given, costs, 32, np.random.default_rng(0))
+        assert {order.cap for order in orders.branches} == {cap}
+        plain = draw_orders(given, costs, k, np.random.default_rng(0)).branches[0]
+        np.testing.assert_array_equal(orders.branches[0].codes[:, :k], plain.codes)
+        assert (np.diff(orders.branches[0].spent, axis=1) > 0).all()
+
+
+def test_the_frontier_holds_no_dominated_plan() -> None:
+    table = plan_table([[1.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 0.0]], [10.0, 2.0, 3.0, 4.0])
+    assert [plan.branches for plan in undominated(table.plans)] == [(1,), (2,), (0,)]
+    # Of equal cost, up to single precision, the more accurate one stays.
+    table = plan_table([[1.0, 0.0], [1.0, 0.5], [0.0, 0.0]], [2.0, 2.0 + 1e-7, 1.0])
+    assert [plan.branches for plan in undominated(table.plans)] == [(2,), (1,)]
+
+
+def test_where_a_cascade_passes_questions_on() -> None:
+    """Questions on which the first branch never agrees with itself all go on; those it knows stay."""
+    aligned = group(60, 8, seed=3)
+    orders = draw_orders(
+        aligned, [np.ones(b.votes.scored().shape) for b in aligned.branches], 8, np.random.default_rng(4)
+    )
+    found = escalation("cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh", orders, aligned)
+    assert found.branches == ("small", "large") and found.reach[0] == 1
+    passed = {row.lo: row.passed for row in found.by_difficulty if row.passed is not None}
+    weights = [row.questions for row in found.by_difficulty if row.passed is not None]
+    assert found.reach[1] == pytest.approx(np.average(list(passed.values()), weights=weights))
+    assert passed[0.8] < 0.1 < max(passed.values())
