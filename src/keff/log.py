@@ -129,10 +129,15 @@ UTF_16 = "UTF-16 text: save it as UTF-8"
 
 def is_utf16(path: Path) -> bool:
     """Return whether a file begins with the byte order mark of UTF-16."""
+    return first_bytes(path, 2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def first_bytes(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file; b"" where it is none."""
     if not path.is_file():
-        return False
+        return b""
     with path.open("rb") as file:
-        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        return file.read(size)
 
 
 # Options of readers, and how the command line calls them.
@@ -199,10 +204,7 @@ PACKED = {
 
 def _unpacking(path: Path) -> str | None:
     """Return the shell command that decompresses a file; None if it is not compressed."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        head = file.read(5)
+    head = first_bytes(path, 5)
     return next((command for mark, command in PACKED.items() if head.startswith(mark)), None)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TypeGuard
+from collections.abc import Collection
+from typing import TypeGuard, TypeVar
+
+T = TypeVar("T")
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
@@ -34,6 +37,11 @@ def items(value: object) -> list[object]:
 def entries(value: object) -> list[dict[str, object]]:
     """Return the entries of a JSON array (what is no object as an empty one); none for another value."""
     return [fields(part) for part in items(value)]
+
+
+def only(values: Collection[T]) -> T | None:
+    """Return the single value; None where there is none, or several."""
+    return next(iter(values)) if len(values) == 1 else None
 
 
 def text(value: object) -> str | None:

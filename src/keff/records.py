@@ -420,7 +420,7 @@ class Interval(Result):
 
 
 @frozen
-class Estimate:
+class Estimate(Interval):
     """A point estimate with its interval.
 
     ``lo`` and ``hi`` are None when no trustworthy interval exists; ``warnings`` then say why, and the value
@@ -428,10 +428,6 @@ class Estimate:
     number of paths. An undefined value is NaN, an unbounded limit is infinite.
     """
 
-    value: float
-    lo: float | None
-    hi: float | None
-    method: str
     n: int
     k: int
     warnings: tuple[Note, ...] = ()

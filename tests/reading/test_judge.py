@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from command_line import keff
 from keff import plugins
 from keff.engine import Capabilities
 from keff.errors import LogError, UsageError
-from keff.reading.judge import Pair, judge_record, read_pairs, read_verdict
+from keff.reading.judge import JudgedRecord, Pair, judge_record, read_pairs, read_verdict
 from keff.reading.open import Opening, open_record
 from keff.records import Completion, Message, Sampling
 
@@ -23,6 +24,11 @@ ANSWERS = {
     "q2": ["a week", "7 days", "it never arrives", "one week"],
 }
 MEANING = {"two days": 2, "2 days": 2, "In 2 days": 2, "a week": 7, "7 days": 7, "one week": 7}
+
+
+def judged_now(*given: Any, **options: Any) -> JudgedRecord:
+    """Judge a record."""
+    return asyncio.run(judge_record(*given, **options))
 
 
 class Oracle:
@@ -66,7 +72,7 @@ def opened(file: Path) -> Any:
 
 def test_answers_of_one_meaning_have_one_key(tmp_path: Path) -> None:
     file, out, engine = record(tmp_path, gold_answer="7 days"), tmp_path / "judged.jsonl", Oracle()
-    judged = judge_record(opened(file), engine, tmp_path / "cache.jsonl", out=out)
+    judged = judged_now(opened(file), engine, tmp_path / "cache.jsonl", out=out)
     assert (judged.distinct, judged.clusters, judged.flips, judged.unread) == (8, 4, 0, 0)
     again = open_record(out)
     codes = again.ballot.votes.answers
@@ -79,18 +85,18 @@ def test_answers_of_one_meaning_have_one_key(tmp_path: Path) -> None:
 
 def test_every_verdict_is_asked_once_and_counted(tmp_path: Path) -> None:
     file, engine = record(tmp_path), Oracle()
-    first = judge_record(opened(file), engine, tmp_path / "cache.jsonl")
+    first = judged_now(opened(file), engine, tmp_path / "cache.jsonl")
     assert first.spent.calls == engine.calls == 2 * first.pairs
     assert (first.spent.tokens, first.spent.prompt_tokens) == (engine.calls, 100 * engine.calls)
-    second = judge_record(opened(file), engine, tmp_path / "cache.jsonl")
+    second = judged_now(opened(file), engine, tmp_path / "cache.jsonl")
     assert (second.spent.calls, second.spent.cached) == (0, first.spent.calls)
     assert second.clusters == first.clusters
     # Another engine, or the same with other settings, is another judge.
-    assert judge_record(opened(file), Oracle("a week"), tmp_path / "cache.jsonl").spent.calls > 0
+    assert judged_now(opened(file), Oracle("a week"), tmp_path / "cache.jsonl").spent.calls > 0
 
 
 def test_a_verdict_that_depends_on_the_order_joins_nothing(tmp_path: Path) -> None:
-    judged = judge_record(opened(record(tmp_path)), Oracle("it never arrives"), tmp_path / "c.jsonl")
+    judged = judged_now(opened(record(tmp_path)), Oracle("it never arrives"), tmp_path / "c.jsonl")
     assert judged.flips > 0
     assert judged.clusters == 4
 
@@ -98,15 +104,15 @@ def test_a_verdict_that_depends_on_the_order_joins_nothing(tmp_path: Path) -> No
 def test_too_many_requests_end_with_what_to_do_and_keep_what_was_said(tmp_path: Path) -> None:
     file, engine = record(tmp_path), Oracle()
     with pytest.raises(UsageError, match="--most-calls"):
-        judge_record(opened(file), engine, tmp_path / "c.jsonl", most_calls=5)
+        judged_now(opened(file), engine, tmp_path / "c.jsonl", most_calls=5)
     assert engine.calls == 5
-    assert judge_record(opened(file), engine, tmp_path / "c.jsonl").spent.cached >= 4
+    assert judged_now(opened(file), engine, tmp_path / "c.jsonl").spent.cached >= 4
 
 
 def test_the_error_is_that_of_labelled_pairs(tmp_path: Path) -> None:
     pairs = [Pair("2 days", "two days", True)] * 5 + [Pair("a week", "2 days", False)] * 4
     pairs += [Pair("a week", "7 days", False), Pair("2 days", "nine", True)]
-    measured = judge_record(opened(record(tmp_path)), Oracle(), tmp_path / "c.jsonl", pairs=pairs).reliability
+    measured = judged_now(opened(record(tmp_path)), Oracle(), tmp_path / "c.jsonl", pairs=pairs).reliability
     assert measured is not None
     assert measured.pairs == 11
     assert measured.error.value == pytest.approx(2 / 11)
@@ -120,7 +126,7 @@ def test_the_error_is_that_of_labelled_pairs(tmp_path: Path) -> None:
 
 def test_recorded_scores_measure_the_judge_where_no_pairs_are_given(tmp_path: Path) -> None:
     file = record(tmp_path, gold_answer="7 days", all_correct=[0, 0, 0, 1])
-    judged = judge_record(opened(file), Oracle(), tmp_path / "c.jsonl")
+    judged = judged_now(opened(file), Oracle(), tmp_path / "c.jsonl")
     assert judged.reliability is not None
     # q1 is scored as the judge would; of q2, "a week" and "7 days" are scored wrong, and it joins them.
     assert judged.reliability.error.value == pytest.approx(2 / 8)
@@ -184,7 +190,7 @@ def test_a_real_model_judges_and_its_error_is_measured(tmp_path: Path, smollm2: 
     pairs = [Pair("2 days", "two days", True)]
     file = tmp_path / "log.jsonl"
     file.write_text(json.dumps({"id": "q1", "all_answers": ["2 days", "two days"]}) + "\n")
-    judged = judge_record(opened(file), engine, tmp_path / "c.jsonl", pairs=pairs, max_tokens=4)
+    judged = judged_now(opened(file), engine, tmp_path / "c.jsonl", pairs=pairs, max_tokens=4)
     assert judged.reliability is not None
     assert 0 <= judged.reliability.error.value <= 1
     assert judged.spent.calls > 0

@@ -10,6 +10,7 @@ from functools import lru_cache
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, last_match, visible, words
 from keff.answers.parts.statements import plain, statements
 from keff.errors import TaskError
+from keff.narrow import only
 from keff.records import frozen
 
 # Nouns that a capital letter or a number completes: "vitamin C" and "group 2" name no option.
@@ -114,7 +115,7 @@ class Labels:
             for sentence in reversed(sentences):
                 named = {self._name(match) for match in pattern.finditer(sentence)}
                 if named:
-                    return named.pop() if len(named) == 1 else None
+                    return only(named)
         return None
 
 

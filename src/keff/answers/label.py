@@ -9,6 +9,7 @@ from typing import cast
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible, words
 from keff.answers.parts.statements import SENTENCE, plain, statements
+from keff.narrow import only
 from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.
@@ -75,8 +76,7 @@ class LabelSpace(ByKey):
         """Return the label; None when the answer names none, or several."""
         if known := self._known.get(_form(answer[:_LONGEST_ANSWER])):
             return known
-        named = self._named(plain(fold(answer[:_LONGEST_ANSWER])))
-        return named.pop() if len(named) == 1 else None
+        return only(self._named(plain(fold(answer[:_LONGEST_ANSWER]))))
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains."""

@@ -5,6 +5,7 @@ Settles the reading before paying for more paths; draws and writes nothing, unle
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,6 @@ from keff.reading.judge import (
     cache_of,
     judge_record,
     read_pairs,
-    refuse_scores,
 )
 from keff.reading.open import Opening, named_part, open_record
 from keff.reading.survey import Survey, survey
@@ -82,9 +82,10 @@ def show_judged(path: Path, opening: Opening, wishes: JudgeOptions, *, json: boo
     if wishes.prices is not None:
         price = price_of(wishes.model, read_prices(wishes.prices))
     record = open_record(path, replace(opening, answer_space=_space(path, opening)))
-    refuse_scores(record)
+    if record.ballot.votes.answers is None:
+        raise UsageError(f"{record.path}: it holds correctness only, and no answers to judge")
     engine = wishes.make()
-    judged = judge_record(
+    judging = judge_record(
         record,
         engine,
         cache_of(path),
@@ -93,6 +94,7 @@ def show_judged(path: Path, opening: Opening, wishes: JudgeOptions, *, json: boo
         most_calls=wishes.most_calls,
         max_tokens=wishes.max_tokens or MAX_TOKENS,
     )
+    judged = asyncio.run(judging)
     dollars = None if price is None else judged.spent.usage.dollars(price)
     if json:
         print_json({**judged.to_dict(), "dollars": dollars})

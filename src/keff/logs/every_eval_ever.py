@@ -9,7 +9,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import Canonical, PathReader, UsableRows
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines
 from keff.logs.parts.values import at, known_task, optional_text, thousandth
-from keff.narrow import entries, items
+from keff.narrow import entries, items, only
 from keff.records import Note, stable_hash
 
 
@@ -79,7 +79,7 @@ def _texts(value: object) -> list[str]:
 
 def _gold(value: object) -> object:
     texts = _texts(value)
-    return texts[0] if len(texts) == 1 else texts or None
+    return only(texts) or texts or None
 
 
 def _extracted(value: object) -> object:

@@ -10,7 +10,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import at, inner, known_task, optional_text
-from keff.narrow import entries, items
+from keff.narrow import entries, items, only
 
 # Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
@@ -113,7 +113,7 @@ def _gold(state: Entry) -> object:
     letters = inner(state, "output_mapping")
     if letters:
         right = [letter for letter, text in letters.items() if text in right]
-    return right[0] if len(right) == 1 else right or None
+    return only(right) or right or None
 
 
 log = Helm

@@ -68,9 +68,10 @@ def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
             "prompt_tokens": at(body, "usage/prompt_tokens", "usage/input_tokens"),
         }
         # Usage is of the whole request: with several choices nobody knows the share of each.
-        known = measured if len(said) == 1 else {}
         kept.add(
-            where, {"id": name, "text": content, "truncated": int(cut), **known}, [row["custom_id"], place]
+            where,
+            {"id": name, "text": content, "truncated": int(cut)} | (measured if len(said) == 1 else {}),
+            [row["custom_id"], place],
         )
 
 

@@ -11,7 +11,7 @@ from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text
-from keff.narrow import entries, fields, text
+from keff.narrow import entries, fields, only, text
 
 Attributes = Mapping[str, object]
 
@@ -44,8 +44,7 @@ class OpenTelemetry(Graded, PathReader):
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
-        models = {_model(held) for _, _, held in _spans(path, unheard) if _is_call(held)}
-        return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
+        return LogInfo(model=only({_model(held) for _, _, held in _spans(path, unheard) if _is_call(held)}))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
         """Collect the outputs of model calls."""

@@ -10,7 +10,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import at, inner, thousandth
-from keff.narrow import entries
+from keff.narrow import entries, only
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.
 ERROR = 2
@@ -35,8 +35,7 @@ class Promptfoo(PathReader):
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
-        models = {_provider(result) for result in _results(path)}
-        return LogInfo(model=next(iter(models)) if len(models) == 1 else None)
+        return LogInfo(model=only({_provider(result) for result in _results(path)}))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
         """Collect the outputs of calls that did not fail."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from keff import answers
-from keff.answers import Space
+from keff.answers.parts.spec import cached
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, refused
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, short, truth, whole
 from keff.narrow import is_array
-from keff.records import AnswerSpace
 
 # Token F1 from which an open answer counts as right (the paper's criterion for open answers).
 F1_NEEDED = 0.5
@@ -26,15 +24,15 @@ MOST_PAIRS = 2**12
 FIELDS = ("task", "method", "seed", "instance_id", "K")
 
 # The published scorers -> the answer space that does the same, None where only execution can tell.
-SCORERS: Mapping[str, tuple[AnswerSpace, Mapping[str, object]] | None] = {
-    "gsm8k_numeric": ("numeric", {}),
-    "hotpotqa_token_f1": ("text", {}),
-    "boolq_yesno": ("binary", {}),
-    "math500_canonical_exact": ("math", {}),
-    "mc_exact": ("choice", {"labels": tuple("ABCDEFGHIJ")}),
-    "triviaqa_alias_canonical_exact": ("text", {"match": "exact"}),
-    "drop_alias_numeric_or_squad_exact": ("text", {"match": "exact"}),
-    "cruxeval_literal_exact": ("literal", {}),
+SCORERS: Mapping[str, str | None] = {
+    "gsm8k_numeric": "numeric",
+    "hotpotqa_token_f1": "text",
+    "boolq_yesno": "binary",
+    "math500_canonical_exact": "math",
+    "mc_exact": "choice:labels=A,B,C,D,E,F,G,H,I,J",
+    "triviaqa_alias_canonical_exact": "text:match=exact",
+    "drop_alias_numeric_or_squad_exact": "text:match=exact",
+    "cruxeval_literal_exact": "literal",
     "mbpp_per_assert_sandbox": None,
 }
 
@@ -86,7 +84,7 @@ class Published(FirstLine):
         row = head_row(path)
         scorer = SCORERS.get(_scorer(row) or "")
         model = row.get("model_slug") or _provenance(row).get("model_id") or path.stem.split("_capgated")[0]
-        return LogInfo(task=task_of(row), space=scorer[0] if scorer else None, model=str(model))
+        return LogInfo(task=task_of(row), space=scorer and scorer.partition(":")[0], model=str(model))
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
@@ -222,7 +220,7 @@ def _score(scorer: str, given: Sequence[str | None], gold: object) -> tuple[int,
 
 @lru_cache(maxsize=MOST_PAIRS)
 def _is_right(scorer: str, text: str, gold: object) -> int:
-    return int(_space(scorer).correct(text, gold))
+    return int(cached(str(SCORERS[scorer])).correct(text, gold))
 
 
 def _known(where: str, row: Row) -> str:
@@ -235,13 +233,6 @@ def _known(where: str, row: Row) -> str:
 def _scorer(row: Row) -> str | None:
     """Return the scorer named by the provenance, else the task's."""
     return optional_text(_provenance(row).get("scorer")) or BY_TASK.get(task_of(row), str(row["task"]))
-
-
-@cache
-def _space(scorer: str) -> Space:
-    known = SCORERS[scorer]
-    assert known is not None, "execution is no answer space"
-    return answers.space(known[0], **known[1])
 
 
 def _provenance(row: Row) -> Mapping[str, object]:

@@ -43,8 +43,6 @@ class TauBench(PathReader):
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
-        if not head_of(path).startswith(b"{"):
-            return LogInfo()
         return LogInfo(model=optional_text(at(whole_json(path), "info/agent_info/llm")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
@@ -75,11 +73,10 @@ def _runs(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
         simulations = at(whole_json(path), "simulations", "simulation_index")
         runs = [(f"{path}: simulation {number}", run) for number, run in enumerate(entries(simulations), 1)]
     trials = [number_or_none(run.get("trial")) for _, run in runs]
-    if None in trials and any(trial is not None for trial in trials):
+    if 0 < trials.count(None) < len(trials):
         raise LogError(f"{runs[trials.index(None)][0]}: it has no trial, and others have one")
     # Files are written as conversations end: trials in the order of their numbers.
-    order = sorted(range(len(runs)), key=lambda place: trials[place] or 0.0)
-    yield from (runs[place] for place in order)
+    yield from (run for _, run in sorted(zip(trials, runs, strict=True), key=lambda pair: pair[0] or 0.0))
 
 
 log = TauBench

@@ -229,7 +229,11 @@ def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, s
             votes=replace(held.votes.paths(places), slots=None),
             keys=_taken(every, lambda row, at=places: tuple(held.keys[row][p] for p in at), held.keys),
             questions=_taken(
-                every, lambda row, at=places: _of_one_branch(held.questions[row], at), held.questions
+                every,
+                lambda row, at=places: replace(
+                    chosen_paths(held.questions[row], at), slots=None, branches=None
+                ),
+                held.questions,
             ),
             held=held.held and held.held.of_paths(places),
         )
@@ -249,11 +253,6 @@ def _columns(record: Record) -> tuple[str, ...] | None:
         return None
     numbers: list[int] = slots.tolist()
     return tuple(record.branches[slot] if record.branches else f"slot-{slot}" for slot in numbers)
-
-
-def _of_one_branch(question: Question, places: Sequence[int]) -> Question:
-    """Return a question with one branch's paths."""
-    return replace(chosen_paths(question, places), slots=None, branches=None)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

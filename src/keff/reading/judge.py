@@ -18,13 +18,12 @@ from typing import Literal
 import numpy as np
 from scipy.special import betaincinv
 
-from keff.answers import strip_thinking
+from keff.answers import golds, strip_thinking
 from keff.engine import Engine
 from keff.errors import LogError, UsageError
 from keff.log import Question
 from keff.logs.parts.lines import json_lines
 from keff.logs.parts.values import truth
-from keff.narrow import is_array, items
 from keff.reading.ballot import agreement
 from keff.reading.open import Record
 from keff.reading.transfer import write_questions
@@ -87,8 +86,8 @@ class Jury:
         engine: Engine,
         cache: Path,
         *,
-        most_calls: int = 10_000,
-        max_tokens: int = MAX_TOKENS,
+        most_calls: int,
+        max_tokens: int,
     ) -> None:
         self.engine = engine
         self.most_calls = most_calls
@@ -291,7 +290,7 @@ def cache_of(path: Path) -> Path:
     )
 
 
-def judge_record(
+async def judge_record(
     record: Record,
     engine: Engine,
     cache: Path,
@@ -307,20 +306,9 @@ def judge_record(
     else on recorded scores: an answer scored right means the same as the gold answer. ``out`` gets the
     questions with their clusters as keys, as JSONL. Raises UsageError past ``most_calls`` requests.
     """
-    return asyncio.run(_judged(record, engine, cache, pairs, out, (most_calls, max_tokens)))
-
-
-async def _judged(
-    record: Record,
-    engine: Engine,
-    cache: Path,
-    pairs: Sequence[Pair] | None,
-    out: Path | None,
-    limits: tuple[int, int],
-) -> JudgedRecord:
     try:
         await engine.start()
-        jury = Jury(engine, cache, most_calls=limits[0], max_tokens=limits[1])
+        jury = Jury(engine, cache, most_calls=most_calls, max_tokens=max_tokens)
         labelled = _labelled(record) if pairs is None else list(pairs)
         measured = await reliability(jury, labelled) if labelled else None
         asked = (jury.pairs, jury.flips, jury.unread)
@@ -352,18 +340,13 @@ async def _question(jury: Jury, question: Question, keys: Sequence[str | None]) 
     for answer, key in zip(question.answers, keys, strict=False):
         if answer is not None and key is not None:
             shown.setdefault(key, answer)
-    golds = _golds(question.gold) if question.correct is None else []
-    joined = await cluster(jury, question.question or "", [*golds, *shown.values()])
+    known = question.gold is not None and question.correct is None
+    gold = golds(question.gold) if known else []
+    joined = await cluster(jury, question.question or "", [*gold, *shown.values()])
     read = tuple(None if key is None else joined[shown[key]] for key in keys)
-    right = {joined[gold] for gold in golds}
-    correct = tuple(int(key in right) for key in read) if golds else question.correct
+    right = {joined[each] for each in gold}
+    correct = tuple(int(key in right) for key in read) if gold else question.correct
     return replace(question, keys=read, correct=correct)
-
-
-def _golds(gold: object) -> list[str]:
-    if gold is None:
-        return []
-    return list(map(str, items(gold))) if is_array(gold) else [str(gold)]
 
 
 def _labelled(record: Record) -> list[Pair]:
@@ -371,7 +354,8 @@ def _labelled(record: Record) -> list[Pair]:
     known = [
         Pair(gold, answer, bool(right), question.question or "")
         for question in record.ballot.questions
-        for gold in _golds(question.gold)[:1]
+        if question.gold is not None
+        for gold in golds(question.gold)[:1]
         for answer, right in dict(zip(question.answers, question.correct or (), strict=False)).items()
         if answer is not None
     ]
@@ -386,9 +370,3 @@ def _distinct(keys: Sequence[str | None]) -> int:
 def _agreement(rows: Sequence[Sequence[str | None]]) -> float | None:
     shares = [share for share in map(agreement, rows) if share is not None]
     return float(np.mean(shares)) if shares else None
-
-
-def refuse_scores(record: Record) -> None:
-    """Raise UsageError where a record holds no answers."""
-    if record.ballot.votes.answers is None:
-        raise UsageError(f"{record.path}: it holds correctness only, and no answers to judge")

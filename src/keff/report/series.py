@@ -12,7 +12,7 @@ from keff.analysis.results.combination import Slot
 from keff.analysis.results.estimates import Analysis
 from keff.records import Interval, number
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_curve, majority_limit
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
 
 
@@ -64,7 +64,12 @@ def saturation(analysis: Analysis, k_max: int) -> Datasets:
     """Return measured curves with bands, models, intervals, K* and the majority's limit."""
     ahead = [ahead_row(*point) for point in plurality_ahead(analysis)]
     star, c = analysis.k_star, usable_c(analysis)
-    shade = [] if star is None else [_shade(star.lo, star.hi)]
+    # Numbers of paths are whole: a shade of one number is a column around it.
+    shade: Rows = (
+        []
+        if star is None
+        else [{"from": max(star.lo - 0.4, 1), "to": star.hi + 0.4, "lo": star.lo, "hi": star.hi}]
+    )
     limit = [] if c is None or analysis.p is None else [{"value": majority_limit(analysis.p, c)}]
     return {
         "seen": _seen(analysis),
@@ -74,11 +79,6 @@ def saturation(analysis: Analysis, k_max: int) -> Datasets:
         "star": shade,
         "limit": limit,
     }
-
-
-def _shade(lo: int, hi: int) -> Row:
-    # Numbers of paths are whole: a shade of one number is a column around it.
-    return {"from": max(lo - 0.4, 1), "to": hi + 0.4, "lo": lo, "hi": hi}
 
 
 def _seen(analysis: Analysis) -> Rows:
@@ -186,7 +186,7 @@ def difficulty(votes: Votes, analysis: Analysis) -> Datasets:
                 "middle": (start + stop - 1) / 2 / k,
                 "right": f"{named} of {k}",
                 "items": int(hist[start:stop].sum()),
-                **{name: float(_sum(law, start, stop)) for name, law in pmf.items()},
+                **{name: float(law[start:stop].sum()) for name, law in pmf.items()},
             }
         )
     return {"difficulty": rows}
@@ -201,10 +201,6 @@ def reliability(analysis: Analysis) -> Datasets:
     ]
     ends: Rows = [{"chance": at, "right": at} for at in (0.0, 1.0)]
     return {"reliability": rows, "diagonal": ends} if rows else {}
-
-
-def _sum(law: FloatArray, start: int, stop: int) -> float:
-    return float(law[start:stop].sum())
 
 
 def slots(table: Sequence[Slot] | None) -> Datasets:

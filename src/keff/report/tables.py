@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
-from keff.records import frozen
+from keff.records import frozen, number
 
 Format = Literal["latex", "markdown", "csv"]
 Row = Mapping[str, Any]
@@ -217,7 +217,9 @@ def markdown(table: Table) -> str:
     heads = [column.header.replace("|", r"\|") for column in table.columns]
     rules = ["---:" if column.number else "---" for column in table.columns]
     rows = [
-        [one_line(column.text(row)).replace("|", r"\|") for column in table.columns] for row in table.rows
+        # On one line, since a line break would end a row.
+        [" ".join(column.text(row).split()).replace("|", r"\|") for column in table.columns]
+        for row in table.rows
     ]
     lines = [" | ".join(cells) for cells in (heads, rules, *rows)]
     return f"**{table.caption}**\n\n" + "\n".join(f"| {line} |" for line in lines) + "\n"
@@ -237,11 +239,7 @@ def as_csv(table: Table) -> str:
 
 
 def _written(value: Any, style: str) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, float) and math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return format(value, style) if style and not isinstance(value, str) else str(value)
+    return value if isinstance(value, str) else number(value, style)
 
 
 def _latex_cell(column: Column, row: Row) -> str:
@@ -249,11 +247,6 @@ def _latex_cell(column: Column, row: Row) -> str:
     if column.number and text.startswith("-"):
         text = "−" + text[1:]
     return text.translate(_LATEX).replace("−", "$-$").replace("∞", r"$\infty$")
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line, since a line break would end a row."""
-    return " ".join(text.split())
 
 
 def _raw(value: Any) -> Any:

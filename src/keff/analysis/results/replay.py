@@ -148,7 +148,7 @@ def _optional_columns(replayed: Replay) -> Columns:
     """Return the optional columns that are known for some policy."""
     columns: Columns = {"paths": _paths_change}
     if replayed.labelled:
-        columns["points"] = _points_change
+        columns["points"] = lambda row: points(row.change and row.change.accuracy)
     if any(row.dollars is not None for row in replayed.policies):
         columns["$ per 1,000"] = lambda row: number(row.dollars and 1000 * row.dollars.value, ".3g")
     if any(row.seconds is not None for row in replayed.policies):
@@ -162,10 +162,6 @@ def _paths_change(row: ReplayRow) -> str:
     if row.change is None:
         return "–"
     return f"{row.change.paths.value / (row.mean_paths - row.change.paths.value):+.0%}"
-
-
-def _points_change(row: ReplayRow) -> str:
-    return points(row.change and row.change.accuracy)
 
 
 Columns: TypeAlias = dict[str, Callable[[ReplayRow], str]]

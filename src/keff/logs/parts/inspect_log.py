@@ -9,7 +9,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.foreign import Canonical, UsableRows, configured, verdict
-from keff.logs.parts.lines import MOST_JSON, head_of, members, parse, unpack
+from keff.logs.parts.lines import head_of, members, parse, unpack, whole_json
 from keff.logs.parts.values import at, inner, is_missing, number_or_none
 from keff.narrow import entries, fields, is_array, is_object, items
 from keff.records import Note
@@ -35,7 +35,7 @@ def refusal(path: Path) -> str | None:
 def header(path: Path) -> Mapping[str, object]:
     """Return the header of the log: ``eval``, ``status``, ``error`` and more."""
     if not _is_zip(path):
-        return _whole(path)
+        return fields(whole_json(path))
     known = {info.filename: info for info in members(path)}
     name = next((name for name in HEADERS if name in known), None)
     if name is None:
@@ -51,7 +51,7 @@ def samples(path: Path) -> Iterator[tuple[str, InspectSample]]:
                 where = f"{path}: {info.filename}"
                 yield where, parse(where, unpack(path, info), first=True)
         return
-    listed = _whole(path).get("samples")
+    listed = inner(whole_json(path)).get("samples")
     if listed and not items(listed):
         raise LogError(f"{path}: samples must be a list")
     for number, sample in enumerate(items(listed), 1):
@@ -62,12 +62,6 @@ def samples(path: Path) -> Iterator[tuple[str, InspectSample]]:
 
 def _is_zip(path: Path) -> bool:
     return head_of(path).startswith(b"PK\x03\x04")
-
-
-def _whole(path: Path) -> Mapping[str, object]:
-    if path.stat().st_size > MOST_JSON:
-        raise LogError(f"{path}: a .json log above 1 GiB: turn it into .eval (inspect log convert)")
-    return parse(str(path), path.read_bytes(), first=True)
 
 
 def completion(sample: InspectSample) -> str:

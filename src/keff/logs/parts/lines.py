@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 import jiter
 
 from keff.errors import LogError
-from keff.log import UTF_16, Tell, is_utf16, unheard
+from keff.log import UTF_16, Tell, first_bytes, is_utf16, unheard
 from keff.narrow import items, mended, unique
 from keff.plugins import import_extra
 from keff.records import Note
@@ -184,7 +184,7 @@ HEAD = 2**22
 def whole_json(path: Path) -> object:
     """Return a file's single JSON value; raises LogError above 1 GiB, and for invalid JSON."""
     if path.stat().st_size > MOST_JSON:
-        raise LogError(f"{path}: above 1 GiB: not read")
+        raise LogError(f"{path}: above 1 GiB: split it, or write an object per line (of inspect_ai: .eval)")
     try:
         return loads(path.read_bytes().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -193,10 +193,7 @@ def whole_json(path: Path) -> object:
 
 def head_of(path: Path) -> bytes:
     """Return a file's first bytes; b"" where it is no file."""
-    if not path.is_file():
-        return b""
-    with path.open("rb") as file:
-        return file.read(HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return first_bytes(path, HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
 def first_object(path: Path) -> Row | str:
