@@ -381,3 +381,23 @@ def test_what_lies_beyond_the_record_is_predicted_and_wider() -> None:
     gain = [known.population.loss[:, known.single] for known in (here.known, beyond.known)]
     assert gain[1].std() > gain[0].std()
     assert beyond.decision.reference == "fixed:32" and beyond.decision.change.points is not None
+
+
+@pytest.mark.parametrize("retain", [None, 0.98, 0.5])
+def test_a_share_that_no_rule_within_the_cap_keeps_is_said(retain: float | None) -> None:
+    """Eight paths of coins that fall right in .6 of cases keep .83 to .6 of the vote of 32."""
+    rng = np.random.default_rng(5)
+    answers = (rng.random((300, 32)) > 0.6) * rng.integers(1, 3, (300, 32))
+    votes = Votes(answers, (answers == 0).astype(int))
+    aim, said = Aim(retain=retain), "No rule within the cap keeps the"
+    for cap in (None, 2):
+        decided = decide(votes, aim, cap=cap)
+        decision, known = decided.decision, decided.known
+        assert known is not None and decision.kept is not None
+        small = np.array([parse_policy(spec).cap <= (cap or 32) for spec in known.specs])
+        better = min(float(known.loss[known.single]), 0.0)
+        reached = bool((known.loss[small] - better <= allowed_loss(known, aim)).any())
+        assert reached == (cap is None or retain == 0.5)
+        assert (decision.unmet is None) == reached == (decision.kept.value >= aim.share)
+        told = [line for line in decision.statements() if line.startswith(said)]
+        assert told == ([] if reached else [f"{said} {100 * aim.share:g}% asked for."])

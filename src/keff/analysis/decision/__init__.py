@@ -148,9 +148,10 @@ class Candidates:
         figures, is_open = Figures(known, choice.rule), choice.verdict == "open"
         kept = figures.kept(aim)
         needed = words.questions_needed(known)
+        within = within_aim(known, aim) & self.allowed
+        unmet = aim.asks_share and not within.any()
         rows: tuple[TimedRule, ...] = ()
         if timing is not None:
-            within = within_aim(known, aim) & self.allowed
             within[[choice.rule, -1]] = True
             rows = timed_rules(known, timing, within)
         cheapest = None if choice.cheapest is None else written(known.specs[choice.cheapest])
@@ -172,6 +173,7 @@ class Candidates:
             expected_tokens=figures.cost("tokens"),
             slower=None if timing is None else aim.slower,
             time=words.on_time(choice, aim, timing=timing is not None, measured=measured),
+            unmet=f"No rule within the cap keeps the {100 * aim.share:g}% asked for" if unmet else None,
             cheapest=next((row for row in rows if row.policy == cheapest), None),
             timed=rows,
         )

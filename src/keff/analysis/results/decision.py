@@ -210,7 +210,8 @@ class Decision(Finding):
     questions show a gain of one point with 80% power. ``measured`` is False where the cap is above what was
     recorded, so that accuracy is predicted. ``agreement`` is how often the answer is the reference's;
     ``expected_tokens`` are per question. ``slower`` is the bound on time that was asked (None: any time, or
-    no times are recorded) and ``time`` a sentence where it could not be kept to; ``cheapest`` the rule
+    no times are recorded) and ``time`` a sentence where it could not be kept to; ``unmet`` a sentence where
+    no rule within the cap keeps the share that was asked; ``cheapest`` the rule
     without the bound, where it is another one, and ``timed`` all rules that keep what is asked, the cheapest
     first.
     """
@@ -232,6 +233,7 @@ class Decision(Finding):
     expected_tokens: Interval | None = None
     slower: float | None = None
     time: str | None = None
+    unmet: str | None = None
     cheapest: TimedRule | None = None
     timed: tuple[TimedRule, ...] = ()
 

@@ -285,6 +285,8 @@ def _certainty(decision: Decision) -> Iterator[str]:
             sure = f"; {kept.confidence:.0%} sure that this workload keeps the share asked for"
         of = reference_words(kept.of or decision.reference)
         yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{sure}."
+    if decision.unmet is not None:
+        yield f"{decision.unmet}."
     yield from (f"{line}." for line in why(decision))
 
 
