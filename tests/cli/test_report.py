@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from command_line import keff
+from keff.analysis.estimates import Settings, analyze
+from keff.reading.open import open_record
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +36,31 @@ def log(tmp_path: Path) -> Path:
     rows = [{"id": str(i), "gold_answer": "4", "all_answers": one} for i, one in enumerate(answers)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
+
+
+def test_records_of_too_few_questions_cost_no_drawings(tmp_path: Path) -> None:
+    """A decision needs 10 independent questions; of fewer a chart would show nothing but its band."""
+    page = pytest.importorskip("keff.report.page")
+    rng = np.random.default_rng(0)
+    exhibits: list[Any] = []
+    for name, size in (("one", 1), ("nine", 9), ("ten", 10)):
+        rows = [
+            {"id": str(n), "gold_answer": "4", "all_answers": rng.choice(["4", "4", "5"], 8).tolist()}
+            for n in range(size)
+        ]
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        exhibits.append(page.Exhibit(record := open_record(file), analyze(record, Settings())))
+    drawn: list[str] = []
+
+    def draw(specs: Mapping[str, Any]) -> dict[str, str]:
+        drawn.extend(specs)
+        return page.vega.draw(specs)
+
+    page.write_page(exhibits, tmp_path / "page.html", draw)
+    assert drawn and {name.split("-")[1] for name in drawn} == {"3"}
+    written = (tmp_path / "page.html").read_text("utf-8")
+    assert "9 questions cannot decide" in written
 
 
 def test_it_writes_one_complete_file(log: Path, tmp_path: Path) -> None:

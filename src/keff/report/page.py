@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from keff import files
 from keff.analysis.combine import slot_table
+from keff.analysis.decision import LEAST_QUESTIONS
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
@@ -102,8 +103,13 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
 
 
 def _charts(exhibit: Exhibit, cap: int) -> dict[str, Datasets]:
-    """Return the chart datasets for which this run has data."""
+    """Return the chart datasets for which this run has data; none where questions are too few to show any.
+
+    A page of many small records would take half a minute to draw what says nothing.
+    """
     analysis, votes = exhibit.analysis, exhibit.record.ballot.votes
+    if votes.n_clusters < LEAST_QUESTIONS:
+        return {}
     frontier = "frontier_tokens" if votes.tokens is not None else "frontier_paths"
     several = votes.k > 1
     drawn: dict[str, Datasets] = {
