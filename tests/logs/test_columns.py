@@ -235,6 +235,67 @@ def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: ob
         open_record(file)
 
 
+TABLES: dict[str, object] = {
+    "columns": {"id": ["q1", "q2"], "answers": [["4", "5"], ["1", None]], "gold_answer": ["4", "1"]},
+    "split": {
+        "_type": "table",
+        "columns": ["id", "answer", "gold_answer"],
+        "data": [["q1", "4", "4"], ["q1", "5", "4"], ["q2", "1", "1"], ["q2", None, "1"]],
+        "ncols": 3,
+    },
+    "by id": {"q1": ["4", "5"], "q2": ["1", None]},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_in_one_json_object_is_read(tmp_path: Path, name: str, indent: int | None) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(TABLES[name], indent=indent))
+    found = open_record(file, Opening(answer_space="exact")).ballot
+    assert list(found.names) == ["q1", "q2"]
+    assert list(found.keys) == [("4", "5"), ("1", None)]
+    assert list(found.golds) == ([None, None] if name == "by id" else ["4", "1"])
+    if name != "by id":
+        assert found.votes.scored().tolist() == [[1, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"id": ["q1", "q2"], "answers": [["4", "5"]]},
+        {"columns": ["id", "answer"], "data": [["q1", "4"], ["q1"]]},
+        {"q1": ["4", ["5"]]},
+        {"q1": [{"text": "4"}, {"text": "5"}]},
+        {"messages": [{"role": "user", "content": "4"}], "tags": ["x"]},
+    ],
+)
+def test_a_table_that_lacks_a_cell_or_holds_other_things_is_refused(tmp_path: Path, content: object) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(LogError, match=r"lacks|no rows"):
+        open_record(file)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_scores_of_minus_one_are_no_verdicts(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"id": f"q{n}", "answer": str(n), "correct": right}
+        for n in range(3)
+        for right in (1, 1, -1 if n else 1)
+    ]
+    with pytest.raises(LogError, match=r"must hold 0 and 1 only, not '?-1'? \(a wrong path is 0\)"):
+        open_record(written(tmp_path, kind, rows))
+
+
+@pytest.mark.parametrize("right", [1, -1.0, "-1"])
+def test_lists_of_minus_one_are_no_verdicts(tmp_path: Path, right: object) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text(json.dumps({"id": "q", "all_answers": ["1", "2"], "all_correct": [-1, right]}) + "\n")
+    with pytest.raises(LogError, match=r"must hold 0 and 1 only, not -1 \(a wrong path is 0\)"):
+        open_record(file)
+
+
 def test_a_gold_answer_of_another_name_is_read_beside_keffs_own_lists(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     row = {"all_answers": ["4", "5", None], "all_tokens": [1, 2, 3], "reference": "4"}
@@ -358,5 +419,5 @@ def test_other_delimiters(tmp_path: Path, head: str) -> None:
 def test_an_object_that_is_called_eval_is_no_log_of_inspect_ai(tmp_path: Path) -> None:
     file = tmp_path / "eval_results.json"
     file.write_text(json.dumps({"date": "2024", "eval": {"q/1": [{"solution": "4", "base_status": "pass"}]}}))
-    with pytest.raises(LogError, match="no column id and no answer"):
+    with pytest.raises(LogError, match="its entries are no rows: write an object for each question"):
         open_record(file)

@@ -8,6 +8,7 @@ import pytest
 
 from keff.errors import LogError
 from keff.log import Question, find_log
+from keff.logs.csv import CsvLog
 from keff.records import Note
 
 LONG = (
@@ -115,3 +116,27 @@ def test_utf_16_is_refused_in_one_clear_line(
     file.write_bytes(f"\ufeff{text}".encode(encoding))
     with pytest.raises(LogError, match=r"log\.txt: UTF-16 text: save it as UTF-8$"):
         find_log(file, name)
+
+
+@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "\n\nsep=;\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_separator_that_a_first_line_names_for_excel_is_taken(
+    tmp_path: Path, line: str, end: str
+) -> None:
+    # By its header alone the separator would be the comma.
+    rows = ["id;gold_answer;answer,of,the,model", "q1;4;4", "q1;4;5,0", "q2;1;1", "q2;1"]
+    (tmp_path / "log.csv").write_text(line + end.join(rows), "utf-8", newline="")
+    log = CsvLog({"answer": "answer,of,the,model"})
+    notes: list[Note] = []
+    found = list(log.questions(tmp_path / "log.csv", tell=notes.append))
+    assert [(one.id, one.gold, one.answers) for one in found] == [
+        ("q1", "4", ("4", "5,0")),
+        ("q2", "1", ("1",)),
+    ]
+    last = len(rows) + line.count("\n")
+    assert f"log.csv:{last}: the last line is incomplete" in notes[-1].message
+
+
+def test_a_tab_is_named_as_a_separator_too(tmp_path: Path) -> None:
+    (question,), _ = read(tmp_path, "sep=\t\nid\tanswer\nq1\t4\nq1\t5\n")
+    assert question.answers == ("4", "5")

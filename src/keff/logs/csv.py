@@ -27,21 +27,28 @@ MISSING = {"NaN", "nan", "<NA>"}
 # for ahead, in one pass: two runs that both take spaces would try all pairs of places in a long cell.
 NUMPY = re.compile(r"""(?s)\[(?:\s*(?:'[^']*'|"[^"]*")\s+['"].*|(?=[^\]]*\d\s+[-\d])[-\d.e\s]*)\]""")
 
+# By this first line Excel knows what separates the fields.
+SEPARATOR = re.compile(r'"?sep=(.)"?\n')
+
 CUT = "if the file was cut off there, its last value is incomplete"
 
 
 def _header(path: Path) -> tuple[list[str], str, int] | str:
-    """Return column names, delimiter and number of blank lines above, or why the file is no table."""
+    """Return column names, delimiter and number of lines above, or why the file is no table."""
     if not path.is_file():
         return "not a file"
     if is_utf16(path):
         return UTF_16
-    blank = 0
+    above, said = 0, ""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         # In parts: one blank line may be larger than memory.
-        while (line := file.readline(65536)) and not line.strip():
-            blank += line.endswith("\n")
-            if blank > MOST_BLANK:
+        while line := file.readline(65536):
+            if found := SEPARATOR.fullmatch(line):
+                said = found[1]
+            elif line.strip():
+                break
+            above += line.endswith("\n")
+            if above > MOST_BLANK:
                 return TOO_BLANK
     head = line.strip()
     if not head:
@@ -50,9 +57,9 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
         return "not UTF-8 text"
     if head[0] in "{[":
         return "the first line is JSON, not the header of a table"
-    delimiter = max(",;\t|", key=head.count)
+    delimiter = said or max(",;\t|", key=head.count)
     names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
-    return names, delimiter, blank
+    return names, delimiter, above
 
 
 class CsvLog(TableLog):
@@ -81,25 +88,25 @@ class CsvLog(TableLog):
         header = _header(path)
         if isinstance(header, str):
             raise LogError(f"{path}: {header}")
-        names, delimiter, blank = header
+        names, delimiter, above = header
         torn = _last_byte(path) != b"\n"
         csv.field_size_limit(LONGEST_FIELD)
         # Bytes that are no UTF-8 become halves of surrogate pairs, which no text in UTF-8 holds.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            start = blank + 1
+            start = above + 1
             try:
-                for _ in range(blank):
+                for _ in range(above):
                     next(file)
                 reader = csv.reader(file, delimiter=delimiter, strict=True)
                 next(reader)
-                start = blank + reader.line_num + 1
+                start = above + reader.line_num + 1
                 for fields in reader:
                     if fields and len(fields) != len(names):
                         raise csv.Error(f"{len(fields)} fields for {len(names)} columns")
                     _check_row(f"{path}:{start}", fields, names)
                     if fields:
                         yield f"{path}:{start}", dict(zip(names, map(_cell, names, fields), strict=True))
-                    start = blank + reader.line_num + 1
+                    start = above + reader.line_num + 1
             except csv.Error as error:
                 where = f"{path}:{start}"
                 if not (torn and next(file, None) is None):

@@ -1,19 +1,20 @@
-"""JSON lines or array with names of your own: one row per path, or question with lists (--columns)."""
+"""JSON lines, array or table with names of your own: one row per path, or question with lists (--columns)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
-from keff.logs.parts.lines import NO_OBJECT, first_object, objects
+from keff.logs.parts.lines import NO_OBJECT, first_object, first_row, head_of, objects, whole_json
 from keff.logs.parts.tabled import Row, TableLog
 from keff.logs.parts.values import is_structured
-from keff.narrow import entries
+from keff.narrow import entries, fields, items
 
-# Of a list of lists, of objects by id, and of rows below a name.
+# Of a list of lists, and of rows below a name.
 NO_ROWS = (
     "no column id, for its entries are no rows: write an object for each question, one per line, such as "
     '{"id": "q1", "answers": ["4", "5"], "gold_answer": "4"}'
@@ -23,23 +24,56 @@ NO_ROWS = (
 class JsonTable(TableLog):
     """Reader of JSON objects, one per line or in one array, whose fields are the columns of a table.
 
-    The first says which fields there are.
+    The first says which fields there are. One object may be the whole table: a list for each column, rows
+    below the names of columns, or the answers of each question by its id.
     """
 
     name = "jsonl"
 
     def layout(self, path: Path) -> Layout | str:
         """Return the columns by meaning, or why the file is no table of answers."""
-        row = first_object(path)
+        row = next(iter(self._table(path) or ()), first_object(path))
         if isinstance(row, str):
-            return NO_ROWS if row == NO_OBJECT else row
+            return NO_ROWS if row == NO_OBJECT or head_of(path).startswith(b"{\n") else row
         layout = lay_out(list(_paths(row)[0]), self.columns)
-        return NO_ROWS if isinstance(layout, str) and all(map(is_structured, row.values())) else layout
+        nested = all(map(is_structured, row.values())) or any(
+            is_structured(next(iter(fields(value).values()), 0)) for value in row.values()
+        )
+        return NO_ROWS if isinstance(layout, str) and nested else layout
+
+    def _table(self, path: Path) -> list[Row] | None:
+        """Return the rows of a file that is one object; None for another one."""
+        head = fields(first_row(path))
+        whole = "columns" in head or all(map(is_structured, head.values()))
+        if not whole or not head_of(path).startswith(b"{"):
+            return None
+        try:
+            table = fields(whole_json(path))
+        except LogError:  # several objects
+            return None
+        names, cells = list(table), list(map(items, table.values()))
+        if "columns" in table:
+            names, cells = list(map(str, items(table["columns"]))), list(map(items, items(table.get("data"))))
+        elif not all(cells):
+            return None
+        elif isinstance(lay_out(names, self.columns), Layout):
+            cells = list(zip_longest(*cells))
+        elif not any(map(is_structured, chain(*cells))):
+            return [{"id": name, "answers": answers} for name, answers in zip(names, cells, strict=True)]
+        else:
+            return None
+        return [dict(zip(names, row, strict=False)) for row in cells]
 
     def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row."""
         del texts
-        for where, whole in objects(path, tell):
+        table = self._table(path)
+        held = (
+            objects(path, tell)
+            if table is None
+            else ((f"{path}: row {n}", row) for n, row in enumerate(table, 1))
+        )
+        for where, whole in held:
             for row in _paths(whole):
                 lacking = sorted(layout.needed - row.keys())
                 if lacking:

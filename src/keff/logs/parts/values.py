@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import NoneType
-from typing import SupportsFloat, TypeVar, cast
+from typing import SupportsFloat, TypeVar
 
 from keff import plugins
 from keff.errors import LogError
@@ -37,10 +38,8 @@ def thousandth(value: object) -> float | None:
 
 def real(value: object) -> float:
     """Return a number, also from text; raises ValueError for other values."""
-    if isinstance(value, str | int | float):
-        return float(value)
-    # Numbers of NumPy and decimals, as frames hold them.
-    if isinstance(value, SupportsFloat):
+    # Numbers of NumPy and decimals, as frames hold them, among others.
+    if isinstance(value, str | SupportsFloat):
         return float(value)
     raise ValueError(f"{type(value).__name__} is no number")
 
@@ -90,7 +89,7 @@ def optional_text(value: object) -> str | None:
         return None
     if is_structured(value):
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    return _decoded(value) if isinstance(value, bytes) else str(integral(value))
+    return str(_scalar(value))
 
 
 def _decoded(value: bytes) -> str:
@@ -133,10 +132,11 @@ def converted(
     where: str, name: str, values: Sequence[object], convert: Callable[[object], T]
 ) -> tuple[T, ...]:
     """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
-    quick = AT_ONCE.get(convert)
-    at_once = None if quick is None else quick(values)
-    if at_once is not None:
-        return cast("tuple[T, ...]", at_once)
+    with suppress(TypeError, ValueError, OverflowError):
+        # Each distinct value once; of several kinds some are equal that have other texts, as 1 and true.
+        if len({NoneType, *map(type, values)}) < 3:
+            known = {value: convert(value) for value in set(values)}
+            return tuple(map(known.__getitem__, values))
     result: list[T] = []
     for value in values:
         try:
@@ -211,29 +211,6 @@ def short(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _texts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
-    return tuple(value or None for value in values) if set(map(type, values)) <= {str, NoneType} else None
-
-
-def _counts_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
-    if set(map(type, values)) != {int}:
-        return None
-    counts = cast("Sequence[int]", values)
-    return tuple(map(float, counts)) if min(counts) >= 0 and max(counts) <= MOST_COUNT else None
-
-
-def _truths_at_once(values: Sequence[object]) -> tuple[object, ...] | None:
-    numbers = set(map(type, values)) <= {bool, int, float} and set(values) <= {0, 1}
-    return tuple(map(int, cast("Sequence[float]", values))) if numbers else None
-
-
-# How a list of the usual kind is converted several times as fast as value by value; None where it is not.
-AT_ONCE: Mapping[Callable[..., object], Callable[[Sequence[object]], tuple[object, ...] | None]] = {
-    optional_text: _texts_at_once,
-    count: _counts_at_once,
-    truth: _truths_at_once,
-}
-
 NEEDS: Mapping[Callable[[object], object], str] = {
     truth: "0 and 1",
     number: "finite numbers",
@@ -247,7 +224,7 @@ NEEDS: Mapping[Callable[[object], object], str] = {
 
 # What to do with values that mean something else.
 REMEDIES: Mapping[Callable[[object], object], str] = {
-    truth: ": graded scores are all_scores, in a table --columns score=NAME",
+    truth: " (a wrong path is 0): graded scores are all_scores, in a table --columns score=NAME",
 }
 
 
