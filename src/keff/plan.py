@@ -104,15 +104,15 @@ class Plan(BaseModel):
             raise ValueError("two branches of the plan have the same name")
         return self
 
-    def write(self, file: Path) -> None:
+    def write(self, file: str | Path) -> None:
         """Write the plan as JSON."""
-        files.write_text(file, self.model_dump_json(indent=2) + "\n")
+        files.write_text(Path(file), self.model_dump_json(indent=2) + "\n")
 
     @classmethod
-    def read(cls, file: Path) -> Plan:
+    def read(cls, file: str | Path) -> Plan:
         """Return the plan of a file; raises PlanError where missing, no plan, or newer than this keff."""
         try:
-            plan = cls.model_validate_json(file.read_text("utf-8"))
+            plan = cls.model_validate_json(Path(file).read_text("utf-8"))
         except OSError as error:
             raise PlanError(f"{file}: {error.strerror}; keff analyze -o {file} writes one") from None
         except (ValidationError, UnicodeDecodeError) as error:

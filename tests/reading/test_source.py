@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from functools import partial
@@ -254,3 +255,19 @@ def test_a_report_is_written_of_anything(tmp_path: Path, log: Path) -> None:
     assert "correctness" not in keff.write_report(np.array(CORRECT), str(tmp_path / "one.html")).name
     with pytest.raises(UsageError, match="nowhere"):
         keff.write_report(log, tmp_path / "nowhere" / "x.html")
+
+
+def test_a_path_may_be_text_wherever_one_is_taken(tmp_path: Path, log: Path) -> None:
+    assert keff.open_record(str(log)).path == keff.open_record(log).path
+    plan = keff.Plan(policy="fixed:8", estimates={})
+    plan.write(str(tmp_path / "plan.json"))
+    assert keff.Plan.read(str(tmp_path / "plan.json")) == keff.Plan.read(tmp_path / "plan.json") == plan
+    folder, order = str(tmp_path / "run"), keff.Order(keff.Sampling(max_tokens=8), 2)
+    task: Any = keff.load("task", "starter")
+    job = keff.Job(task, keff.load("engine", "fake"), folder, order, 3)  # type: ignore[arg-type]
+    asyncio.run(keff.execute(job))
+    with keff.Run.open(folder) as run:
+        assert run.done() == 3
+    with keff.Run.edit(folder) as run:
+        assert run.folder == Path(folder)
+    assert keff.analyze(folder).n == 3

@@ -50,6 +50,9 @@ class Job:
     chosen: Sequence[Item] | None = None
     verifier: Verifier | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", File(self.folder))
+
     def items(self) -> Selection:
         """Return the job's items in order."""
         if self.chosen is not None:

@@ -73,8 +73,9 @@ class Run(Reads):
         self._begun: list[ItemRow] = []
 
     @classmethod
-    def open(cls, folder: File) -> Run:
+    def open(cls, folder: str | File) -> Run:
         """Open an existing run for reading; raises StoreError when it is not one."""
+        folder = File(folder)
         manifest = Manifest.read(folder)
         if not (folder / DATABASE).is_file():
             raise StoreError(f"{folder} has no {DATABASE}: nothing was sampled into it yet")
@@ -85,7 +86,7 @@ class Run(Reads):
     @classmethod
     def write(
         cls,
-        folder: File,
+        folder: str | File,
         config: Config,
         *,
         n: int,
@@ -113,14 +114,15 @@ class Run(Reads):
             code=stamps(options) | ({} if verifier is None else {VERIFIER: verifier}),
             unsafe_exec=bool(options.get(UNSAFE)),
         )
-        return cls._locked(folder, manifest)
+        return cls._locked(File(folder), manifest)
 
     @classmethod
-    def edit(cls, folder: File) -> Run:
+    def edit(cls, folder: str | File) -> Run:
         """Open an existing run for writing under its own configuration, to score it again.
 
         Its options name no code, and none is loaded.
         """
+        folder = File(folder)
         return cls._locked(folder, Manifest.read(folder))
 
     @classmethod
