@@ -213,7 +213,7 @@ def _parquet(reader: str, path: Path, rows: Sequence[JsonRow]) -> Base:
 
 def parquet(folder: Path, answers: Answers) -> Base:
     path = folder / "log.parquet"
-    export_log(keff_jsonl(folder, answers).path, path, "parquet")
+    export_log(keff_jsonl(folder, answers).path, path)
     return Base("parquet", path, ((path, "binary"),))
 
 

@@ -28,7 +28,7 @@ from benchmarks.logs.log_bases import FORMATS, NEEDS_ARROW, Base, draws
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import Log, LogInfo, Question
-from keff.logs.parts.bulk import PartsLog, only_part
+from keff.logs.parts.bulk import ColumnOptions, PartsLog, only_part
 from keff.reading.ballot import Ballot, ballot
 from keff.reading.bulk import bulk_ballot
 from keff.reading.open import Opening, reading
@@ -240,7 +240,7 @@ def by_columns(path: Path, log: Log, original: Path) -> str:
     Records that only the reading row by row understands, or refuses, must be left to it; but where the damage
     is in a column that votes do not need, the truth of the original is as good as a refusal.
     """
-    columns = only_part(log.parts(path)) if isinstance(log, PartsLog) else None
+    columns = only_part(log.parts(path, ColumnOptions())) if isinstance(log, PartsLog) else None
     if columns is None:
         return ""
     how = reading(LogInfo(space="exact"), Opening())

@@ -11,7 +11,6 @@ import pytest
 
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.logs.parquet import ParquetLog
 from keff.reading.open import open_record
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -99,7 +98,7 @@ def test_a_damaged_row_group_amid_many_names_its_file_in_one_line(
     middle = len(raw) // 2
     raw[middle : middle + 64] = bytes(64)
     path.write_bytes(raw)
-    monkeypatch.setitem(ParquetLog.parts.__kwdefaults__, "most", 600)
+    monkeypatch.setattr("keff.reading.open.PATHS_OF_A_PART", 600)
     with pytest.raises(LogError, match=r"log\.parquet is damaged \(") as refused:
         open_record(path)
     assert "\n" not in str(refused.value)

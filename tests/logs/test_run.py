@@ -70,7 +70,7 @@ def test_what_reads_texts_again_is_closed_when_it_is_collected(
     opened: list[Run] = []
     plain = Run.open
     monkeypatch.setattr(Run, "open", lambda folder: opened.append(plain(folder)) or opened[-1])
-    reader = _Single(run, texts=True)
+    reader = _Single(run)
     with plain(run) as items:
         item = next(iter(items.items())).id
     with ThreadPoolExecutor(1) as pool:

@@ -16,7 +16,7 @@ import pytest
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import find_log
-from keff.logs.parts.bulk import PartsLog, only_part
+from keff.logs.parts.bulk import ColumnOptions, PartsLog, only_part
 from keff.logs.run import RunLog
 from keff.policy import parse_policy
 from keff.reading.open import Opening, Record, open_record
@@ -92,8 +92,8 @@ def test_columns_are_what_questions_give(
 ) -> None:
     path = sampled(tmp_path, ORDERS[name], gold=gold, fail=0.2, refuse=refuse, latency=0.001)
     assert isinstance(log := find_log(path), PartsLog)
-    assert only_part(log.parts(path)) is not None
-    monkeypatch.setitem(RunLog.parts.__kwdefaults__, "most", 40)
+    assert only_part(log.parts(path, ColumnOptions())) is not None
+    monkeypatch.setattr("keff.reading.open.PATHS_OF_A_PART", 40 * 64)
     quick, slow = both(path, monkeypatch)
     confidences = quick.ballot.votes.confidences
     # A path that was refused has none, and takes none from the others.
@@ -117,13 +117,13 @@ def test_a_run_with_paths_that_are_not_scored_is_read_question_by_question(tmp_p
     with database:
         database.execute("delete from scores where item = 'q3' and path = 1")
     database.close()
-    assert only_part(RunLog().parts(path)) is None
+    assert only_part(RunLog().parts(path, ColumnOptions())) is None
     assert open_record(path).ballot.votes.n == 24
 
 
 def test_a_run_that_a_policy_stopped_is_read_question_by_question(tmp_path: Path) -> None:
     order = replace(ORDERS["one prompt"], policy=parse_policy("lead_k:2,cap=5"))
-    assert only_part(RunLog().parts(sampled(tmp_path, order))) is None
+    assert only_part(RunLog().parts(sampled(tmp_path, order), ColumnOptions())) is None
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import csv
 import json
 import pickle
 import random
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import cast
@@ -21,7 +22,8 @@ from keff.analysis.estimates import Settings, analyze
 from keff.errors import KeffError
 from keff.logs import keff_jsonl
 from keff.logs.parquet import parts_of
-from keff.logs.parts import bulk, lines, tabled
+from keff.logs.parts import bulk, lines
+from keff.logs.parts.bulk import ColumnOptions
 from keff.logs.parts.coding import NotPlainError
 from keff.reading import open as reading
 from keff.reading.open import Opening, Record, by_columns, open_record
@@ -86,11 +88,11 @@ def same(one: Record, other: Record) -> None:
     assert tuple(mine.keys) == tuple(theirs.keys)
     assert mine.notes == theirs.notes
     assert rules(one) == rules(other)
-    # As they stand in the log: what is read again of them is in the keys.
     assert [question.id for question in mine.questions] == [question.id for question in theirs.questions]
-    assert [question.answers for question in mine.questions] == [
-        question.answers for question in theirs.questions
-    ]
+    for name in ("answers", "texts", "correct", "gold"):
+        assert [getattr(question, name) for question in mine.questions] == [
+            getattr(question, name) for question in theirs.questions
+        ], name
 
 
 def rules(record: Record) -> list[list[str | None]] | None:
@@ -113,7 +115,7 @@ def test_columns_give_what_questions_give_in_one_part_or_in_many(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "BLOCK_BYTES", 64)
-        patch.setitem(keff_jsonl.KeffJsonl.parts.__kwdefaults__, "most", most)
+        patch.setattr(reading, "PATHS_OF_A_PART", most)
         as_one_by_one(tmp_path_factory, space, rows, trim)
 
 
@@ -168,8 +170,114 @@ def test_a_table_of_paths_gives_by_columns_what_its_questions_give(
     expected = slowly(path, opening)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "BLOCK", 3)
-        patch.setitem(tabled.TableLog.parts.__kwdefaults__, "most", most)
+        patch.setattr(reading, "PATHS_OF_A_PART", most)
         as_expected(path, opening, expected)
+
+
+SAID = ("The answer is {}.", "{}", "so {} it is\n\n", "I do not know", "Final answer: ({}", "")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+@pytest.mark.parametrize("space", ["numeric", "choice", "exact"])
+@settings(max_examples=examples(15), deadline=None)
+@given(rows=ROWS, seed=st.integers(0, 99), trim=st.sampled_from([None, 1]), most=st.sampled_from([4, 2**22]))
+def test_texts_are_read_again_by_columns_as_question_by_question(
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: str,
+    space: str,
+    rows: list[dict[str, object]],
+    seed: int,
+    trim: int | None,
+    most: int,
+) -> None:
+    path, rng = tmp_path_factory.mktemp("texts") / "log.jsonl", random.Random(seed)
+    for row in rows:
+        answers = cast("list[object]", row["all_answers"])
+        texts = [rng.choice(SAID).format(rng.choice(["4", "B", answer])) for answer in answers]
+        row["all_texts"] = rng.choice([texts] * 9 + [None])
+        row["all_truncated"] = [rng.randint(0, 1) for _ in answers]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    opening = Opening(answer_space=space, trim=trim, texts=bool(seed % 2))
+    if kind != "jsonl":
+        path = as_file(path, kind)
+    expected = slowly(path, opening)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK_BYTES", 64)
+        patch.setattr(reading, "PATHS_OF_A_PART", most)
+        as_expected(path, opening, expected)
+
+
+def as_file(log: Path, kind: str) -> Path:
+    """Return a log of texts as a table of paths, or as Parquet in row groups of two rows."""
+    path = log.with_suffix(f".{kind}")
+    rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    if kind == "parquet":
+        arrow = pytest.importorskip("pyarrow")
+        try:
+            table = arrow.Table.from_pylist(rows)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError):  # values of several types
+            return log
+        pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=2)
+        return path
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "gold_answer", "answer", "text"])
+        for row in rows:
+            texts = row["all_texts"] or [""] * len(row["all_answers"])
+            for answer, text in zip(row["all_answers"], texts, strict=True):
+                table.writerow([row["id"], row["gold_answer"], answer, text])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+def test_plain_texts_are_read_again_by_columns(tmp_path: Path, kind: str) -> None:
+    path, rng = tmp_path / "log.jsonl", random.Random(0)
+    rows: list[dict[str, object]] = []
+    for n in range(70):
+        said = [str(rng.randint(0, 3)) for _ in range(4)]
+        texts = [f"First {rng.random()}. The answer is {answer}." for answer in said]
+        row: dict[str, object] = {"id": f"q{n}", "gold_answer": "1", "all_answers": ["x", *said[1:]]}
+        rows.append(row | {"all_texts": texts, "all_keys": ["old"] * 4, "all_rules": ["old"] * 4})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    path = path if kind == "jsonl" else as_file(path, kind)
+    opening = Opening(answer_space="numeric")
+    record, expected = by_columns(path, opening), slowly(path, opening)
+    assert record is not None
+    assert isinstance(expected, Record)
+    same(record, expected)
+    assert rules(record) is not None
+    # In any order, also of one that was passed.
+    first = cast("list[str]", rows[3]["all_texts"])[0]
+    for _ in range(2):
+        assert record.ballot.questions[66].id == "q66"
+        assert record.ballot.questions[3].answers[0] == first[-2]
+
+
+def test_texts_of_a_large_row_group_are_read_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrow, rng = pytest.importorskip("pyarrow"), random.Random(0)
+    texts = [[f"{rng.randbytes(2000).hex()} The answer is {n % 3}." for _ in range(4)] for n in range(2000)]
+    rows = [
+        {"id": f"q{n}", "gold_answer": "1", "all_answers": ["1"] * 4, "all_texts": each}
+        for n, each in enumerate(texts)
+    ]
+    path = tmp_path / "log.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), path)
+    pool, held, read_row = arrow.default_memory_pool(), list[int](), bulk.read_row
+
+    def watched(row: Mapping[str, object], read: bulk.ReadText) -> dict[str, object]:
+        held.append(pool.bytes_allocated())
+        return read_row(row, read)
+
+    monkeypatch.setattr(bulk, "read_row", watched)
+    before = pool.bytes_allocated()
+    record = by_columns(path, Opening(answer_space="numeric"))
+    assert record is not None
+    assert record.ballot.votes.correct is not None
+    assert record.ballot.votes.correct.mean() == pytest.approx(1 / 3, abs=0.001)
+    # A few pages of it, and what they unpack to.
+    assert max(held) - before < path.stat().st_size / 3
 
 
 @pytest.mark.slow
@@ -223,7 +331,7 @@ def test_rows_that_are_not_plain_are_read_one_by_one(tmp_path: Path, line: dict[
     path = tmp_path / "log.jsonl"
     first = {"id": "q0", "gold_answer": "1", "all_answers": ["1", "2"]}
     path.write_text(json.dumps(first) + "\n" + json.dumps(line) + "\n", "utf-8")
-    assert bulk.only_part(keff_jsonl.log().parts(path)) is None
+    assert bulk.only_part(keff_jsonl.log().parts(path, ColumnOptions())) is None
     assert by_columns(path, Opening()) is None
 
 
@@ -269,7 +377,7 @@ def test_parquet_is_read_by_columns_as_row_by_row(tmp_path: Path, plain: bool) -
         for n in range(50)
     ]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    export_log(source, target, "parquet")
+    export_log(source, target)
     record, expected = by_columns(target, Opening()), slowly(target, Opening())
     assert isinstance(expected, Record)
     assert (record is not None) == plain  # gold answers that are lists are packed with what has no column
@@ -299,12 +407,12 @@ def test_tables_of_shares_merge_into_the_record_that_is_read_at_once(
     pytest.importorskip("pyarrow.parquet").write_table(table, target, row_group_size=25)
     expected = by_columns(target, Opening(answer_space=space))
     assert expected is not None
-    parts = list(parts_of(target, 64))
+    parts = list(parts_of(target, ColumnOptions(most=64)))
     how = expected.ballot.reading
     tables: list[VoteTable] = []
     for share in range(3):
         own = VoteParts(4, how)
-        for part in parts_of(target, 64, (share, 3)):
+        for part in parts_of(target, ColumnOptions(most=64, read=how.reread), (share, 3)):
             own.add(part)
         tables.append(own.table())
     merged = VoteParts(4, how)

@@ -12,7 +12,7 @@ from command_line import keff
 from keff.errors import LogError, StoreError, UsageError
 from keff.reading import transfer
 from keff.reading.open import Opening, Record, open_record
-from keff.reading.transfer import AT_ONCE, export_log, export_votes, import_log
+from keff.reading.transfer import AT_ONCE, export_log, import_log
 
 ROWS = [
     {
@@ -65,7 +65,7 @@ def test_a_log_that_goes_into_a_run_and_out_again_is_the_same(log: Path, tmp_pat
     done = import_log(log, tmp_path / "run")
     assert (done.questions, done.paths) == (4, 16)
     same(open_record(log, whole), open_record(tmp_path / "run", whole))
-    export_log(tmp_path / "run", tmp_path / f"out.{to}", to)  # type: ignore[arg-type]
+    export_log(tmp_path / "run", tmp_path / f"out.{to}")
     same(open_record(log, whole), open_record(tmp_path / f"out.{to}", whole))
 
 
@@ -118,16 +118,16 @@ def test_what_is_wrong_with_a_log_names_it(tmp_path: Path) -> None:
 
 
 def test_texts_stay_behind_when_asked(log: Path, tmp_path: Path) -> None:
-    export_log(log, tmp_path / "out.jsonl", "jsonl", texts=False)
+    export_log(log, tmp_path / "out.jsonl", texts=False)
     assert "all_texts" not in (tmp_path / "out.jsonl").read_text()
 
 
 def test_an_existing_file_is_never_overwritten_and_no_draft_is_left(log: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists already"):
-        export_log(log, log, "jsonl")
+        export_log(log, log)
     log.write_text(log.read_text().replace('"all_answers": ["4"', '"all_answers": ["4", "extra"', 1))
     with pytest.raises(LogError):
-        export_log(log, tmp_path / "out.jsonl", "jsonl")
+        export_log(log, tmp_path / "out.jsonl")
     assert [file.name for file in tmp_path.iterdir()] == ["log.jsonl"]
 
 
@@ -149,7 +149,7 @@ def test_votes_are_one_row_per_question(tmp_path: Path, to: str) -> None:
     ]
     log.write_text("".join(json.dumps(row | {"answer_space": "numeric"}) + "\n" for row in rows))
     out = tmp_path / f"out.{to}"
-    export_votes(log, out, to)  # type: ignore[arg-type]
+    export_log(log, out, votes=True)
     if to == "jsonl":
         found = [json.loads(line) for line in out.read_text().splitlines()]
     else:
@@ -165,10 +165,10 @@ def test_votes_are_one_row_per_question(tmp_path: Path, to: str) -> None:
 
 def test_a_name_as_long_as_a_file_system_allows_is_exported_to(log: Path, tmp_path: Path) -> None:
     out = tmp_path / ("x" * 249 + ".jsonl")
-    export_log(log, out, "jsonl")
+    export_log(log, out)
     assert out.exists()
     with pytest.raises(UsageError, match="name too long"):
-        export_log(log, tmp_path / ("x" * 300), "jsonl")
+        export_log(log, tmp_path / ("x" * 300))
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from keff.cli import _options as o
 from keff.cli._console import note, print_json, warn_all
 from keff.cli._groups import COPY, LogOptions
 from keff.reading.open import named_part
-from keff.reading.transfer import export_log, export_votes
+from keff.reading.transfer import export_log
 
 
 @o.grouped(without=COPY)
@@ -27,11 +27,7 @@ def command(
     """Export the record."""
     path, opening = named_part(path, log.opening())
     file = out or Path(f"{path.resolve().stem}.jsonl")
-    to = "parquet" if file.suffix == ".parquet" else "jsonl"
-    if votes:
-        done = export_votes(path, file, to, opening)
-    else:
-        done = export_log(path, file, to, texts=texts, opening=opening)
+    done = export_log(path, file, opening, texts=texts, votes=votes)
     warn_all(done.notes)
     if json:
         print_json({"file": str(file), "items": done.questions, "paths": done.paths})

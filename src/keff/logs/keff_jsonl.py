@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, PartsLog, RowColumns
+from keff.logs.parts.bulk import Bulk, ColumnOptions, PartsLog, RowColumns
 from keff.logs.parts.columns import OBVIOUS
 from keff.logs.parts.lines import (
     MOST_BLANK,
@@ -54,18 +54,15 @@ class KeffJsonl(PartsLog):
             for where, row in json_lines(path, tell)
         )
 
-    def parts(
-        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
-    ) -> Iterator[Bulk]:
+    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
         """Yield the columns of a file part by part; see ``PartsLog``."""
-        del tell
-        columns, places = RowColumns(), array("q")
+        columns, places = RowColumns(how.read), array("q")
 
         def question(row: int) -> Question:
-            return _question_at(path, places[row], texts=texts)
+            return _question_at(path, places[row])
 
         for rows in _batches(path, places):
-            if columns.enough(most):
+            if columns.enough(how.most):
                 yield columns.part(question)
             columns.add(rows)
         yield columns.part(question, last=True)
@@ -91,11 +88,11 @@ def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
             start += len(block)
 
 
-def _question_at(path: Path, place: int, *, texts: bool) -> Question:
+def _question_at(path: Path, place: int) -> Question:
     with path.open("rb") as file:
         file.seek(place)
         row = parse(f"{path}: byte {place}", file.readline(), first=place == 0)
-    return by_model(question_of(str(path), row, texts=texts), row)
+    return by_model(question_of(str(path), row, texts=True), row)
 
 
 log = KeffJsonl

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk
+from keff.log import LogInfo, Question, Tell, first_bytes, unheard
+from keff.logs.parts.bulk import Bulk, ColumnOptions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.tabled import (
@@ -47,10 +47,7 @@ def is_parquet(path: Path) -> bool:
     """Return whether a file begins with Parquet's magic bytes; patterns and URLs are assumed to."""
     if not path.exists():
         return address(path) is not None or bool(matching(path))
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == MAGIC
+    return first_bytes(path, 4) == MAGIC
 
 
 def columns_of(path: Path) -> list[str]:
@@ -66,7 +63,7 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
         yield from arrow.stream(path, list(names))
 
 
-def parts_of(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
+def parts_of(path: Path, how: ColumnOptions, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
     """Yield the columns of questions with lists part by part; see ``PartsLog``.
 
     ``share`` (i, m) is the i-th of m parts of the row groups, from 0. Raises NotPlainError where rows must be
@@ -74,7 +71,7 @@ def parts_of(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator
     """
     with _reading(path) as arrow:
         try:
-            yield from arrow.parts(path, most, share)
+            yield from arrow.parts(path, how, share)
         except OSError:
             raise
         except arrow.FAILURES:
@@ -130,16 +127,14 @@ class ParquetLog(TableLog):
             for where, row in _rows(path, () if texts else TEXTS)
         )
 
-    def parts(
-        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
-    ) -> Iterator[Bulk]:
+    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
         """Yield the columns of a file part by part; see ``PartsLog``.
 
-        Not where texts are there and wanted: a row is read again with its row group, which may not fit.
+        Not where texts are there and wanted: single rows are read again with their row group.
         """
-        if not self._has_lists(path) or (texts and "all_texts" in columns_of(path)):
-            return super().parts(path, texts=texts, most=most, tell=tell)
-        return parts_of(path, most)
+        if not self._has_lists(path) or (how.texts and "all_texts" in columns_of(path)):
+            return super().parts(path, how)
+        return parts_of(path, how)
 
     def row_groups(self, path: Path) -> int:
         """Return how many parts of a file can be read in parallel by columns; 0: it must be read whole."""

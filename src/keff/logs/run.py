@@ -16,7 +16,7 @@ import numpy as np
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, Int, Names, PartsLog, RowColumns, text_hash
+from keff.logs.parts.bulk import Bulk, ColumnOptions, Int, Names, PartsLog, RowColumns, text_hash
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.values import real
 from keff.narrow import items, text
@@ -114,8 +114,8 @@ def _launched(run: Run, item: str) -> list[Scored]:
 class _Single:
     """Rereads single questions of a run; each thread has its own connection."""
 
-    def __init__(self, path: Path, *, texts: bool) -> None:
-        self._path, self._texts, self._mine = path, texts, local()
+    def __init__(self, path: Path) -> None:
+        self._path, self._mine = path, local()
 
     def question(self, item: str) -> Question:
         """Return the question of an item id."""
@@ -123,7 +123,7 @@ class _Single:
         if not isinstance(run, Run):
             run = self._mine.run = Run.open(self._path)
             finalize(self, run.close)
-        return _question(run, run.item(item), _launched(run, item), texts=self._texts)
+        return _question(run, run.item(item), _launched(run, item), texts=True)
 
 
 class _Judge:
@@ -187,7 +187,6 @@ def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Itera
     imports with fields of their own. ``question`` reads the question of an id again.
     """
     columns, ids, rows = RowColumns(), Names(), run.item_rows()
-    columns.has_texts = True
     try:
         while block := list(islice(rows, max(1, most // run.manifest.k))):
             if any(f'"{PREFIX}' in row[-1] for row in block):
@@ -284,16 +283,13 @@ class RunLog(PartsLog):
             missing=_missing(manifest, done),
         )
 
-    def parts(
-        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART // 64, tell: Tell = unheard
-    ) -> Iterator[Bulk]:
+    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
         """Yield the columns of a run part by part; see ``PartsLog``."""
-        del tell
-        single = _Single(path, texts=texts)
+        single = _Single(path)
         with Run.open(path) as run:
-            if run.manifest.policy is not None or VERIFIER in run.manifest.code:
+            if how.read is not None or run.manifest.policy is not None or VERIFIER in run.manifest.code:
                 raise NotPlainError
-            yield from run_parts(run, single.question, most)
+            yield from run_parts(run, single.question, how.most // 64)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""

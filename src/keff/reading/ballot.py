@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.answers import Read
 from keff.errors import LogError
 from keff.log import NAMED, Question
-from keff.logs.parts.bulk import text_hash
+from keff.logs.parts.bulk import ReadText, text_hash
 from keff.logs.parts.coding import Coded
 from keff.logs.parts.values import converted, rating
 from keff.narrow import is_array
@@ -27,8 +26,6 @@ class RaggedError(LogError):
 
 
 Key = Callable[[str], str | None]
-# Text of a completion, and whether it was cut -> what it says.
-ReadText = Callable[[str, bool], Read]
 
 Correct = Callable[[str, object], bool]
 
@@ -57,6 +54,11 @@ class Reading:
     again: bool = False
     rescore: bool = False
     by_key: bool = False
+
+    @property
+    def reread(self) -> ReadText | None:
+        """How a recorded completion is read again; None where what is recorded stands."""
+        return self.read if self.again else None
 
 
 @frozen
@@ -208,15 +210,19 @@ def with_answers(row: Question, reading: Reading) -> Question:
     return _read(row, row.answers, reading.read)
 
 
-def read_again(row: Question, reading: Reading) -> Question:
-    """Return a question read in the requested space, from its texts, else its answers."""
+def read_again(row: Question, reading: Reading, *, texts: bool = False) -> Question:
+    """Return a question read in the requested space, from its texts, else its answers.
+
+    Its ``texts`` are kept only where they are wanted for more than that.
+    """
     if reading.rescore and row.gold is not None and row.form != "scores":
         row = replace(row, correct=None)
-    if not reading.again or row.form != "answers":
-        return row
-    if row.texts is not None and reading.read is not None:
-        return _read(row, row.texts, reading.read)
-    return replace(row, keys=None, rules=None)
+    if reading.again and row.form == "answers":
+        if row.texts is not None and reading.read is not None:
+            row = _read(row, row.texts, reading.read)
+        else:
+            row = replace(row, keys=None, rules=None)
+    return row if texts else replace(row, texts=None)
 
 
 def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Question:

@@ -76,9 +76,7 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         named={name: columns.of(values) for name, values in bulk.named.items()},
         **cast("dict[str, Any]", {name: columns.of(values) for name, values in bulk.numbers.items()}),
     )
-    rules = None
-    if bulk.rules is not None and not reading.again:
-        rules = Coded(columns.of(bulk.rules.codes), bulk.rules.names)
+    rules = None if bulk.rules is None else Coded(columns.of(bulk.rules.codes), bulk.rules.names)
     return Ballot(
         votes,
         Lazy(rows.size, lambda row: _named(keys, row)),
@@ -114,7 +112,7 @@ def coded_keys(
     bulk: Bulk, answers: Codes, columns: PathColumns, reading: Reading, *, every: bool = False
 ) -> Coded:
     """Return the key codes of all paths [n, k], over ``every`` answer or those in use here."""
-    if bulk.keys is not None and not reading.again:
+    if bulk.keys is not None:
         return Coded(columns.of(bulk.keys.codes), bulk.keys.names)
     used = np.full(len(bulk.answers.names) + 1, every)
     used[answers] = True

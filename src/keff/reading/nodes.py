@@ -12,7 +12,7 @@ from ray.exceptions import RayError
 from keff.engines._ray import connect, failure
 from keff.log import find_log
 from keff.logs.parquet import ParquetLog, address, parts_of
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk
+from keff.logs.parts.bulk import Bulk, ColumnOptions
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Opening, reading, told
@@ -57,9 +57,9 @@ def count_share(path: Path, opening: Opening, share: tuple[int, int]) -> VoteTab
     log = find_log(path, opening.format, opening.options)
     votes: VoteParts | None = None
     try:
-        for bulk in parts_of(path, PATHS_OF_A_PART, share):
-            if votes is None:
-                votes = VoteParts(int(bulk.sizes[0]), reading(told(log, path, opening), opening))
+        how = reading(told(log, path, opening), opening)
+        for bulk in parts_of(path, ColumnOptions(read=how.reread), share):
+            votes = votes or VoteParts(int(bulk.sizes[0]), how)
             votes.add(bulk)
     except NotPlainError:
         return None

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError
 from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
-from keff.logs.parts.bulk import Bulk, PartsLog, only_part
+from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, ColumnOptions, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, kept_verdicts, taken, with_verdicts, within_memory
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
-from keff.reading.bulk import bulk_ballot
+from keff.reading.bulk import Lazy, bulk_ballot
 from keff.records import Note, frozen
 from keff.stats.voting.alike import LARGE
 
@@ -82,7 +82,7 @@ def named_part(path: Path, opening: Opening) -> tuple[Path, Opening]:
     return Path(file), replace(opening, part=part)
 
 
-def open_record(path: Path, opening: Opening | None = None) -> Record:
+def open_record(path: str | Path, opening: Opening | None = None) -> Record:
     """Return the record of a run or log; raises LogError with file and line, or the formats tried.
 
     ``PATH#PART`` names one record of a log that holds several.
@@ -90,7 +90,7 @@ def open_record(path: Path, opening: Opening | None = None) -> Record:
     A record of several models or prompts is read as one, with a slot for each: for what weighs or compares
     them. ``several.open_records`` reads them apart.
     """
-    path, opening = named_part(path, opening or Opening())
+    path, opening = named_part(Path(path), opening or Opening())
     if (whole := by_columns(path, opening)) is not None:
         return whole
     source = log_questions(path, opening)
@@ -114,12 +114,11 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
     info = told(log, path, opening, notes.append)
     with naming(path):
         how = reading(info, opening)
-        parts = log.parts(path, texts=opening.texts, tell=notes.append)
+        parts = log.parts(path, ColumnOptions(opening.texts, PATHS_OF_A_PART, how.reread, notes.append))
         if (bulk := only_part(parts)) is None:
             return None
         most = EXACT_PATHS if opening.trim is None else MOST_PATHS
-        again = (how.again and bulk.has_texts) or (how.rescore and bulk.correct is not None)
-        if again or int(bulk.sizes.max()) > most:
+        if (how.rescore and bulk.correct is not None) or int(bulk.sizes.max()) > most:
             return None
         trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
         if trim is None and opening.partial:
@@ -132,13 +131,15 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
         except NotPlainError:  # questions are too unlike to be turned into votes part by part
             if opening.on:
                 return None
-            whole = only_part(log.parts(path, texts=opening.texts, most=sys.maxsize))
+            whole = only_part(log.parts(path, ColumnOptions(opening.texts, sys.maxsize, how.reread)))
             if whole is None:
                 return None
             votes = bulk_ballot(whole, how, trim=trim)
         if how.again and bulk.correct is not None:
             notes.append(kept_verdicts(how))
-        return Record(str(path), info, replace(votes, notes=(*notes, *votes.notes)))
+        held = votes.questions
+        questions = Lazy(len(held), lambda row: read_again(held[row], how, texts=opening.texts))
+        return Record(str(path), info, replace(votes, questions=questions, notes=(*notes, *votes.notes)))
 
 
 def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -> Ballot:
@@ -209,10 +210,8 @@ def log_questions(path: Path, opening: Opening) -> LogQuestions:
     notes: list[Note] = []
     with naming(path):
         log, info, how, found = opened(path, opening, notes.append, texts=opening.texts)
-        read = (read_again(question, how) for question in found)
-        # Texts that were wanted only to be read are not kept.
-        kept = (question if opening.texts else replace(question, texts=None) for question in read)
-        questions = within_memory(kept, notes.append)
+        read = (read_again(question, how, texts=opening.texts) for question in found)
+        questions = within_memory(read, notes.append)
         if how.read is None and any(question.form == "completions" for question in questions):
             questions, note = scores_only(questions)
             notes += [note] if note else []

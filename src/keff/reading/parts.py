@@ -98,7 +98,7 @@ class VoteParts:
             held["clusters"] = np.array(
                 [self.clusters.setdefault(name, len(self.clusters)) for name in names], np.int64
             )
-        if bulk.rules is not None and not reading.again:
+        if bulk.rules is not None:
             held["rules"], self.rules = columns.of(bulk.rules.codes), bulk.rules.names
         if bulk.asked is not None:
             held["asked"] = bulk.asked
@@ -160,7 +160,10 @@ class VoteParts:
         notes = () if not self.lost else (abstained_correct(self.lost),)
         return Ballot(
             Votes(closed=reading.closed, correct=whole.pop("correct", None), **whole),
-            Lazy(len(self.names), lambda row: keys_of(read_again(read(row), reading), k, reading.key)),
+            Lazy(
+                len(self.names),
+                lambda row: keys_of(read_again(read(row), reading), k, reading.key),
+            ),
             Lazy(len(self.names), read),
             reading,
             notes,

@@ -6,13 +6,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
 from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.logs.parts.bulk import Bulk, PartsLog, only_part
+from keff.logs.parts.bulk import Bulk, ColumnOptions, PartsLog, only_part
+from keff.logs.parts.coding import NotPlainError
 from keff.reading.ballot import Reading, agreement
 from keff.reading.open import Opening, naming, one_part, reading, told
 from keff.records import Result, frozen
@@ -63,15 +65,20 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
 
     Raises LogError where the record holds correctness only.
     """
-    log, rng = find_log(path, opening.format), np.random.default_rng(seed)
+    log, rng = find_log(path, opening.format, opening.options), np.random.default_rng(seed)
     with naming(path):
         how = reading(told(log, path, opening), opening)
         if isinstance(log, PartsLog) and opening.part is None:
-            bulk = only_part(log.parts(path, most=sys.maxsize))
-            if bulk is not None and not bulk.has_texts:
+            bulk = only_part(log.parts(path, ColumnOptions(most=sys.maxsize, read=_no_texts)))
+            if bulk is not None:
                 return _by_columns(bulk, how, size, rng)
         questions = one_part(log.questions(path, texts=True), opening.part)
         return _Surveyor(how, size, rng).over(questions)
+
+
+def _no_texts(text: str, truncated: bool) -> NoReturn:  # noqa: ARG001
+    """Refuse texts, whose ends are wanted: columns do not hold them."""
+    raise NotPlainError
 
 
 def _by_columns(bulk: Bulk, how: Reading, size: int, rng: np.random.Generator) -> Survey:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 from keff.errors import LogError, StoreError, UsageError
 from keff.files import whole
@@ -110,8 +108,6 @@ def judged_paths(question: Question, how: Reading) -> Iterator[ScoredText]:
         yield ScoredText(answer, key, 0 if right and key is None else right, rule)
 
 
-Target = Literal["jsonl", "parquet"]
-
 # So many questions are in memory at a time.
 AT_ONCE = 16
 
@@ -151,27 +147,24 @@ def import_log(path: Path, folder: Path, opening: Opening | None = None) -> Tran
     """
     opening = opening or Opening()
     with naming(path):
-        return _imported(path, folder, opening)
-
-
-def _imported(path: Path, folder: Path, opening: Opening) -> Transfer:
-    sizes, slots, prompt = _extent(path, opening)
-    source = _open(path, opening, texts=True)
-    config = Config(
-        engine={"engine": f"{IMPORTED}{source.name}", "model": source.info.model},
-        task={
-            "name": source.info.task or "imported",
-            "version": f"recorded by {source.name}",
-            "space": source.reading.space,
-        },
-        sampling={},
-        templates=slots,
-        prompt=prompt,
-    )
-    with Run.write(folder, config, n=len(sizes), k=max(sizes)) as run:
-        while some := list(islice(source.questions, AT_ONCE)):
-            _import(run, some, source, str(config.task["version"]))
-    return source.moved()
+        sizes, slots, prompt = _extent(path, opening)
+        source = _open(path, opening, texts=True)
+        version = f"recorded by {source.name}"
+        config = Config(
+            engine={"engine": f"{IMPORTED}{source.name}", "model": source.info.model},
+            task={
+                "name": source.info.task or "imported",
+                "version": version,
+                "space": source.reading.space,
+            },
+            sampling={},
+            templates=slots,
+            prompt=prompt,
+        )
+        with Run.write(folder, config, n=len(sizes), k=max(sizes)) as run:
+            while some := list(islice(source.questions, AT_ONCE)):
+                _import(run, some, source, version)
+        return source.moved()
 
 
 def _extent(path: Path, opening: Opening) -> tuple[list[int], tuple[int, ...], str]:
@@ -215,56 +208,47 @@ def _refuse_others(run: Run, item: str, paths: Sequence[Drawn]) -> None:
 
 
 def export_log(
-    path: Path, out: Path, to: Target, *, texts: bool = True, opening: Opening | None = None
+    path: Path, out: Path, opening: Opening | None = None, *, texts: bool = True, votes: bool = False
 ) -> Transfer:
-    """Export a run or log as JSONL or Parquet that keff reads back unchanged.
+    """Export a run or log, to Parquet by the name of the file, else as JSONL, that keff reads back unchanged.
 
-    The file appears only when it is whole. Raises UsageError when it exists already.
+    The file appears only when it is whole. Of ``votes`` it holds only the plurality answer of each question,
+    in a row with ``id``, ``answer`` (as the first path wrote it that holds the winning key; None when nobody
+    answered), ``key``, ``votes``, ``paths``, ``share`` (votes per path), ``tied`` (more keys have as many
+    votes: the first in the order of the paths wins), ``gold_answer``, and ``correct`` (the mean correctness
+    of the paths with that key; None without labels). Raises UsageError when the file exists already.
     """
+    packed = out.suffix == ".parquet"
     with naming(path):
-        source = _open(path, opening or Opening(), texts=texts)
-        rows = question_rows(source.questions, source.info, source.reading, packed=to == "parquet")
-        _atomically(out, to, rows)
+        source = _open(path, opening or Opening(), texts=texts and not votes)
+        if votes:
+            rows = voted_rows(source.questions, source.reading, packed=packed)
+        else:
+            rows = question_rows(source.questions, source.info, source.reading, packed=packed)
+        _atomically(out, rows, packed=packed, votes=votes)
     return source.moved()
 
 
 def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, out: Path) -> None:
     """Write questions as JSONL that keff reads back the same; raises UsageError when the file exists."""
-    _atomically(out, "jsonl", question_rows(questions, info, how, packed=False))
+    _atomically(out, question_rows(questions, info, how, packed=False))
 
 
-def _atomically(out: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool = False) -> None:
+def _atomically(
+    out: Path, rows: Iterator[dict[str, object]], *, packed: bool = False, votes: bool = False
+) -> None:
     """Write rows to a file that appears only when complete."""
     try:
         if out.exists():
             raise UsageError(f"{out} exists already: move it away, or name another file with -o")
         with whole(out) as draft:
-            _write(draft, to, rows, votes=votes)
+            if packed:
+                import_extra("keff.logs.parts.pyarrow", "a Parquet file").write(draft, rows, votes=votes)
+                return
+            with draft.open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror or error}") from None
-
-
-def export_votes(path: Path, out: Path, to: Target, opening: Opening | None = None) -> Transfer:
-    """Write the plurality answer of each question, one row per question.
-
-    A row holds ``id``, ``answer`` (as the first path wrote it that holds the winning key; None when nobody
-    answered), ``key``, ``votes``, ``paths``, ``share`` (votes per path), ``tied`` (more keys have as many
-    votes: the first in the order of the paths wins), ``gold_answer``, and ``correct`` (the mean correctness
-    of the paths with that key; None without labels). Raises UsageError when the file exists already.
-    """
-    with naming(path):
-        source = _open(path, opening or Opening(), texts=False)
-        rows = voted_rows(source.questions, source.reading, packed=to == "parquet")
-        _atomically(out, to, rows, votes=True)
-    return source.moved()
-
-
-def _write(draft: Path, to: Target, rows: Iterator[dict[str, object]], *, votes: bool) -> None:
-    if to == "parquet":
-        import_extra("keff.logs.parts.pyarrow", "a Parquet file").write(draft, rows, votes=votes)
-        return
-    with draft.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
@@ -277,8 +261,7 @@ def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
             _check_answers(path, question)
             counts[0] += 1
             counts[1] += len(question.answers)
-            read = read_again(with_answers(question, how), how)
-            yield read if texts else replace(read, texts=None)
+            yield read_again(with_answers(question, how), how, texts=texts)
 
     return _Source(log.name, info, how, answered(), notes, counts)
 

@@ -295,8 +295,9 @@ T = TypeVar("T")
 # The rule of a text in which no answer was found.
 ABSTAINED = "no answer"
 
-# So many texts, up to so many characters each, are not read again within one reading.
-REMEMBERED, LONGEST_REMEMBERED = 2**16, 100_000
+# So many texts, up to so many characters each, are not read again within one reading: together they bound
+# its memory. Longer ones are seldom the same.
+REMEMBERED, LONGEST_REMEMBERED = 2**16, 1000
 
 
 @frozen

@@ -8,19 +8,21 @@ from dataclasses import field
 from itertools import chain, islice
 from pathlib import Path
 from threading import local
-from typing import Protocol, cast, overload, runtime_checkable
+from types import NoneType
+from typing import Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.answers import Read
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, Question, Tell, unheard
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
-from keff.logs.parts.columns import Layout
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
 from keff.records import frozen
 
+T = TypeVar("T")
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
@@ -35,11 +37,15 @@ NUMBERS = {
 
 TEXTS = {"answers": "all_answers", "keys": "all_keys", "rules": "all_rules"}
 CODED = {"correct": "all_correct", "slots": "slots"}
+# What answers are read again from, where a reading was asked for.
+COMPLETIONS = {"texts": "all_texts", "truncated": "all_truncated"}
+# Text of a completion, and whether it was cut -> what it says.
+ReadText = Callable[[str, bool], Read]
 # Fields that a row has once.
 NAMES = ("id", "gold_answer", "cluster", "model")
 LISTS = (*TEXTS.values(), *NUMBERS.values(), *CODED.values())
 # Lists of the JSONL that only the reading row by row understands.
-OTHERS = frozenset(LIST_OF.values()) - {*LISTS, "all_texts", "all_truncated"}
+OTHERS = frozenset(LIST_OF.values()) - {*LISTS, *COMPLETIONS.values()}
 
 _NUMBER_KINDS = frozenset({float, int, bool, type(None)})
 _WHOLE_KINDS = frozenset({int, bool})
@@ -50,7 +56,7 @@ class Bulk:
     """Columns of a record of n questions; per-path values are concatenated, question by question.
 
     ``sizes`` [n] are the numbers of paths. ``gold`` [n] indexes ``golds``, -1 for none. ``clusters`` are
-    names ("" for none). ``has_texts`` says that raw completions are there, though they are not held.
+    names ("" for none).
     ``question`` reads one question again, by its place in the file. ``asked`` [n] are hashes of the
     questions' texts, 0 where there is none: equal ones are copies (None where no text is known). ``named``
     are further confidences; ``model`` is the one that all rows name.
@@ -67,7 +73,6 @@ class Bulk:
     correct: Codes | None
     slots: Codes | None
     numbers: Mapping[str, Float]
-    has_texts: bool
     question: Callable[[int], Question]
     asked: Int | None = None
     named: Mapping[str, Float] = field(default_factory=dict[str, "Float"])
@@ -81,20 +86,49 @@ PATHS_OF_A_PART = 2**21
 SMALL_K = 127
 
 
+@frozen
+class ColumnOptions:
+    """Options of reading by columns.
+
+    A part has about ``most`` paths. With ``texts`` every question may be read again for its texts; ``read``
+    replaces answers, keys and rules by what it reads from the texts; where there are none, keys and rules are
+    left out.
+    """
+
+    texts: bool = False
+    most: int = PATHS_OF_A_PART
+    read: ReadText | None = None
+    tell: Tell = unheard
+
+
 @runtime_checkable
 class PartsLog(Protocol):
     """A reader that can yield its columns in parts, in bounded memory."""
 
-    def parts(
-        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
-    ) -> Iterator[Bulk]:
-        """Yield columns of about ``most`` paths each, in file order.
+    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
+        """Yield columns, in file order; names of answers and gold answers are numbered alike in all parts.
 
-        Names of answers and gold answers are numbered alike in all parts; with ``texts`` the questions that
-        are read again have them. Raises NotPlainError, or what is
-        wrong with the file, where it must be read question by question.
+        Raises NotPlainError, or what is wrong with the file, where it must be read question by question.
         """
         ...
+
+
+def read_row(row: Mapping[str, object], read: ReadText) -> dict[str, object]:
+    """Return a row with answers, keys and rules as its texts are read; raises NotPlainError."""
+    if row.get("all_texts") is None:
+        return {**row, "all_keys": None, "all_rules": None}
+    names = *COMPLETIONS.values(), *TEXTS.values()
+    given = {name: cast("list[Any]", row[name]) for name in names if row.get(name) is not None}
+    sizes = {len(values) if type(values) is list else -1 for values in given.values()}
+    if len(sizes) > 1 or not min(sizes) > 0 or "all_answers" not in given:
+        raise NotPlainError
+    texts, cut = given["all_texts"], given.get("all_truncated", [0] * min(sizes))
+    # Of answers that are no text the question tells.
+    if not {*map(type, texts + given["all_answers"])} <= {str, NoneType} or any(x not in (0, 1) for x in cut):
+        raise NotPlainError
+    said = [read(text or "", bool(each)) for text, each in zip(texts, cut, strict=True)]
+    found = zip(*((each.answer, each.key, each.rule) for each in said), strict=True)
+    return {**row, **dict(zip(TEXTS.values(), map(list, found), strict=True))}
 
 
 class Names(Sequence[str]):
@@ -130,7 +164,8 @@ class Names(Sequence[str]):
 class RowColumns:
     """Builds columns from rows with lists, some thousand rows at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: ReadText | None = None) -> None:
+        self.read = read
         self.ids: list[str] = []
         self.paths = 0
         self.seen: list[Int] = []
@@ -143,22 +178,21 @@ class RowColumns:
         self.codes: dict[str, list[Codes]] = {name: [] for name in CODED.values()}
         self.asked = array("q")
         self.lists: frozenset[str] | None = None
-        self.has_texts = False
 
     def add(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Append rows; raises NotPlainError where one has to be read by the row reader."""
+        if self.read is not None:
+            rows = [read_row(row, self.read) for row in rows]
         known = frozenset[str]().union(*rows)
         given = {name for name in known if any(row.get(name) is not None for row in rows)}
         lists = self.lists_of(given)
-        self.has_texts |= "all_texts" in given
         self.asked.extend(text_hash(row.get("question")) for row in rows)
         self.add_names({name: [row.get(name) for row in rows] for name in NAMES if name in given}, len(rows))
-        columns = {name: [row.get(name) for row in rows] for name in lists}
+        columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in lists}
         if any(set(map(type, column)) != {list} for column in columns.values()):
             raise NotPlainError
-        filled = cast("dict[str, list[list[object]]]", columns)
-        self.add_sizes(*(np.fromiter(map(len, column), np.int64, len(rows)) for column in filled.values()))
-        for name, column in filled.items():
+        self.add_sizes(*(np.fromiter(map(len, column), np.int64, len(rows)) for column in columns.values()))
+        for name, column in columns.items():
             self.add_lists(name, column)
 
     def lists_of(self, given: Collection[str]) -> frozenset[str]:
@@ -239,7 +273,6 @@ class RowColumns:
                 for name, known in NUMBERS.items()
                 if known in self.lists
             },
-            has_texts=self.has_texts,
             question=question,
             asked=asked if asked.size == len(self.ids) and asked.any() else None,
             model=next(iter(self.models)),
@@ -262,14 +295,11 @@ class RowColumns:
 BLOCK = 1024
 
 
-def parts_of_questions(
-    questions: Callable[[Tell], Iterator[Question]], layout: Layout, most: int, tell: Tell
-) -> Iterator[Bulk]:
+def parts_of_questions(questions: Callable[[Tell], Iterator[Question]], how: ColumnOptions) -> Iterator[Bulk]:
     """Yield columns from questions that a table gives one by one; see ``PartsLog``."""
-    columns, again, rows = RowColumns(), Reread(questions), map(_row, questions(tell))
-    columns.has_texts = "text" in {*layout.single, *layout.numbered}
+    columns, again, rows = RowColumns(how.read), Reread(questions), map(_row, questions(how.tell))
     while block := list(islice(rows, BLOCK)):
-        if columns.enough(most):
+        if columns.enough(how.most):
             yield columns.part(again.question)
         columns.add(block)
     yield columns.part(again.question, last=True)
@@ -282,24 +312,26 @@ def _row(question: Question) -> dict[str, object]:
         raise NotPlainError
     row: dict[str, object] = {"id": question.id, "gold_answer": question.gold, "question": question.question}
     row |= {"cluster": question.cluster or None, "model": question.part or None}
-    fields = (TEXTS | NUMBERS | CODED).items()
+    fields = (TEXTS | NUMBERS | CODED | COMPLETIONS).items()
     lists = {known: getattr(question, name) for name, known in fields}
     return row | {known: list(values) for known, values in lists.items() if values is not None}
 
 
-class Reread(local):
-    """Rereads single questions of a log by index; each thread has its own position."""
+class Reread(local, Generic[T]):
+    """Rereads single questions of a log (or batches of them) by index; each thread has its own position."""
 
-    def __init__(self, questions: Callable[[Tell], Iterator[Question]]) -> None:
+    def __init__(self, questions: Callable[[Tell], Iterator[T]]) -> None:
         self._questions, self._rest, self._next = questions, questions(unheard), 0
+        self._found: Any = None
 
-    def question(self, row: int) -> Question:
+    def question(self, row: int) -> T:
         """Return the question at an index."""
-        if row < self._next:
-            self._next, self._rest = 0, self._questions(unheard)
-        found = next(islice(self._rest, row - self._next, None))
-        self._next = row + 1
-        return found
+        if row != self._next - 1:  # the last one is held
+            if row < self._next:
+                self._next, self._rest = 0, self._questions(unheard)
+            self._found = next(islice(self._rest, row - self._next, None))
+            self._next = row + 1
+        return self._found
 
 
 def repeat(hashes: Int) -> bool:

@@ -20,15 +20,17 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, Question
+from keff.log import LISTED, NAMED, Question, Tell
 from keff.logs.parquet import address, matching, reason_of
-from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, RowColumns
+from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, ColumnOptions, Reread, RowColumns
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
 from keff.records import frozen
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
+# So much of a column is read at a time from a local file.
+READ_BYTES = 2**16
 # Columns that no vote needs.
 LONG = frozenset({"all_texts", "all_truncated", "question"})
 
@@ -43,9 +45,16 @@ class _ParquetFile:
     disk: pyarrow.fs.FileSystem = field(compare=False)
 
     def open(self) -> pyarrow.parquet.ParquetFile:
-        """Open the file, with page checksums verified where present."""
+        """Open the file, with page checksums verified where present.
+
+        One on a local disk is read page by page: whole columns are worth their memory only far away.
+        """
+        local = isinstance(self.disk, pyarrow.fs.LocalFileSystem)
         return pyarrow.parquet.ParquetFile(
-            self.disk.open_input_file(self.name), page_checksum_verification=True
+            self.disk.open_input_file(self.name),
+            pre_buffer=not local,
+            buffer_size=READ_BYTES * local,
+            page_checksum_verification=True,
         )
 
 
@@ -68,11 +77,11 @@ def _files(path: Path) -> list[_ParquetFile]:
     return sorted(files, key=lambda each: each.name)
 
 
-def parts(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
+def parts(path: Path, how: ColumnOptions, share: tuple[int, int]) -> Iterator[Bulk]:
     """Yield a record's columns in parts; raises NotPlainError where it must be read by rows.
 
     Of ``share`` (i, m) the row groups of the i-th of m parts in a row, from 0. Arrow tells strings apart, so
-    each distinct one of a batch becomes an object once.
+    each distinct one of a batch becomes an object once; texts are read from few rows at a time.
     """
     groups, (own, of) = row_groups(path), share
     ends = np.cumsum([size for _, _, size in groups])
@@ -80,20 +89,25 @@ def parts(path: Path, most: int, share: tuple[int, int] = (0, 1)) -> Iterator[Bu
     def question(row: int) -> Question:
         at = int(np.searchsorted(ends, row, side="right"))
         each, group, size = groups[at]
-        return _question(each, group, row - int(ends[at]) + size)
+        return _question(each, group, row - int(ends[at]) + size, how.read is not None)
 
-    columns = ArrowColumns()
+    columns = ArrowColumns(how.read)
     mine = groups[len(groups) * own // of : len(groups) * (own + 1) // of]
     for each, members in groupby(mine, key=itemgetter(0)):
         with each.open() as file:
             there = list(file.schema_arrow.names)
-            columns.has_texts |= "all_texts" in there
-            known = (KNOWN | {"meta"}) - LONG
+            by_rows = how.read is not None and "all_texts" in there
+            without = set() if by_rows else LONG if how.read is None else LONG | {"all_keys", "all_rules"}
+            known = (KNOWN | {"meta"}) - without
             names = [name for name in there if name in known or name.startswith((NAMED, LISTED))]
-            for batch in _batches(each, file, COLUMN_BATCH, names, [group for _, group, _ in members]):
-                if columns.enough(most):
+            size = BATCH if by_rows else COLUMN_BATCH
+            for batch in _batches(each, file, size, names, [group for _, group, _ in members]):
+                if columns.enough(how.most):
                     yield columns.part(question)
-                columns.add_batch({name: batch.column(name) for name in names})
+                if by_rows:
+                    columns.add([unpacked(row) for row in batch.to_pylist()])
+                else:
+                    columns.add_batch({name: batch.column(name) for name in names})
     yield columns.part(question, last=True)
 
 
@@ -158,17 +172,24 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
 
 
 @lru_cache(maxsize=1)
-def _row_group(each: _ParquetFile, group: int) -> pyarrow.Table:
-    """Return one row group of a file without texts, cached for the next question."""
-    with each.open() as file:
-        names = [name for name in file.schema_arrow.names if name != "all_texts"]
-        return file.read_row_group(group, columns=names)
+def _row_group(each: _ParquetFile, group: int, texts: bool) -> Reread[pyarrow.RecordBatch]:
+    """Return the batches of one row group of a file, of few rows where ``texts`` are among them."""
+
+    def batches(tell: Tell) -> Iterator[pyarrow.RecordBatch]:
+        del tell
+        with each.open() as file:
+            names = [name for name in file.schema_arrow.names if texts or name != "all_texts"]
+            yield from _batches(each, file, BATCH if texts else COLUMN_BATCH, names, [group])
+
+    return Reread(batches)
 
 
-def _question(each: _ParquetFile, group: int, row: int) -> Question:
-    """Return one question, read from its row group."""
-    (only,) = _row_group(each, group).slice(row, 1).to_pylist()
-    return by_model(question_of(f"{each.name}: row group {group + 1}", unpacked(only)), only)
+def _question(each: _ParquetFile, group: int, row: int, texts: bool) -> Question:
+    """Return one question, read from its batch."""
+    number, place = divmod(row, BATCH if texts else COLUMN_BATCH)
+    (only,) = _row_group(each, group, texts).question(number).slice(place, 1).to_pylist()
+    where = f"{each.name}: row group {group + 1}"
+    return by_model(question_of(where, unpacked(only), texts=texts), only)
 
 
 FAILURES = (pyarrow.ArrowException, OSError, UnicodeDecodeError)

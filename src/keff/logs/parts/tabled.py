@@ -13,7 +13,7 @@ from typing import Any
 
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, parts_of_questions
+from keff.logs.parts.bulk import Bulk, ColumnOptions, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Columned, Layout
@@ -84,7 +84,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         id=name_at(where, "id", row["id"]),
         answers=converted(where, "all_answers", answers, optional_text),
         gold=gold_of(row.get("gold_answer")),
-        cluster=_optional_name(where, "cluster", row.get("cluster")),
+        cluster="" if is_missing(row.get("cluster")) else name_at(where, "cluster", row["cluster"]),
         question=optional_text(row.get("question")),
         meta={name.replace(LISTED, NAMED): value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, unusual)),
@@ -181,10 +181,6 @@ def name_at(where: str, what: str, value: object) -> str:
         raise LogError(f"{where}: {reason}") from None
 
 
-def _optional_name(where: str, what: str, value: object) -> str:
-    return "" if is_missing(value) else name_at(where, what, value)
-
-
 class TableLog(Columned):
     """Base class of table readers, which read from the start whenever rows are needed.
 
@@ -235,14 +231,13 @@ class TableLog(Columned):
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
 
-    def parts(
-        self, path: Path, *, texts: bool = False, most: int = PATHS_OF_A_PART, tell: Tell = unheard
-    ) -> Iterator[Bulk]:
+    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
         """Yield the columns of a table part by part; see ``PartsLog``."""
-        if texts:
+        if how.texts:
             raise NotPlainError
-        layout = self.laid_out(path)
-        yield from parts_of_questions(lambda tell: self.questions(path, tell=tell), layout, most, tell)
+        yield from parts_of_questions(
+            lambda tell: self.questions(path, texts=how.read is not None, tell=tell), how
+        )
 
 
 def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Question]:
