@@ -27,9 +27,6 @@ MISSING = {"NaN", "nan", "<NA>"}
 # for ahead, in one pass: two runs that both take spaces would try all pairs of places in a long cell.
 NUMPY = re.compile(r"""(?s)\[(?:\s*(?:'[^']*'|"[^"]*")\s+['"].*|(?=[^\]]*\d\s+[-\d])[-\d.e\s]*)\]""")
 
-# By this first line Excel knows what separates the fields.
-SEPARATOR = re.compile(r'"?sep=(.)"?\n')
-
 CUT = "if the file was cut off there, its last value is incomplete"
 
 
@@ -43,7 +40,8 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         # In parts: one blank line may be larger than memory.
         while line := file.readline(65536):
-            if found := SEPARATOR.fullmatch(line):
+            # By this line Excel knows what separates the fields.
+            if found := re.fullmatch(r'"?sep=(.)"?\n', line):
                 said = found[1]
             elif line.strip():
                 break

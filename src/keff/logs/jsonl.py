@@ -44,8 +44,7 @@ class JsonTable(TableLog):
     def _table(self, path: Path) -> list[Row] | None:
         """Return the rows of a file that is one object; None for another one."""
         head = fields(first_row(path))
-        whole = "columns" in head or all(map(is_structured, head.values()))
-        if not whole or not head_of(path).startswith(b"{"):
+        if not ("columns" in head or all(map(is_structured, head.values()))) or head_of(path)[:1] != b"{":
             return None
         try:
             table = fields(whole_json(path))

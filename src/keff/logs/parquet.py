@@ -25,9 +25,6 @@ from keff.logs.parts.tabled import (
 )
 from keff.plugins import import_extra
 
-# The first four bytes of every Parquet file, by its specification.
-MAGIC = b"PAR1"
-
 
 def address(path: Path) -> str | None:
     """Return the URL of an object store, such as s3://bucket/votes, as text; None for a local path."""
@@ -47,7 +44,7 @@ def is_parquet(path: Path) -> bool:
     """Return whether a file begins with Parquet's magic bytes; patterns and URLs are assumed to."""
     if not path.exists():
         return address(path) is not None or bool(matching(path))
-    return first_bytes(path, 4) == MAGIC
+    return first_bytes(path, 4) == b"PAR1"
 
 
 def columns_of(path: Path) -> list[str]:

@@ -217,11 +217,8 @@ def read_again(row: Question, reading: Reading, *, texts: bool = False) -> Quest
     """
     if reading.rescore and row.gold is not None and row.form != "scores":
         row = replace(row, correct=None)
-    if reading.again and row.form == "answers":
-        if row.texts is not None and reading.read is not None:
-            row = _read(row, row.texts, reading.read)
-        else:
-            row = replace(row, keys=None, rules=None)
+    if (read := reading.reread) is not None and row.form == "answers":
+        row = replace(row, keys=None, rules=None) if row.texts is None else _read(row, row.texts, read)
     return row if texts else replace(row, texts=None)
 
 

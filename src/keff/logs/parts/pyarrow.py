@@ -29,8 +29,6 @@ from keff.records import frozen
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
-# So much of a column is read at a time from a local file.
-READ_BYTES = 2**16
 # Columns that no vote needs.
 LONG = frozenset({"all_texts", "all_truncated", "question"})
 
@@ -47,13 +45,13 @@ class _ParquetFile:
     def open(self) -> pyarrow.parquet.ParquetFile:
         """Open the file, with page checksums verified where present.
 
-        One on a local disk is read page by page: whole columns are worth their memory only far away.
+        One on a local disk is read 64 KiB at a time: whole columns are worth their memory only far away.
         """
         local = isinstance(self.disk, pyarrow.fs.LocalFileSystem)
         return pyarrow.parquet.ParquetFile(
             self.disk.open_input_file(self.name),
             pre_buffer=not local,
-            buffer_size=READ_BYTES * local,
+            buffer_size=2**16 * local,
             page_checksum_verification=True,
         )
 
@@ -98,7 +96,7 @@ def parts(path: Path, how: ColumnOptions, share: tuple[int, int]) -> Iterator[Bu
             there = list(file.schema_arrow.names)
             by_rows = how.read is not None and "all_texts" in there
             without = set() if by_rows else LONG if how.read is None else LONG | {"all_keys", "all_rules"}
-            known = (KNOWN | {"meta"}) - without
+            known = {*KNOWN, "meta"} - without
             names = [name for name in there if name in known or name.startswith((NAMED, LISTED))]
             size = BATCH if by_rows else COLUMN_BATCH
             for batch in _batches(each, file, size, names, [group for _, group, _ in members]):
@@ -175,8 +173,7 @@ def _refuse_packed(meta: pyarrow.Array | None) -> None:
 def _row_group(each: _ParquetFile, group: int, texts: bool) -> Reread[pyarrow.RecordBatch]:
     """Return the batches of one row group of a file, of few rows where ``texts`` are among them."""
 
-    def batches(tell: Tell) -> Iterator[pyarrow.RecordBatch]:
-        del tell
+    def batches(_: Tell) -> Iterator[pyarrow.RecordBatch]:
         with each.open() as file:
             names = [name for name in file.schema_arrow.names if texts or name != "all_texts"]
             yield from _batches(each, file, BATCH if texts else COLUMN_BATCH, names, [group])
