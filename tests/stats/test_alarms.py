@@ -13,6 +13,7 @@ from keff.stats.alarms import BETS, ConformalMartingale, ShiryaevRoberts
 PILOT = np.array([0.62, 0.17, 0.08, 0.09, 0.04])
 DRIFTED = np.array([0.42, 0.23, 0.12, 0.15, 0.08])
 SCORES = np.array([6, 3, 2, 1, 0])
+SLOPES = np.array(BETS)
 
 
 def stream(rng, shares, n):
@@ -24,7 +25,7 @@ def test_p_value_by_hand():
     tie = float(np.random.default_rng(0).random())
     state = ConformalMartingale([6, 6, 3, 1], rng).update(3)
     assert state.u == pytest.approx((2 + tie * 2) / 5)
-    assert state.statistic == pytest.approx(np.mean(1 + BETS * (state.u - 0.5)))
+    assert state.statistic == pytest.approx(np.mean(1 + SLOPES * (state.u - 0.5)))
 
 
 def test_p_values_are_uniform_and_uncorrelated_though_scores_tie():
@@ -44,11 +45,11 @@ def test_p_values_are_uniform_and_uncorrelated_though_scores_tie():
 def test_statistics_are_the_recursions_of_the_p_values(scores, seed):
     martingale = ConformalMartingale([6, 3, 1], np.random.default_rng(seed))
     roberts = ShiryaevRoberts([6, 3, 1], np.random.default_rng(seed))
-    wealth, r = np.ones(BETS.size), np.zeros(BETS.size)
+    wealth, r = np.ones(SLOPES.size), np.zeros(SLOPES.size)
     for score in scores:
         one, two = martingale.update(score), roberts.update(score)
         assert one.u == two.u
-        gain = 1 + BETS * (one.u - 0.5)
+        gain = 1 + SLOPES * (one.u - 0.5)
         wealth, r = wealth * gain, (r + 1) * gain
         assert one.statistic == pytest.approx(wealth.mean(), rel=1e-9)
         assert two.statistic == pytest.approx(r.mean(), rel=1e-9)

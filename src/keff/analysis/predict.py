@@ -115,10 +115,8 @@ def predict(
             marginal_gain=float(marginal_gain(k, c)),
             **_surrogate(p, c, k),
             answers=answers,
-            p_multiclass=None if answers is None else float(multiclass_p(p, answers)),
-            multiclass=None
-            if answers is None
-            else float(majority_beta_binomial(k, float(multiclass_p(p, answers)), c)),
+            p_multiclass=(among := None if answers is None else float(multiclass_p(p, answers))),
+            multiclass=None if among is None else float(majority_beta_binomial(k, among, c)),
             pilot=pilot_design(p, c) if pilot else None,
         )
     except ValueError as error:

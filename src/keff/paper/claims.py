@@ -300,8 +300,8 @@ REFERENCE_VALUES = ("agree", "c", "k_eff", "ceiling", "p", "p_std", "tokens", "m
 
 def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[Check], list[str]]:
     """Return checks of the reference file's known numbers against the records, and problems."""
-    path = records.find(root, records.REFERENCE)
-    if path is None:
+    path = root / records.REFERENCE
+    if not path.is_file():
         return [], []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

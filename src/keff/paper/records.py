@@ -145,12 +145,6 @@ def matrix_files() -> list[tuple[str, str, tuple[str, ...]]]:
     ]
 
 
-def find(root: Path, file: str) -> Path | None:
-    """Return the path of a file of the records, or None."""
-    path = root / file
-    return path if path.is_file() else None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ArmSample:
     """One arm of one cell: votes, each row's seed, and its answer diversity where known.

@@ -81,9 +81,7 @@ def reproduce(root: Path, how: Reproducing | None = None) -> Reproduction:
     result = Reproduction()
     files = [series.file for series in (*records.SERIES, records.REASONING)]
     files += [file for file, _, _ in records.matrix_files()]
-    result.missing = [file for file in files if records.find(root, file) is None]
-    if records.find(root, records.REFERENCE) is None:
-        result.missing.append(records.REFERENCE)
+    result.missing = [file for file in (*files, records.REFERENCE) if not (root / file).is_file()]
     samples, cells = _read(root, how, result)  # and the saturation tables, meanwhile
     if not samples and not cells:
         wrong = f"; {len(result.problems)} problems, first: {result.problems[0]}" if result.problems else ""
@@ -135,8 +133,8 @@ def _read(
 
     What the saturation records give is filled in while other processes are still at the matrix.
     """
-    series = [known for known in (*records.SERIES, records.REASONING) if records.find(root, known.file)]
-    matrices = [known for known in records.matrix_files() if records.find(root, known[0])]
+    series = [known for known in (*records.SERIES, records.REASONING) if (root / known.file).is_file()]
+    matrices = [known for known in records.matrix_files() if (root / known[0]).is_file()]
     processes = how.processes or min(os.cpu_count() or 1, 8)
     # The largest file first, so that no process is left alone with it at the end.
     series.sort(key=lambda known: -(root / known.file).stat().st_size)

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from keff import files
 from keff.analysis.combine import slot_table
 from keff.analysis.decision import LEAST_QUESTIONS
+from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
@@ -132,7 +133,6 @@ def _numbers(analysis: Analysis) -> list[dict[str, Any]]:
     ahead = analysis.predicted
     if ahead is None:
         return []
-    powers = (2**power for power in range(analysis.k.bit_length()))
     return [
         {
             "k": k,
@@ -143,7 +143,7 @@ def _numbers(analysis: Analysis) -> list[dict[str, Any]]:
             "independent": ahead.binomial.get(k),
             "bounds": (ahead.bounds or {}).get(k),
         }
-        for k in sorted({*ahead.binomial, *powers, analysis.k})
+        for k in sorted({*ahead.binomial, *doublings(analysis.k)})
     ]
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from keff.analysis.money import doublings
 from keff.analysis.results.combination import Slot
 from keff.analysis.results.estimates import Analysis
 from keff.records import Interval, number
@@ -42,8 +43,7 @@ def shown_ks(k: int, odd: bool = False) -> list[int]:
     Majority is the same at 2m - 1 and 2m votes: a line through the odd ones has no steps.
     """
     spread = np.rint(np.geomspace(1, max(k, 1), MOST_POINTS)).astype(int).tolist()
-    powers = [2**power for power in range(k.bit_length())]
-    return sorted({min(step | 1, k) if odd else step for step in [*spread, *powers]})
+    return sorted({min(step | 1, k) if odd else step for step in [*spread, *doublings(k)]})
 
 
 def side(value: float, low: float, high: float) -> str:

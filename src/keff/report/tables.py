@@ -93,7 +93,7 @@ class Column:
     @property
     def head(self) -> list[str]:
         """The LaTeX header's lines, one per word."""
-        return self.header.split(" ") if self.header else [""]
+        return self.header.split(" ")
 
     @property
     def number(self) -> bool:

@@ -169,8 +169,7 @@ def _simulated() -> tuple[FloatArray, FloatArray]:
 
 
 # Slopes of the betting function, below 2 so that no factor is negative; averaged, as none is best.
-BETS = np.array([-1.8, -1.2, -0.6, 0.6, 1.2, 1.8])
-_BETS: list[float] = BETS.tolist()
+BETS = (-1.8, -1.2, -0.6, 0.6, 1.2, 1.8)
 # exp of more overflows a double; the alarm has long been raised.
 LARGEST_LOG = 700.0
 
@@ -186,7 +185,7 @@ class _Stream:
         self._bag = Counter(map(float, pilot))
         self._rng, self.threshold = rng, threshold
         # Plain floats: on six numbers they are many times faster than an array.
-        self._log = [0.0] * len(_BETS)
+        self._log = [0.0] * len(BETS)
         self.seen, self.u, self.statistic = 0, 1.0, 0.0
         self.first_alarm: int | None = None
 
@@ -202,9 +201,9 @@ class _Stream:
         self.seen += 1
         away = self.u - 0.5
         self._log = self._carried_over(
-            [log + math.log1p(bet * away) for log, bet in zip(self._log, _BETS, strict=True)]
+            [log + math.log1p(bet * away) for log, bet in zip(self._log, BETS, strict=True)]
         )
-        self.statistic = math.fsum([self._worth(min(log, LARGEST_LOG)) for log in self._log]) / len(_BETS)
+        self.statistic = math.fsum([self._worth(min(log, LARGEST_LOG)) for log in self._log]) / len(BETS)
         if not self.alarm and self.statistic >= self.threshold:
             self.first_alarm = self.seen
         return self

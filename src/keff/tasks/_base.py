@@ -26,17 +26,15 @@ from keff.tasks._templates import family, read_templates
 class DataSet:
     """A data set on the Hugging Face hub.
 
-    ``split`` is read by default; ``splits`` are all that have labels. ``columns`` are those that a task
-    reads, and that a local file must have. ``licence`` is that of the data. ``large`` data are streamed;
-    others are downloaded once, into the cache of ``datasets``.
+    ``splits`` are all that have labels, the first of which is read by default. ``columns`` are those that a
+    task reads, and that a local file must have. ``large`` data are streamed; others are downloaded once, into
+    the cache of ``datasets``.
     """
 
     hub: str
     config: str
-    split: str
     splits: tuple[str, ...]
     columns: tuple[str, ...]
-    licence: str
     large: bool = False
 
 
@@ -44,7 +42,7 @@ def check_split(name: str, data_set: DataSet, split: str | None) -> str:
     """Return the split; raises TaskError for one without labels."""
     if split is not None and split not in data_set.splits:
         raise TaskError(f"{name} has no labelled split {split!r}; there are: {', '.join(data_set.splits)}")
-    return split or data_set.split
+    return split or data_set.splits[0]
 
 
 def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:

@@ -8,7 +8,10 @@ from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 
 class ArcChallenge(Benchmark):
-    """ARC-Challenge; options are lettered from A in the data's order, also where a row numbers them."""
+    """ARC-Challenge; options are lettered from A in the data's order, also where a row numbers them.
+
+    Licence of the data: CC BY-SA 4.0.
+    """
 
     name = "arc_challenge"
     space = "choice"
@@ -16,10 +19,8 @@ class ArcChallenge(Benchmark):
     data_set = DataSet(
         "allenai/ai2_arc",
         "ARC-Challenge",
-        "test",
         ("test", "validation", "train"),
         ("id", "question", "choices", "answerKey"),
-        "CC BY-SA 4.0",
     )
     EXAMPLES = (
         Example("A faster rotation makes days shorter.\n\nFinal answer: C", "C"),

@@ -8,7 +8,10 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class BoolQ(Benchmark):
-    """BoolQ; questions on one passage share a cluster, and ``answer`` is true for yes."""
+    """BoolQ; questions on one passage share a cluster, and ``answer`` is true for yes.
+
+    Licence of the data: CC BY-SA 3.0.
+    """
 
     name = "boolq"
     space = "binary"
@@ -18,10 +21,8 @@ class BoolQ(Benchmark):
     data_set = DataSet(
         "google/boolq",
         "default",
-        "validation",
         ("validation", "train"),
         ("question", "answer", "passage"),
-        "CC BY-SA 3.0",
     )
     EXAMPLES = (
         Example("The passage says that it takes less energy.\n\nFinal answer: no", "no"),

@@ -8,14 +8,15 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class CruxEval(Benchmark):
-    """CRUXEval; gold answers are Python literals, compared by value without running code."""
+    """CRUXEval; gold answers are Python literals, compared by value without running code.
+
+    Licence of the data: MIT.
+    """
 
     name = "cruxeval"
     space = "literal"
     family = "output"
-    data_set = DataSet(
-        "cruxeval-org/cruxeval", "default", "test", ("test",), ("code", "input", "output", "id"), "MIT"
-    )
+    data_set = DataSet("cruxeval-org/cruxeval", "default", ("test",), ("code", "input", "output", "id"))
     EXAMPLES = (
         Example("The list is sorted in reverse.\n\nFinal answer: [(4, 1), (2, 3)]", "[(4, 1), (2, 3)]"),
         Example("The loop first appends (4, 1), then", None, truncated=True),

@@ -12,6 +12,7 @@ class Drop(Benchmark):
 
     The columns do not say whether several reference spans are alternatives or the parts of one answer; they
     are taken as alternatives. Questions on one passage share a cluster.
+    Licence of the data: CC BY-SA 4.0.
     """
 
     name = "drop"
@@ -20,10 +21,8 @@ class Drop(Benchmark):
     data_set = DataSet(
         "ucinlp/drop",
         "default",
-        "validation",
         ("validation", "train"),
         ("section_id", "query_id", "passage", "question", "answers_spans"),
-        "CC BY-SA 4.0",
     )
     EXAMPLES = (
         Example("The longest was the 53-yard kick.\n\nFinal answer: 53 yards", "53 yards"),

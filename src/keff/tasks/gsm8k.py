@@ -9,14 +9,17 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class Gsm8k(Benchmark):
-    """GSM8K; the gold answer follows the last ``####`` of the worked solution."""
+    """GSM8K; the gold answer follows the last ``####`` of the worked solution.
+
+    Licence of the data: MIT.
+    """
 
     name = "gsm8k"
     space = "numeric"
     family = "math"
     repeats = True
     max_tokens = 1024
-    data_set = DataSet("openai/gsm8k", "main", "test", ("test", "train"), ("question", "answer"), "MIT")
+    data_set = DataSet("openai/gsm8k", "main", ("test", "train"), ("question", "answer"))
     EXAMPLES = (
         Example("She sells 9 eggs for $2 each, so 9 * 2 = 18.\n#### 18", "18"),
         Example("The total is **$70,000**.\n\nFinal answer: 70,000", "70,000"),

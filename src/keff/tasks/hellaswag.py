@@ -13,7 +13,10 @@ _MARKS = re.compile(r"\s*\[(?:header|title|step|substeps)\]\s*")
 
 
 class HellaSwag(Benchmark):
-    """HellaSwag; ``label`` is the right ending's index, and marks of how-to pages are removed."""
+    """HellaSwag; ``label`` is the right ending's index, and marks of how-to pages are removed.
+
+    Licence of the data: MIT.
+    """
 
     name = "hellaswag"
     space = "choice"
@@ -22,10 +25,8 @@ class HellaSwag(Benchmark):
     data_set = DataSet(
         "Rowan/hellaswag",
         "default",
-        "validation",
         ("validation", "train"),
         ("activity_label", "ctx", "endings", "label"),
-        "MIT",
     )
     EXAMPLES = (
         Example("He is working on the roof, so he pulls up the roofing.\n\nFinal answer: D", "D"),

@@ -8,7 +8,10 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class HotpotQa(Benchmark):
-    """HotpotQA; gold answers are spans, yes or no, right by a token F1 of at least 0.5 (as in the paper)."""
+    """HotpotQA; gold answers are spans, yes or no, right by a token F1 of at least 0.5 (as in the paper).
+
+    Licence of the data: CC BY-SA 4.0.
+    """
 
     name = "hotpotqa"
     space = "text"
@@ -17,10 +20,8 @@ class HotpotQa(Benchmark):
     data_set = DataSet(
         "hotpotqa/hotpot_qa",
         "distractor",
-        "validation",
         ("validation", "train"),
         ("id", "question", "answer", "type", "level", "context"),
-        "CC BY-SA 4.0",
         large=True,
     )
     EXAMPLES = (

@@ -8,7 +8,10 @@ from keff.tasks._base import Benchmark, DataSet, text
 
 
 class Math(Benchmark):
-    """MATH; the gold answer is the column ``answer``, without a box."""
+    """MATH; the gold answer is the column ``answer``, without a box.
+
+    Licence of the data: MIT.
+    """
 
     name = "math"
     space = "math"
@@ -16,10 +19,8 @@ class Math(Benchmark):
     data_set = DataSet(
         "HuggingFaceH4/MATH-500",
         "default",
-        "test",
         ("test",),
         ("problem", "answer", "subject", "level", "unique_id"),
-        "MIT",
     )
     EXAMPLES = (
         Example(r"Then $x = 3$ or $x = 4$, so the sum is $\boxed{7}$.", "7"),

@@ -198,6 +198,7 @@ class Mbpp(Benchmark):
     Results are compared outside the sandbox, by their data. The prompt shows the first assert, which is
     the only place that names the function; the others stay unseen. ``unsafe_exec`` runs model code with
     the caller's rights where there is no bubblewrap.
+    Licence of the data: CC BY 4.0.
     """
 
     name = "mbpp"
@@ -208,10 +209,8 @@ class Mbpp(Benchmark):
     data_set = DataSet(
         "google-research-datasets/mbpp",
         "sanitized",
-        "test",
         ("test", "train", "validation", "prompt"),
         ("task_id", "prompt", "code", "test_imports", "test_list"),
-        "CC BY 4.0",
     )
     EXAMPLES = (
         Example("```python\ndef f(x):\n    return x + 1\n```\nThis adds one.", "def f(x):\n    return x + 1"),

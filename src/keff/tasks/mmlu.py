@@ -8,7 +8,10 @@ from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 
 class Mmlu(Benchmark):
-    """MMLU; the column ``answer`` is the right option's index."""
+    """MMLU; the column ``answer`` is the right option's index.
+
+    Licence of the data: MIT.
+    """
 
     name = "mmlu"
     space = "choice"
@@ -17,10 +20,8 @@ class Mmlu(Benchmark):
     data_set = DataSet(
         "cais/mmlu",
         "all",
-        "test",
         ("test", "validation", "dev", "auxiliary_train"),
         ("question", "subject", "choices", "answer"),
-        "MIT",
     )
     EXAMPLES = (
         Example("The degree is 4.\n\nFinal answer: B", "B"),

@@ -17,6 +17,7 @@ class TriviaQa(Benchmark):
     their order, the first ``context_chars`` characters of them (whole pages are longer than most context
     windows). A question that appears twice (once from the web part, once from the encyclopedia part) has one
     cluster.
+    Licence of the data: unknown (the paper: Apache-2.0).
     """
 
     name = "triviaqa"
@@ -27,10 +28,8 @@ class TriviaQa(Benchmark):
     data_set = DataSet(
         "mandarjoshi/trivia_qa",
         "rc.nocontext",
-        "validation",
         ("validation", "train"),
         ("question", "question_id", "answer"),
-        "unknown (the paper: Apache-2.0)",
     )
     EXAMPLES = (
         Example("These are all onions.\n\nFinal answer: Onion", "Onion"),

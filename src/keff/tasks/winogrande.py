@@ -19,6 +19,7 @@ class WinoGrande(Benchmark):
     The hub's columns do not name the twin, but twins stand in adjacent rows. A row is the twin of the one
     before if both have the same two options, their words overlap by at least 0.6 (difflib ratio), and that
     one has no twin yet. Twins share a cluster, named by a hash of the first row.
+    Licence of the data: CC BY.
     """
 
     name = "winogrande"
@@ -28,10 +29,8 @@ class WinoGrande(Benchmark):
     data_set = DataSet(
         "allenai/winogrande",
         "winogrande_xl",
-        "validation",
         ("validation", "train"),
         ("sentence", "option1", "option2", "answer"),
-        "CC BY",
     )
     EXAMPLES = (
         Example("The easier cases went to the other surgeon.\n\nFinal answer: B", "B"),
