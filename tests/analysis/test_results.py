@@ -82,7 +82,7 @@ def findings() -> list[tuple[str, Finding]]:
         ("replay", replay(blind.ballot.votes, ["fixed:3"], rng, REPLAYED)),
         ("noise", noise(of_record(whole))),
         ("noise", noise(of_record(one))),
-        ("noise", noise(of_rows([[0.5, 1], [0.25]] * 9, "scores"))),
+        ("noise", noise(of_rows([[0.5, 1], [0.25]] * 9))),
         ("compare", compare(whole, record(slots=True), QUICK)),
         ("compare", compare(graded, graded, QUICK)),
         ("compare", compare_all([of_record(one), of_record(one), of_record(whole)], 2)),

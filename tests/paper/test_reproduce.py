@@ -90,8 +90,8 @@ def test_several_processes_give_the_same_bytes(records: Path, tmp_path: Path) ->
     some = tmp_path / "some"
     for file in (
         published.SERIES[4].file,
-        published.matrix_file("qwen7b", "_arc"),
-        published.matrix_file("llama8b", "_qa"),
+        "capability_matrix/qwen7b_capgated_arc.jsonl",
+        "capability_matrix/llama8b_capgated_qa.jsonl",
     ):
         (some / file).parent.mkdir(parents=True, exist_ok=True)
         (some / file).write_bytes((records / file).read_bytes())

@@ -48,7 +48,7 @@ def test_pages_have_one_picture_and_escape_what_a_record_says(tmp_path: Path) ->
 
 
 def test_one_repeat_has_no_picture_and_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    found = noise(of_rows([[1], [0]] * 10, "x"))
+    found = noise(of_rows([[1], [0]] * 10))
     write_noise_page([("x", found)], tmp_path / "noise.html")
     assert "<svg" not in (tmp_path / "noise.html").read_text()
     with pytest.raises(OSError, match="nowhere"):

@@ -71,7 +71,8 @@ class StopWhenSettled:
             stop = self._stops[id] = decision
         self._saved += 1
         told = {"answer": stop.answer, "weight": stop.weight, "kind": stop.kind}
-        return _early_stop(id=id, epoch=epoch, reason=stop.reason, metadata=told)
+        inspect = import_extra("inspect_ai.util", "early stopping of inspect_ai")
+        return inspect.EarlyStop(id=id, epoch=epoch, reason=stop.reason, metadata=told)
 
     async def complete_sample(self, id: str | int, epoch: int, scores: Mapping[str, ScoredSample]) -> None:
         """Record the answer of a finished epoch."""
@@ -96,7 +97,3 @@ class StopWhenSettled:
         while len(votes) + 1 in known:
             votes.append(known[len(votes) + 1])
         return tuple(votes)
-
-
-def _early_stop(**told: object) -> object:
-    return import_extra("inspect_ai.util", "early stopping of inspect_ai").EarlyStop(**told)

@@ -101,7 +101,7 @@ def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedSc
     if isinstance(source, str | Path):
         found = arms.open_scored(str(source), opening_of(how))
     elif (rows := numeric_rows(source)) is not None and not set(how) - {"cluster"}:
-        found = [of_rows(rows, "scores", how.get("cluster"))]
+        found = [of_rows(rows, how.get("cluster"))]
     else:
         found = [of_record(record_of(source, how))]
     if most is not None and len(found) > most:

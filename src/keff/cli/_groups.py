@@ -96,8 +96,5 @@ class WantedOptions:
         try:
             return settings_of(asdict(self))
         except UsageError as error:
-            raise UsageError(_KEYWORD.sub(_flag, str(error))) from None
-
-
-def _flag(word: re.Match[str]) -> str:
-    return "--" + word[0].replace("_", "-")
+            flags = _KEYWORD.sub(lambda word: "--" + word[0].replace("_", "-"), str(error))
+            raise UsageError(flags) from None

@@ -34,10 +34,7 @@ class InspectAi(Graded, PathReader):
     """
 
     name = "inspect_ai"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return refusal(path)
+    refuses = staticmethod(refusal)
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""

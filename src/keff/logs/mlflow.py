@@ -15,12 +15,11 @@ from keff.logs.parts.foreign import (
     PathReader,
     UsableRows,
     mark,
-    says_yes_or_no,
     spoken,
     verdict,
 )
 from keff.logs.parts.lines import Row, first_object, objects
-from keff.logs.parts.values import at, inner, thousandth
+from keff.logs.parts.values import as_truth, at, inner, thousandth
 from keff.narrow import entries, fields, text
 
 
@@ -81,7 +80,10 @@ class Mlflow(Graded, PathReader):
             for each in _assessments(info)
             if (name := at(each, "assessment_name", "name")) == self.scorer or not self.scorer
         ]
-        for name, value in sorted(said, key=lambda pair: not says_yes_or_no(pair[1])):
+        # A boolean, or a word for one, is a verdict by itself.
+        for name, value in sorted(
+            said, key=lambda pair: not isinstance(pair[1], bool) and as_truth(pair[1]) is pair[1]
+        ):
             try:
                 found = verdict(f"{where}: the feedback {name}", value, self.threshold)
             except LogError:

@@ -12,9 +12,8 @@ from keff.paper import records
 from keff.paper.records import ArmSample
 from keff.paper.saturation import table1
 from keff.records import Json, frozen
+from keff.report.tables import Row
 from keff.stats.models.betabinomial import majority_prefix
-
-Row = Mapping[str, Any]
 
 # The columns that name a row, those that are compared, and the rows.
 PRINTED: dict[str, tuple[str, str]] = {
@@ -220,7 +219,7 @@ def compare(table: str, row: str, column: str, printed: str, found: float) -> Ch
     return Check(table, row, column, printed, found, agrees)
 
 
-TableRows = Sequence[Mapping[str, Any]]
+TableRows = Sequence[Row]
 
 # The largest K of the paper's curves.
 LARGEST_K = 32

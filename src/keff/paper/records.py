@@ -131,15 +131,10 @@ SERIES = (
 REFERENCE = "reference/kvar_v2_exact_k.csv"
 
 
-def matrix_file(model: str, suffix: str) -> str:
-    """Return a matrix file's path within the folder of records."""
-    return f"capability_matrix/{model}_capgated{suffix}.jsonl"
-
-
 def matrix_files() -> list[tuple[str, str, tuple[str, ...]]]:
     """Return (file, model, tasks) of the 55 matrix files."""
     return [
-        (matrix_file(model, suffix), model, tasks)
+        (f"capability_matrix/{model}_capgated{suffix}.jsonl", model, tasks)
         for model in MATRIX_MODELS
         for suffix, tasks in SUFFIXES.items()
     ]

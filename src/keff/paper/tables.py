@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from keff.paper import saturation
 from keff.paper.records import ArmSample
 from keff.paper.saturation import PILOT_K, SeriesEntry, rows_of
 from keff.reading.open import Record
-from keff.report.tables import Column, Table
-
-Row = Mapping[str, Any]
+from keff.report.tables import Column, Row, Table
 
 
 def _columns(text: str) -> tuple[Column, ...]:

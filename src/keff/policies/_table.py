@@ -81,11 +81,11 @@ Bound = Callable[[Any, Any, Any, float], Any]
 Certainty = Callable[[Any, Any], Any]
 
 
-def check_value(name: str, value: Any, low: float, high: float, *, whole: bool = False) -> float:
-    """Return the value if it is a number strictly between low and high (an integer if asked)."""
-    if not isinstance(value, int | float) or not low < value < high or (whole and value != int(value)):
+def check_value(name: str, value: Any, high: float, *, whole: bool = False) -> float:
+    """Return the value if it is a number strictly between 0 and high (an integer if asked)."""
+    if not isinstance(value, int | float) or not 0 < value < high or (whole and value != int(value)):
         kind = "an integer" if whole else "a number"
-        raise PolicyError(f"{name}: its value must be {kind} above {low:g} and below {high:g}, not {value}")
+        raise PolicyError(f"{name}: its value must be {kind} above 0 and below {high:g}, not {value}")
     return value
 
 

@@ -18,7 +18,7 @@ def policy(value: float | None = 0.95, *, cap: int = DEFAULT_CAP) -> Policy:
     2023 (arXiv 2305.11860): the posterior that the leader beats the runner-up, under a uniform prior, which
     is not an error rate. Up to 0.75 it stops at one path.
     """
-    threshold = check_value("adaptive_consistency", value, 0, 1)
+    threshold = check_value("adaptive_consistency", value, 1)
     spec = format_spec("adaptive_consistency", threshold, cap=cap)
     beta = beats_half(cap)
     table = np.broadcast_to(beta >= threshold, (cap + 1,) * 3)

@@ -41,5 +41,5 @@ def policy(value: float | None = None, *, cap: int = DEFAULT_CAP) -> Policy:
 
     Algorithm 1 with the plug-in c: one round, no adaptation to the question.
     """
-    epsilon = 0.025 if value is None else check_value("adaptive_k", value, 0, float("inf"))
+    epsilon = 0.025 if value is None else check_value("adaptive_k", value, float("inf"))
     return AdaptiveK(format_spec("adaptive_k", value, cap=cap), epsilon, cap)

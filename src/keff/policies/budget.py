@@ -29,7 +29,7 @@ def policy(value: float | None = 4, *, cap: int = DEFAULT_CAP, b: float = 0.0) -
     many even votes to v1 + v2 on the left and to k on the right: at 0 it is a z-test, and as it grows the
     rule comes to ask for a lead, whatever the number of votes.
     """
-    k = check_value("budget", value, 0, np.inf)
+    k = check_value("budget", value, np.inf)
     if k > cap:
         raise PolicyError(f"budget:{k:g} is above its cap {cap}: lower k or raise the cap")
     if isinstance(b, str) or not 0 <= b < np.inf:

@@ -108,5 +108,5 @@ def policy(value: float | None = 0.05, *, cap: int = DEFAULT_CAP) -> Policy:
 
     It certifies the model's mode, not that the answer is right. At 0.05 it needs 9 unanimous paths.
     """
-    delta = check_value("e_value", value, 0, 1)
+    delta = check_value("e_value", value, 1)
     return Certificate(format_spec("e_value", delta, cap=cap), delta, cap)

@@ -62,5 +62,5 @@ def policy(value: float | None = 5, *, cap: int = DEFAULT_CAP) -> Policy:
     expected cost for independent paths is w(1 - (1-Q)^floor(cap/w))/Q with Q the sum of p^w, when w divides
     the cap.
     """
-    w = int(check_value("esc", value, 0, cap + 1, whole=True))
+    w = int(check_value("esc", value, cap + 1, whole=True))
     return Windows(format_spec("esc", w, cap=cap), w, cap)

@@ -80,7 +80,7 @@ def policy(
 
     Without ``a`` and ``w`` it uses the generic prior until ``fit`` gives it a pilot.
     """
-    tau = check_value("pilot_budget", value, 0, 1)
+    tau = check_value("pilot_budget", value, 1)
     if (a is None) != (w is None):
         raise PolicyError("pilot_budget: give both a and w, or neither")
     if a is None or w is None:

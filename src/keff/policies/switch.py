@@ -108,7 +108,7 @@ def policy(value: float | None = 0.9, *, cap: int = DEFAULT_CAP, otherwise: str 
     ``else=selection`` (default) or ``else=log_odds`` says how the paths are combined where none is good
     enough; ``confidence=NAME`` which confidence is read.
     """
-    tau = check_value("switch", value, 0, 1)
+    tau = check_value("switch", value, 1)
     for known in get_args(Otherwise):
         if otherwise == known:
             return Switch(tau=tau, cap=cap, otherwise=known)

@@ -146,13 +146,11 @@ def judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> NDAr
         block, own = answers[start : start + step], gold[start : start + step]
         pair = block.astype(np.int64) * width + own[:, None]
         pairs, back = _distinct(np.where((block >= 0) & (own >= 0)[:, None], pair, -1), width, bulk)
-        right = np.array([p >= 0 and _right(bulk, p, width, reading) for p in pairs.tolist()], bool)
-        out[start : start + step] = right[back]
+        texts, golds = bulk.answers.names, bulk.golds
+        numbers: list[int] = pairs.tolist()
+        right = [p >= 0 and reading.correct(texts[p // width], golds[p % width]) for p in numbers]
+        out[start : start + step] = np.array(right, bool)[back]
     return out
-
-
-def _right(bulk: Bulk, pair: int, width: int, reading: Reading) -> bool:
-    return bool(reading.correct(bulk.answers.names[pair // width], bulk.golds[pair % width]))
 
 
 def _distinct(pairs: IntArray, width: int, bulk: Bulk) -> tuple[IntArray, IntArray]:

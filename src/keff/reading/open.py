@@ -287,15 +287,15 @@ def naming(path: Path) -> Generator[None]:
 
 def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:
     """Yield one part's questions; raises LogError where there are several and none is named."""
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for question in questions:
-        seen[question.part] = seen.get(question.part, 0) + 1
+        seen.add(question.part)
         if part is None or part in (question.part, *question.part.split("/")):
             yield question
         if part is None and len(seen) > 1:
             break
     if part is None and len(seen) > 1:
-        seen |= {question.part: 0 for question in questions}
+        seen |= {question.part for question in questions}
         raise LogError(f"it holds several records: name one of them, {', '.join(sorted(seen))}")
     if part is not None and not any(part in (name, *name.split("/")) for name in seen):
         raise LogError(f"it has no part {part!r}: there are {', '.join(sorted(seen)) or 'none'}")

@@ -102,12 +102,12 @@ def as_scored(record: Record) -> RepeatedScores:
 
 
 def of_rows(
-    rows: Sequence[Sequence[float | None]], name: str, cluster: Sequence[object] | None = None
+    rows: Sequence[Sequence[float | None]], cluster: Sequence[object] | None = None
 ) -> RepeatedScores:
     """Return repeated scores from lists in memory; None and NaN are missing repeats."""
     kept = [[x for x in row if x is not None and x == x] for row in rows]
     clusters = None if cluster is None else list(map(str, cluster))
-    return _scored(name, list(map(str, range(len(kept)))), kept, clusters, ())
+    return _scored("scores", list(map(str, range(len(kept)))), kept, clusters, ())
 
 
 def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, name: str) -> RepeatedScores:

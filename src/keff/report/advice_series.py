@@ -10,6 +10,7 @@ import numpy as np
 from keff.analysis.results.decision import CurvePoint
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay, ReplayRow
+from keff.analysis.results.words import count
 from keff.records import Interval
 from keff.report.series import (
     Datasets,
@@ -58,8 +59,8 @@ def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
 
 
 def _end_row(k: int, value: float, where: str, how: str = "") -> Row:
-    paths = "1 path" if k == 1 else f"{k} paths"
-    return {"k": k, "value": value, "label": f"{paths}{how} {value:.1%}", "side": where}
+    label = f"{k} path{'s' * (k > 1)}{how} {value:.1%}"
+    return {"k": k, "value": value, "label": label, "side": where}
 
 
 def stability(analysis: Analysis) -> Datasets:
@@ -133,8 +134,7 @@ def _chosen(analysis: Analysis, unit: float) -> Rows:
     if expected is None or paths is None:
         return []
     spent = paths if unit == 1.0 else advice.expected_tokens or paths * unit
-    said = "1 path" if paths == 1 else f"{paths:.1f} paths"
-    label = f"keff: {said}, {expected.value:.1%}"
+    label = f"keff: {count(paths)}, {expected.value:.1%}"
     place = {"policy": advice.policy, "paths": paths, "cost": spent, "label": label}
     return [{**place, **limits(expected), "range": shares(expected)}]
 
@@ -178,5 +178,9 @@ def times(analysis: Analysis) -> Datasets:
 
 def _row(point: CurvePoint, cost: Interval) -> Row:
     assert point.accuracy is not None
-    paths = "1 path" if point.paths == 1 else f"{point.paths} paths"
-    return {"what": paths, "mark": str(point.paths), "value": point.accuracy.value, "cost": cost.value}
+    return {
+        "what": f"{point.paths} path{'s' * (point.paths > 1)}",
+        "mark": str(point.paths),
+        "value": point.accuracy.value,
+        "cost": cost.value,
+    }

@@ -93,7 +93,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
         model=record.info.model or "",
         analysis=analysis,
         letters=advice_series.lettered(exhibit.replayed),
-        told=alternatives(analysis, exhibit.record.ballot.votes),
+        told=alternatives(analysis, record.ballot.votes),
         headline=headline(analysis.decision, analysis.recommendation),
         replayed=exhibit.replayed,
         rows=_numbers(analysis),

@@ -120,17 +120,15 @@ def state(study: Study, cell: Cell) -> CellState:
 
 def _is_complete(drawn: dict[str, object], wanted: CellSettings) -> bool:
     """Return whether the stored paths are all that is wanted, under the same settings and version."""
-    if drawn.get("keff") != _version() or drawn.get("policy") != wanted["policy"]:
+    if drawn.get("keff") != _version("keff") or drawn.get("policy") != wanted["policy"]:
         return False
     same = all(drawn.get(name) == value for name, value in wanted.items() if name not in MAY_GROW)
     n, k = number(drawn.get("n")) or 0, number(drawn.get("k")) or 0
     return same and n >= wanted["n"] and k >= wanted["k"]
 
 
-@cache
-def _version() -> str:
-    """Return keff's version, read once."""
-    return version("keff")
+# Read once: a study asks for that of every cell.
+_version = cache(version)
 
 
 def read_note(folder: Path) -> dict[str, object]:
@@ -144,7 +142,7 @@ def read_note(folder: Path) -> dict[str, object]:
 
 def write_note(study: Study, cell: Cell, *, complete: bool) -> None:
     """Store a cell's settings and whether it is complete, atomically."""
-    note = {"complete": complete, "settings": {**settings(study, cell), "keff": _version()}}
+    note = {"complete": complete, "settings": {**settings(study, cell), "keff": _version("keff")}}
     write_text(cell.folder / NOTE, json.dumps(note, indent=1) + "\n")
 
 

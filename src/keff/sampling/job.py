@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from itertools import chain
 from pathlib import Path as File
 
@@ -15,7 +15,7 @@ from keff.files import whole
 from keff.policy import calibrated, for_one_model
 from keff.records import Item, Path, Sampling, frozen, stable_hash
 from keff.sampling import EMBEDDINGS, RUN_FILE
-from keff.sampling.manifest import Config, Manifest, sampling_config
+from keff.sampling.manifest import Config, Manifest
 from keff.sampling.orders import OnProgress, Order, Progress
 from keff.sampling.sampler import sample
 from keff.sampling.selection import Selection, choose, remember
@@ -104,7 +104,7 @@ def configuration(job: Job, first: Item) -> Config:
     return Config(
         engine=job.engine.identity(),
         task={"name": task.name, "version": task.version, "space": first.space},
-        sampling=sampling_config(job.sampling),
+        sampling=asdict(job.sampling),
         templates=job.order.slots,
         prompt=prompt_of(job, first),
     )

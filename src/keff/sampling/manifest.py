@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from keff.errors import StoreError
 from keff.files import write_text
 from keff.narrow import is_object
-from keff.records import Sampling, stable_hash
+from keff.records import stable_hash
 from keff.sampling import RUN_FILE
 from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
 
@@ -139,8 +138,3 @@ class Manifest(BaseModel):
                 f"this keff reads up to {SCHEMA}: upgrade keff"
             )
         return manifest
-
-
-def sampling_config(sampling: Sampling) -> dict[str, object]:
-    """Return a Sampling as a plain dictionary for manifests and plans."""
-    return dataclasses.asdict(sampling)

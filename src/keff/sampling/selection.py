@@ -26,8 +26,11 @@ NOTE = "items.json"
 class Selection(Sequence[Item]):
     """A sequence of items, stored compactly and decoded on access.
 
-    So a tuple in ``gold`` or ``meta`` is a list. ``key`` names what they were drawn from, where known.
+    So a tuple in ``gold`` or ``meta`` is a list. ``key`` names what they were drawn from, where known;
+    ``is_of_the_run`` says that they were read from the run and are all of it.
     """
+
+    is_of_the_run = False
 
     def __init__(self, packed: Sequence[bytes], key: str | None = None) -> None:
         self._packed = packed
@@ -42,11 +45,6 @@ class Selection(Sequence[Item]):
     def drawn(cls, task: Task, n: int | None, seed: int) -> Selection:
         """Return a compact sequence of items chosen as by ``keff.task.select``."""
         return cls(ranked(task, n, seed, _pack, _unpack))
-
-    @property
-    def is_of_the_run(self) -> bool:
-        """Whether the items were read from the run and are all of it."""
-        return False
 
     def __len__(self) -> int:
         """Return the number of items."""
@@ -72,6 +70,8 @@ class Selection(Sequence[Item]):
 class Remembered(Selection):
     """The items of an earlier run on the same data, read from the run on access."""
 
+    is_of_the_run = True
+
     def __init__(self, folder: Path, size: int, key: str) -> None:
         self._folder, self._size, self.key = folder, size, key
 
@@ -83,11 +83,6 @@ class Remembered(Selection):
     def __len__(self) -> int:
         """Return the number of items."""
         return self._size
-
-    @property
-    def is_of_the_run(self) -> bool:
-        """Whether these are all items of the run: always."""
-        return True
 
 
 def choose(task: Task, n: int | None, seed: int, shard: tuple[int, int], folder: Path) -> Selection:

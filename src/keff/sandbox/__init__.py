@@ -4,6 +4,6 @@ In: program text. Out: how it ended, with its output.
 Read ``_process`` (running a program), then ``_jail`` (what the jail allows).
 """
 
-from keff.sandbox._process import Limits, ProcessOutcome, preflight, run
+from keff.sandbox._process import Limits, preflight, run
 
-__all__ = ["Limits", "ProcessOutcome", "preflight", "run"]
+__all__ = ["Limits", "preflight", "run"]

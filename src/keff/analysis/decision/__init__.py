@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.decision import words
-from keff.analysis.decision.aim import RETAIN, Aim
+from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import chain, exact, in_flight_rules, written
 from keff.analysis.decision.choose import Choice, choose, within_aim
 from keff.analysis.decision.confidences import judged, rated_paths
@@ -33,7 +33,7 @@ from keff.records import Interval, frozen
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import agreement
 
-__all__ = ["RETAIN", "Aim", "Decided", "decide", "reference_of"]
+__all__ = ["Aim", "Decided", "decide", "reference_of"]
 
 # Fewer independent questions decide nothing.
 LEAST_QUESTIONS = 10

@@ -127,11 +127,9 @@ def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
     if not places:
         return f"Stop at a lead that depends on the paths that are left; at most {cap} paths."
     later = "; other votes may be enough later on" if finer and untold.any() else ""
-    return f"Stop when the vote stands at {_any_of(places)}{later}; at most {cap} paths."
-
-
-def _any_of(places: list[str]) -> str:
-    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} or {places[-1]}"
+    *others, last = places
+    any_of = f"{', '.join(others)} or {last}" if others else last
+    return f"Stop when the vote stands at {any_of}{later}; at most {cap} paths."
 
 
 def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:

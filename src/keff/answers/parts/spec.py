@@ -51,6 +51,8 @@ class OfDocuments:
     def __init__(self, plain: Space) -> None:
         self.plain, self._document = plain, _DOCUMENT if plain.name in ONE_VALUE else _NAMED
         self.name, self.closed, self.contract = plain.name, plain.closed, plain.contract
+        # A value agrees with the gold answer as in the inner space; a whole document never does.
+        self.correct = plain.correct
         if isinstance(plain, Explains):
             self.why = plain.why  # since Python 3.12 isinstance does not ask __getattr__
 
@@ -95,10 +97,6 @@ class OfDocuments:
             return json_text.canonical_json(answer)
         return self.plain.key(answer)
 
-    def correct(self, answer: str, gold: object) -> bool:
-        """Return whether a value agrees with the gold answer; a whole document never does."""
-        return self.plain.correct(answer, gold)
-
 
 def names() -> list[str]:
     """Return the names of all answer spaces, of other packages too."""
@@ -142,10 +140,8 @@ def choice_of(labels: tuple[str, ...]) -> Space:
     return space("choice", labels=LETTERS if set(labels) <= set(LETTERS) else labels)
 
 
-@lru_cache(maxsize=256)
-def cached(spec: str) -> Space:
-    """Return the answer space of a spec, cached."""
-    return space(spec)
+# The answer spaces that are parts of others.
+cached = lru_cache(maxsize=256)(space)
 
 
 def parse(spec: str) -> tuple[str, dict[str, object]]:

@@ -101,8 +101,7 @@ class AccountLedger:
     def __init__(self, file: Path) -> None:
         try:
             self._db = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
             self._make(file)
             self.today("")
         except sqlite3.Error as error:

@@ -24,11 +24,6 @@ def events_of(reply: Mapping[str, object], *, include_usage: bool) -> bytes:
     return b"".join(chunks(reply, include_usage=include_usage) if chat else response_events(reply))
 
 
-def comment(text: str) -> bytes:
-    """Return a server-sent comment, which clients skip and which keeps the connection open."""
-    return f": {text}\n\n".encode()
-
-
 def failure(problem: Problem) -> bytes:
     """Return the error event for a chat stream that has begun; the official client raises it."""
     return event({"error": problem.error()})

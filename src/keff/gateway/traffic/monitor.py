@@ -48,6 +48,8 @@ SAVE_SECONDS = 1.0
 # A score of one request, from all of its keys in launch order: more where its paths agree more.
 Score: TypeAlias = Callable[[Sequence[str | None]], float]
 
+_OPENED = """PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS drift (plan TEXT PRIMARY KEY, state TEXT NOT NULL)"""
 OTHER_VERSION = "the state file is of another version of keff: name another with --state"
 
 
@@ -99,10 +101,7 @@ class StateFile:
     def __init__(self, file: Path) -> None:
         try:
             self._db = sqlite3.connect(file, timeout=0.5, isolation_level=None)
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("CREATE TABLE IF NOT EXISTS drift (plan TEXT PRIMARY KEY, state TEXT NOT NULL)")
+            self._db.executescript(_OPENED)
         except sqlite3.Error as error:
             raise UsageError(
                 f"{file} cannot hold the drift state ({error}): name another with --state"

@@ -186,6 +186,4 @@ def longest_of(seconds: Sequence[float], k: int) -> float | None:
     return sum(time * (below[place + 1] - below[place]) for place, time in enumerate(ordered))
 
 
-@cache
-def _policy(spec: str) -> Policy:
-    return parse_policy(spec)
+_policy = cache(parse_policy)

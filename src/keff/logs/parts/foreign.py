@@ -175,11 +175,6 @@ def verdict(where: str, value: object, threshold: float | None = None) -> Canoni
     return {"correct": int(number) if number in (0, 1) else None, "score": number}
 
 
-def says_yes_or_no(value: object) -> bool:
-    """Return whether a value is a verdict by itself: a boolean, or a word for one."""
-    return isinstance(value, bool) or as_truth(value) is not value
-
-
 def _scored(row: Canonical) -> bool:
     return row.get("correct") is not None or row.get("score") is not None
 
