@@ -33,7 +33,8 @@ class OpenTelemetry(Graded, PathReader):
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        if head_of(path).startswith(b"{") and b'"resourceSpans"' in head_of(path)[:4096]:
+        head = head_of(path)[:4096]
+        if head.startswith(b"{") and b'"resourceSpans"' in head:
             return None
         row = first_object(path)
         if isinstance(row, str):

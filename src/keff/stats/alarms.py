@@ -93,7 +93,7 @@ class MeanLooks:
 
     def state(self) -> dict[str, object]:
         """Return the alarm's state as JSON values, for ``from_state``."""
-        return {name: getattr(self, name) for name in self.__dict__}
+        return dict(vars(self))
 
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> Self:
