@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -184,9 +184,9 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         k=votes.k,
         clusters=votes.n_clusters,
         p=None if votes.correct is None else votes.p,
-        **correlation,
-        **curves,
-        **answers,
+        **correlation._asdict(),
+        **curves._asdict(),
+        **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
         decision=decided.decision,
@@ -199,29 +199,29 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     )
 
 
-_CORRELATION = (
-    "c",
-    "c_pooled",
-    "c_pearson",
-    "c_pearson_dropped",
-    "k_eff",
-    "ceiling",
-    "k_eff_block",
-    "percent_of_ceiling",
-    "k_star",
-    "c_anova",
-)
+class _Correlation(NamedTuple):
+    """Correlation of paths and K_eff; all None where unknown."""
+
+    c: Interval | None = None
+    c_pooled: float | None = None
+    c_pearson: float | None = None
+    c_pearson_dropped: int | None = None
+    k_eff: Interval | None = None
+    ceiling: Interval | None = None
+    k_eff_block: float | None = None
+    percent_of_ceiling: float | None = None
+    k_star: KStar | None = None
+    c_anova: float | None = None
 
 
-def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> dict[str, Any]:
-    """Return the correlation of paths and K_eff; all None where unknown."""
+def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correlation:
     if votes.correct is None:
         notes.append(Note("no_gold", "without gold answers accuracy and correlation cannot be known"))
-        return dict.fromkeys(_CORRELATION)
+        return _Correlation()
     if votes.k < 2 or votes.n < 2:
         what = "path per item" if votes.k < 2 else "item"
         notes.append(Note("too_few", f"one {what} says nothing about correlation"))
-        return dict.fromkeys(_CORRELATION)
+        return _Correlation()
     c = interval_c(votes, level=settings.level)
     if column_test(votes, np.random.default_rng(settings.seed)).mixed:
         c = mixed_c(votes, np.random.default_rng(settings.seed), settings.level)
@@ -229,18 +229,18 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> dict[st
     if c.value < 0:
         notes.append(_ABOVE_K)
     pearson, dropped = pearson_c(votes)
-    return {
-        "c": c.interval,
-        "c_pooled": pooled_c(votes),
-        "c_pearson": pearson,
-        "c_pearson_dropped": dropped,
-        "k_eff": c.interval.mapped(lambda value: float(k_eff(votes.k, value)), f"from c ({c.method})"),
-        "ceiling": c.interval.mapped(lambda value: float(ceiling(value)), f"from c ({c.method})"),
-        "k_eff_block": k_eff_block(votes),
-        "percent_of_ceiling": float(percent_of_ceiling(votes.k, c.value)),
-        "k_star": _k_star(votes, c, settings),
-        "c_anova": anova_c(votes),
-    }
+    return _Correlation(
+        c=c.interval,
+        c_pooled=pooled_c(votes),
+        c_pearson=pearson,
+        c_pearson_dropped=dropped,
+        k_eff=c.interval.mapped(lambda value: float(k_eff(votes.k, value)), f"from c ({c.method})"),
+        ceiling=c.interval.mapped(lambda value: float(ceiling(value)), f"from c ({c.method})"),
+        k_eff_block=k_eff_block(votes),
+        percent_of_ceiling=float(percent_of_ceiling(votes.k, c.value)),
+        k_star=_k_star(votes, c, settings),
+        c_anova=anova_c(votes),
+    )
 
 
 def _k_star(votes: Votes, c: Estimate, settings: Settings) -> KStar:
@@ -257,30 +257,46 @@ def _k_star(votes: Votes, c: Estimate, settings: Settings) -> KStar:
     )
 
 
-def _curves(votes: Votes, settings: Settings) -> dict[str, Any]:
-    """Return the accuracy of votes by number of paths; all None without gold answers."""
+class _Curves(NamedTuple):
+    """Accuracy of votes by number of paths; all None without gold answers."""
+
+    majority: Curve | None = None
+    plurality: Curve | None = None
+    bands: Bands | None = None
+    predicted: Predicted | None = None
+
+
+def _curves(votes: Votes, settings: Settings) -> _Curves:
     if votes.correct is None:
-        return dict.fromkeys(("majority", "plurality", "bands", "predicted"))
-    majority, plurality, bands = measured(votes, settings.level, settings.seed)
-    ahead = predicted(votes, settings.k_max, settings.level)
-    return {"majority": majority, "plurality": plurality, "bands": bands, "predicted": ahead}
+        return _Curves()
+    curves = measured(votes, settings.level, settings.seed)
+    return _Curves(*curves, predicted(votes, settings.k_max, settings.level))
 
 
-def _label_free(votes: Votes, notes: list[Note]) -> dict[str, Any]:
-    """Return label-free figures of the answers; all None where only correctness was recorded."""
+class _Answers(NamedTuple):
+    """Label-free figures of the answers; all None where only correctness was recorded."""
+
+    abstain_rate: float | None = None
+    agreement: float | None = None
+    kappa: float | None = None
+    plurality_share: Curve | None = None
+    flip: Curve | None = None
+
+
+def _label_free(votes: Votes, notes: list[Note]) -> _Answers:
     if votes.answers is None:
-        return dict.fromkeys(("abstain_rate", "agreement", "kappa", "plurality_share", "flip"))
+        return _Answers()
     rate = float(np.mean(votes.answers < 0))
     if rate > MANY_ABSTENTIONS:
         notes.append(Note("many_abstentions", f"{rate:.0%} of the paths gave no answer that could be read"))
     several = votes.k > 1
-    return {
-        "abstain_rate": rate,
-        "agreement": agreement(votes) if several else None,
-        "kappa": fleiss_kappa(votes) if several and votes.closed else None,
-        "plurality_share": by_k(plurality_share(votes)),
-        "flip": by_k(flip(votes)),
-    }
+    return _Answers(
+        abstain_rate=rate,
+        agreement=agreement(votes) if several else None,
+        kappa=fleiss_kappa(votes) if several and votes.closed else None,
+        plurality_share=by_k(plurality_share(votes)),
+        flip=by_k(flip(votes)),
+    )
 
 
 def _meeting(votes: Votes, settings: Settings, notes: list[Note]) -> Interval | None:
