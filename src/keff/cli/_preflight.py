@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -115,12 +115,13 @@ def price_at(wishes: Wishes) -> Price | None:
     table = read_prices(wishes.prices) if wishes.prices else {}
     local = plugins.declares("engine", wishes.engine, "local")
     price = FREE if local else price_of(wishes.model, table)
-    if wishes.max_cost is not None and price is None:
-        raise UsageError(
-            f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
-        )
-    if wishes.max_cost is not None and price is not None and price.second:
-        raise UsageError("--max-cost counts tokens and paths, not seconds: give --token-budget instead")
+    if wishes.max_cost is not None:
+        if price is None:
+            raise UsageError(
+                f"--max-cost needs the price of {wishes.model or 'the model'}: give --prices FILE.toml"
+            )
+        if price.second:
+            raise UsageError("--max-cost counts tokens and paths, not seconds: give --token-budget instead")
     return price
 
 
@@ -192,8 +193,7 @@ def _forecast(probe: Progress, paths: int, seconds: float, price: Price | None) 
     """Return the remaining paths, and their tokens, dollars and time."""
     scale = max(paths - probe.done, 0) / probe.done
     used = usage(probe)
-    counts = (used.prompt, used.cached, used.output, used.paths)
-    rest = Usage(*(int(count * scale) for count in counts))
+    rest = Usage(*(int(count * scale) for count in astuple(used)))
     head = ("paths", "prompt tokens", "output tokens", "dollars", "minutes")
     dollars = "unknown (--prices FILE)" if price is None else f"{rest.dollars(price):.2f}"
     minutes = f"{seconds * scale / 60:.1f}"

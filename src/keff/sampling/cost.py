@@ -45,10 +45,8 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of both usages."""
-        sums = (
-            getattr(self, name) + getattr(other, name) for name in ("prompt", "cached", "output", "paths")
-        )
-        return Usage(*sums)
+        prompt, cached = self.prompt + other.prompt, self.cached + other.cached
+        return Usage(prompt, cached, self.output + other.output, self.paths + other.paths)
 
     def dollars(self, price: Price) -> float:
         """Return (prompt - cached) p + cached q + output r, with prices per million tokens, and paths."""

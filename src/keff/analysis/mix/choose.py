@@ -140,12 +140,11 @@ class PlanTable:
             return None
         return float(((self.mean_cost[plan] - self.mean_cost[cheaper]) / more).max(initial=0.0))
 
-    def gambles(self, best: int) -> Some:
-        """Return a mask of the plans whose loss against ``best`` has a 90% quantile above ``GAMBLE`` [P]."""
-        error = np.maximum(np.sqrt(self._paired_with(best)[0]), UNSEEN / len(self.ids))
-        out = self.mean_accuracy - self.mean_accuracy[best] - QUANTILE * error < -GAMBLE
-        out[best] = False
-        return out
+    def gambles(self, plan: int, best: int) -> bool:
+        """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``GAMBLE``."""
+        difference = (self.accuracy[plan] - self.accuracy[best])[None]
+        error = max(errors(difference, self.ids)[0], UNSEEN / len(self.ids))
+        return plan != best and bool(difference.mean() - QUANTILE * error < -GAMBLE)
 
     def default(self, best: int, stakes: float = STAKES) -> int:
         """Return the index of the plan to take without an aim, ``best`` being the best single branch's.
@@ -154,9 +153,10 @@ class PlanTable:
         right answer is worth ``stakes`` times what ``best`` costs.
         """
         cost = self.mean_cost
-        held = self.measured & (cost <= cost[best]) & ~self.gambles(best)
         net = stakes * max(cost[best], 1e-300) * self.expected - cost
-        return int(np.argmax(np.where(held, net, -np.inf)))
+        held = np.flatnonzero(self.measured & (cost <= cost[best])).tolist()
+        # One after the other: few are asked before one that does not gamble.
+        return next(plan for plan in sorted(held, key=lambda at: -net[at]) if not self.gambles(plan, best))
 
     def within(self, budget: float) -> Some:
         """Return a mask of the plans whose mean cost is within ``budget`` with 90% probability [P]."""

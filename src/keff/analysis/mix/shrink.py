@@ -71,7 +71,8 @@ def expected_accuracies(
     prior = np.where(single, law.gain, law.of_several) * (1 - 1 / most) * q * (1 - q)
     spread = np.where(single, law.apart, law.apart_of_several) ** 2
     for rows in blocks(len(plans), len(ids)):
-        gain = accuracy[rows] - share[rows] @ path
+        # In the precision of accuracies, which is fast.
+        gain = accuracy[rows] - share[rows].astype(path.dtype) @ path
         part = spread[rows] / (spread[rows] + errors(gain, ids) ** 2)
         q[rows] += prior[rows] + part * (gain.mean(axis=1, dtype=np.float64) - prior[rows])
     return q
@@ -84,12 +85,16 @@ def path_shares(plans: Sequence[CandidatePlan], branches: Sequence[int], law: La
     votes afresh, for it is asked the questions that the others leave open.
     """
     out: FloatArray = np.zeros((len(plans), len(branches)))
+    column = {branch: number for number, branch in enumerate(branches)}
     for row, plan in enumerate(plans):
-        share = np.array(plan.most) / sum(plan.most)
-        if plan.kind == "cascade" and len(share) > 1:
+        total = sum(plan.most)
+        share = [paths / total for paths in plan.most]
+        others = len(share) - 1
+        if plan.kind == "cascade" and others:
             last = law.last if plan.spec.endswith("keep=fresh") else min(law.last, share[-1])
-            share[:-1], share[-1] = (1 - last) / (len(share) - 1), last
-        out[row, [branches.index(branch) for branch in plan.branches]] = share
+            share = [(1 - last) / others] * others + [last]
+        for branch, part in zip(plan.branches, share, strict=True):
+            out[row, column[branch]] = part
     return out
 
 

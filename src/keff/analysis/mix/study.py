@@ -248,13 +248,15 @@ class MixAnalysis:
         if by_model < 1 - EQUAL:
             split = f"cost x {by_model:.2f} by the choice of the model, x {by_cascade:.2f} by asking several"
         if best.saves(tolerance):
-            shown = f"it costs less and loses at most {_counted(100 * tolerance)}, each shown at 95%"
+            shown = (
+                f"it costs less and stays within the {100 * tolerance:g}-point tolerance, each shown at 95%"
+            )
             return "saves", None, _joined(shown, split, declined)
         if needed := best.questions_needed(self.group.n, tolerance):
             why = f"about {needed} more questions would tell"
             return "probably saves", needed, _joined(why, split, declined)
         if best.log_ratio < 0:
-            why = f"it is cheaper and loses more than {_counted(100 * tolerance)}"
+            why = f"it is cheaper and loses more than the {100 * tolerance:g}-point tolerance"
         elif best.difference > 0:
             why = "it is taken for its accuracy"
         else:
@@ -270,14 +272,12 @@ class MixAnalysis:
             return ""
         place = int(np.argmax(np.where(better, accuracy, -1)))
         share, points = cost[place] / cost[taken], 100 * (accuracy[place] - accuracy[taken])
-        why = "the best of many is so in part by luck, and may be worse on other questions"
-        if not self.table.measured[place] and self.settings.aim.value_per_correct is None:
-            why = (
-                "it draws more paths than are recorded, and such plans are taken by --value-per-correct only"
-            )
+        predicted = not self.table.measured[place] and self.settings.aim.value_per_correct is None
+        many = "the best of many is so in part by luck, and may be worse on other questions"
+        more = "it draws more paths than are recorded, and such plans are taken by --value-per-correct only"
         return (
             f"{self.table.plans[place].spec} looks better on this pilot (cost x {share:.2f}, accuracy "
-            f"{points:+.1f} points) and is declined: {why}"
+            f"{points:+.1f} points) and is declined: {more if predicted else many}"
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -318,10 +318,6 @@ class MixAnalysis:
                 "the plan may draw more paths than are recorded: what those do is predicted, and drawing "
                 f"{PREDICTED} of each branch (--k {PREDICTED}) shows it",
             )
-
-
-def _counted(points: float) -> str:
-    return f"{points:g} point{'' if points == 1 else 's'}"
 
 
 def _joined(*parts: str) -> str:
