@@ -421,3 +421,15 @@ def test_an_object_that_is_called_eval_is_no_log_of_inspect_ai(tmp_path: Path) -
     file.write_text(json.dumps({"date": "2024", "eval": {"q/1": [{"solution": "4", "base_status": "pass"}]}}))
     with pytest.raises(LogError, match="its entries are no rows: write an object for each question"):
         open_record(file)
+
+
+@pytest.mark.parametrize("beside", [{"gold_answer": "4"}, {}])
+def test_a_score_that_is_left_out_is_said_beside_gold_answers_too(
+    tmp_path: Path, beside: dict[str, str]
+) -> None:
+    rows = [{"id": f"q{n}", "answer": "1/2", "score": 1, **beside} for n in range(3)]
+    notes = open_record(written(tmp_path, "jsonl", rows)).ballot.notes
+    assert "score_unread" in [note.code for note in notes]
+    record = open_record(written(tmp_path, "jsonl", rows), Opening(columns="correct=score"))
+    assert record.ballot.votes.p == 1
+    assert "score_unread" not in [note.code for note in record.ballot.notes]

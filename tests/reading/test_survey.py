@@ -81,3 +81,10 @@ def test_answers_are_surveyed_by_columns_as_one_by_one(
     assert by_columns.agreement == 1.0 and by_columns.texts == len(by_columns.sample) == 12
     monkeypatch.setattr("keff.reading.survey.only_part", lambda _: None)
     assert survey(log, opening, size=50) == by_columns
+
+
+def test_options_of_the_reader_count(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(f'{{"nr": "q{n}", "guess": "{n}", "answer": "x"}}\n' for n in range(3)))
+    seen = survey(file, Opening(columns="id=nr,answer=guess"))
+    assert [each.answer for each in seen.sample] == ["0", "1", "2"]

@@ -115,7 +115,10 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
     reading, n, asked = ballot.reading, ballot.votes.n, ballot.asked
     if ballot.votes.k == 1 and asked is not None and asked.all() and 2 * np.unique(asked).size <= n:
         text = f"{n} ids have one path each, and ask {np.unique(asked).size} questions: name the column"
-        yield Note("one_path_each", f"{text} that tells questions apart, such as --columns id=question")
+        yield Note(
+            "one_path_each",
+            f"{text} that tells questions apart, such as that of their text: --columns id=NAME",
+        )
     wrong = [
         (answer, question.gold)
         for question in ballot.questions[:FIRST_QUESTIONS]
