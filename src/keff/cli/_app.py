@@ -102,8 +102,8 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         if command == named:
             without_docstrings()
-            only_compiled()
             if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
+                only_compiled()
                 keep_memory()
             function = importlib.import_module(f"keff.cli.{module_of(command)}").command
         # A service is set up by its environment: every flag of serve is also a variable.
