@@ -23,18 +23,20 @@ class Law:
 
     The vote of one branch is expected to gain ``gain`` (1 - 1/m) q(1 - q), m the most paths that the plan
     draws, a plan of several branches the same with ``of_several``; ``apart`` and ``apart_of_several`` are
-    the standard deviations beyond that. ``last``: the most that the last branch of a cascade counts in q.
+    the standard deviations beyond that, ``between`` that of ``gain`` and ``of_several`` between workloads.
+    ``last``: the most that the last branch of a cascade counts in q.
     """
 
     gain: float = 0.24
     of_several: float = 0.35
     apart: float = 0.015
     apart_of_several: float = 0.02
+    between: float = 0.06
     last: float = 0.4
 
 
 # With any family left out the gains are .21 to .27 and .31 to .38. They deviate by .023 and .029 within a
-# group, which is what a choice is between; a little less has least regret.
+# group and by .13 between groups; a little less has least regret.
 LAW = Law()
 
 # A plan chosen because it lost nothing on n questions loses something on others: the error of a difference is
@@ -68,7 +70,14 @@ def expected_accuracies(
     q = share @ path.mean(axis=1, dtype=np.float64)
     single = np.array([len(plan.branches) == 1 for plan in plans])
     most = np.array([sum(plan.most) for plan in plans])
-    prior = np.where(single, law.gain, law.of_several) * (1 - 1 / most) * q * (1 - q)
+    prior: FloatArray = np.zeros_like(q)
+    for some, gain in ((single, law.gain), (~single, law.of_several)):
+        x = np.where(some, (1 - 1 / most) * q * (1 - q), 0).astype(path.dtype)
+        if x.any():
+            # What all such plans together gain on these questions: some workloads gain more than others.
+            seen = ((x @ accuracy - x @ share.astype(path.dtype) @ path) / (x @ x))[None]
+            part = law.between**2 / (law.between**2 + errors(seen, ids)[0] ** 2)
+            prior += x * (gain + part * (seen.mean() - gain))
     spread = np.where(single, law.apart, law.apart_of_several) ** 2
     for rows in blocks(len(plans), len(ids)):
         # In the precision of accuracies, which is fast.
