@@ -58,9 +58,9 @@ def _generic_draws(cap: int) -> Draws:
     rng = np.random.default_rng(0)
     edges = prior_shares(GENERIC_WEIGHTS, SIMULATED, rng).cumsum(axis=1)
     drawn = rng.random((SIMULATED, ORDERS * cap))
-    codes = np.empty(drawn.shape, np.int16)
-    for row, edge, place in zip(codes, edges, drawn, strict=True):
-        row[:] = np.searchsorted(edge, place)
+    codes = np.zeros(drawn.shape, np.int16)
+    for edge in edges.T:
+        codes += edge[:, None] < drawn
     # What is beyond the named answers is a new one each time.
     beyond = edges.shape[1] + np.arange(ORDERS * cap, dtype=np.int16)
     codes = np.where(codes < edges.shape[1], codes, beyond)

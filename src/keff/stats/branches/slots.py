@@ -13,6 +13,7 @@ from keff.stats.models.betabinomial import majority_binomial
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import distinct_answers
 from keff.stats.voting.correlation import correlation_matrix
+from keff.stats.voting.plurality import unit_quadrature
 
 
 @frozen
@@ -89,8 +90,8 @@ def answer_diversity(votes: Votes) -> FloatArray:
     return distinct_answers(votes.answered()) / votes.k
 
 
-# Enough that Plackett's integral is exact to rounding for equal thresholds: its integrand is smooth.
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
+# Nodes with which Plackett's integral is exact to rounding for equal thresholds: its integrand is smooth.
+NODES = 32
 # Near -1 the quadrature in rho loses digits; Owen's T does not.
 OWEN_BELOW = -0.9
 
@@ -110,9 +111,10 @@ def c_from_rho_d(rho_d: float, p: float) -> float:
         return 1.0 if rho_d > 0 else _lowest_c(p)
     if rho_d < OWEN_BELOW:
         return 1.0 - 2.0 * float(owens_t(h, math.sqrt((1.0 - rho_d) / (1.0 + rho_d)))) / scale
-    half = 0.5 * math.asin(rho_d)
-    integrand = np.exp(-h * h / (1.0 + np.sin(half * (NODES + 1.0))))
-    return half * float(integrand @ WEIGHTS) / (2.0 * math.pi * scale)
+    limit = math.asin(rho_d)
+    nodes, weights = unit_quadrature(NODES)
+    integrand = np.exp(-h * h / (1.0 + np.sin(limit * nodes)))
+    return limit * float(integrand @ weights) / (2.0 * math.pi * scale)
 
 
 def rho_d_from_c(c: float, p: float) -> float:
