@@ -76,7 +76,8 @@ def test_all_twelve_from_the_hub_are_what_they_are_from_a_file(
 ) -> None:
     sets = {task: plugins.load("task", task).data_set for task in slices}
     repositories = {
-        one.hub: repository(one.config, one.split, slices[task].read_bytes()) for task, one in sets.items()
+        one.hub: repository(one.config, one.splits[0], slices[task].read_bytes())
+        for task, one in sets.items()
     }
     with hub(repositories) as address:
         there = read(address, tmp_path / "cache", *((task, {}) for task in slices))
