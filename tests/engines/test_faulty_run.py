@@ -73,7 +73,8 @@ def test_a_server_that_dies_pauses_the_run_and_a_new_one_finishes_it(tmp_path: P
     """The address is not part of a run: it goes on with the server elsewhere."""
     script = Script(latency=0.05)
     with running(script) as url:
-        stopper = threading.Thread(target=lambda: _after(script, 20))
+        # More than are in flight at once, so that some are answered.
+        stopper = threading.Thread(target=lambda: _after(script, 60))
         stopper.start()
         with pytest.raises(EngineError, match="failed in a row") as caught:
             run(tmp_path, url, 20, max_retries=0, model="stub", n_per_request=1)
