@@ -3,9 +3,9 @@
     python -m benchmarks.cli.scale
 
 Writes synthetic records (short answers to questions of unequal difficulty, some of them abstentions), then
-runs commands on them as a user would. Times are processor seconds of the whole process, start-up included,
-and beside json.loads the median of three turns. Growth is the exponent of the time without start-up in the
-number of questions, or of paths.
+runs commands on them as a user would. Times are processor seconds of the whole process, start-up included:
+the median of twenty turns for the start, of three beside json.loads and for growth. Growth is the exponent of
+the time without start-up in the number of questions, or of paths.
 """
 
 from __future__ import annotations
@@ -133,6 +133,11 @@ def keff(*arguments: str) -> Cost:
     return cost(sys.executable, "-m", "keff", *arguments)
 
 
+def median(turns: int, *arguments: str) -> Cost:
+    """Run keff several times, and return the cost of the median run by time."""
+    return sorted((keff(*arguments) for _ in range(turns)), key=lambda used: used.seconds)[turns // 2]
+
+
 def analysed(folder: Path, n: int, k: int, times: int, memory: int) -> None:
     """Analyse a record of JSONL beside json.loads alone."""
     path = folder / f"{n}x{k}.jsonl"
@@ -173,7 +178,7 @@ def main() -> None:
         folder = Path(name)
         tiny, path = folder / "tiny.jsonl", folder / "record.jsonl"
         write_jsonl(tiny, 10, 8)
-        started = sorted(keff("analyze", "--json", str(tiny)).seconds for _ in TURNS)[len(TURNS) // 2]
+        started = median(20, "analyze", "--json", str(tiny)).seconds
         print(f"claim: start-up, analyze of 10 x 8 | {started:.2f} s | under 0.3 s")
         analysed(folder, 100_000, 8, 4, 250)
         first, second = str(folder / "100000x8.jsonl"), folder / "second.jsonl"
@@ -186,8 +191,8 @@ def main() -> None:
         found: dict[tuple[str, int], float] = {}
         for n, seconds, memory in ((100_000, 5, 350), (1_000_000, 20, 800)):
             write_jsonl(path, n, 8)
-            found["analyze", n] = keff("analyze", "--json", str(path)).seconds - started
-            used = keff("replay", str(path), *short, "--json")
+            found["analyze", n] = median(3, "analyze", "--json", str(path)).seconds - started
+            used = median(3, "replay", str(path), *short, "--json")
             found["replay", n] = used.seconds - started
             timed(f"replay of {len(SHORT)} policies, {n:,} x 8", used, seconds, memory)
         for what in ("analyze", "replay"):
@@ -196,7 +201,7 @@ def main() -> None:
         for k in (32, 256):
             write_jsonl(path, 10_000, k)
             for what, options in (("analyze", []), ("replay", chosen), ("read", []), ("noise", [])):
-                used = keff(what, str(path), *options, "--json")
+                used = median(3, what, str(path), *options, "--json")
                 found[what, k] = used.seconds - started
                 if k == 256:
                     timed(f"{what} 10,000 x 256", used, 10, 800)
