@@ -100,13 +100,13 @@ class Finding(Result):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[Class]) -> type[Class]:
-    """Return the class as a frozen dataclass with slots; a Finding keeps its own ``repr``.
+    """Return the class as a frozen dataclass with slots; a ``repr`` of its own or its base stays.
 
     What compares, hashes, shows and guards is shared by all of them: ``dataclass`` would compile it anew for
     each, and a command that starts makes a hundred, a tenth of its time.
     """
     for name, shared in _SHARED.items():
-        if name not in vars(cls) and not (shared is _shown and issubclass(cls, Finding)):
+        if name not in vars(cls) and (shared is not _shown or cls.__repr__ is object.__repr__):
             setattr(cls, name, shared)
     made: Any = dataclass(slots=True, init=False, eq=False, repr=False)(cls)
     made.__init__ = _initialiser(fields(made), cls.__module__, after=hasattr(made, "__post_init__"))
@@ -132,9 +132,10 @@ def _initialiser(parts: Sequence[Field[Any]], module: str, *, after: bool) -> Ca
     if after:
         lines.append("self.__post_init__()")
     body = "\n  ".join([f"def __init__({', '.join(takes)}):", *lines, "return None"])
-    found: dict[str, Any] = {}
     # Among the names of the module of the class, in which its annotations are written.
-    exec(f"def make({', '.join(scope)}):\n {body}\n return __init__", vars(sys.modules[module]), found)
+    names: dict[str, Any] = getattr(sys.modules.get(module), "__dict__", {})
+    found: dict[str, Any] = {}
+    exec(f"def make({', '.join(scope)}):\n {body}\n return __init__", names, found)
     made = found["make"](**scope)
     made.__annotations__ = {part.name: part.type for part in parts if part.init}
     return made

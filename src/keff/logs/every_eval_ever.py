@@ -79,7 +79,7 @@ def _texts(value: object) -> list[str]:
 
 def _gold(value: object) -> object:
     texts = _texts(value)
-    return only(texts) or texts or None
+    return texts if len(texts) > 1 else only(texts)
 
 
 def _extracted(value: object) -> object:

@@ -113,7 +113,7 @@ def _gold(state: Entry) -> object:
     letters = inner(state, "output_mapping")
     if letters:
         right = [letter for letter, text in letters.items() if text in right]
-    return only(right) or right or None
+    return right if len(right) > 1 else only(right)
 
 
 log = Helm

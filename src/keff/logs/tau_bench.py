@@ -43,6 +43,8 @@ class TauBench(PathReader):
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
+        if not head_of(path).startswith(b"{"):  # an array names no model
+            return LogInfo()
         return LogInfo(model=optional_text(at(whole_json(path), "info/agent_info/llm")))
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:

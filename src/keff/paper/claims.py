@@ -279,20 +279,29 @@ def _ends(values: Sequence[float | None]) -> tuple[float | None, float | None]:
 
 
 REFERENCE_KEYS = ("model", "task", "k")
-# Our columns, with other names that the authors' file may have for them.
-_NAMES = """
-model model_slug
-task benchmark dataset
-agree agreement
-c c_hat chat rho rho_hat
-k_eff keff k_eff_vote keff_vote
-p p_bar p_mean accuracy mean_acc
-p_std std accuracy_std
-tokens mean_tokens
-mv mv_acc majority majority_vote
-"""
+# Columns of the authors' file by other names than ours.
 REFERENCE_NAMES = {
-    other: name for name, *others in map(str.split, _NAMES.strip().splitlines()) for other in others
+    "model_slug": "model",
+    "benchmark": "task",
+    "dataset": "task",
+    "agreement": "agree",
+    "c_hat": "c",
+    "chat": "c",
+    "rho": "c",
+    "rho_hat": "c",
+    "keff": "k_eff",
+    "k_eff_vote": "k_eff",
+    "keff_vote": "k_eff",
+    "p_bar": "p",
+    "p_mean": "p",
+    "accuracy": "p",
+    "mean_acc": "p",
+    "std": "p_std",
+    "accuracy_std": "p_std",
+    "mean_tokens": "tokens",
+    "mv_acc": "mv",
+    "majority": "mv",
+    "majority_vote": "mv",
 }
 REFERENCE_VALUES = ("agree", "c", "k_eff", "ceiling", "p", "p_std", "tokens", "mv")
 

@@ -62,9 +62,18 @@ BENCHMARKS = {
 DOMAINS = ("QA", "Sci/MC", "Commonsense", "NLU", "Code", "Math")
 
 # What follows a model in the name of a matrix file -> the tasks of that file.
-_ALONE = "triviaqa mmlu mbpp cruxeval hellaswag winogrande boolq drop"
-SUFFIXES = {"": ("gsm8k", "math"), "_qa": ("hotpotqa",), "_arc": ("arc_challenge",)} | {
-    f"_{task}": (task,) for task in _ALONE.split()
+SUFFIXES = {
+    "": ("gsm8k", "math"),
+    "_qa": ("hotpotqa",),
+    "_triviaqa": ("triviaqa",),
+    "_arc": ("arc_challenge",),
+    "_mmlu": ("mmlu",),
+    "_mbpp": ("mbpp",),
+    "_cruxeval": ("cruxeval",),
+    "_hellaswag": ("hellaswag",),
+    "_winogrande": ("winogrande",),
+    "_boolq": ("boolq",),
+    "_drop": ("drop",),
 }
 # The reasoning model is no part of the matrix.
 MATRIX_MODELS = ("qwen05b", "qwen7b", "qwen32b", "llama8b", "mistral7b")

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Collection, Mapping
 from typing import TypeAlias, TypeGuard, cast
 
 import jiter
@@ -240,3 +241,8 @@ class Body:
         """Check that the compressed body is complete."""
         if self._inflate is not None and self._came and not self._inflate.eof:
             raise BodyError("it was cut short")
+
+
+def picked(headers: Mapping[bytes, bytes], names: Collection[bytes]) -> dict[str, str]:
+    """Return those of some headers that are there, as text."""
+    return {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}

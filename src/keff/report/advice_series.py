@@ -59,8 +59,11 @@ def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
 
 
 def _end_row(k: int, value: float, where: str, how: str = "") -> Row:
-    label = f"{k} path{'s' * (k > 1)}{how} {value:.1%}"
-    return {"k": k, "value": value, "label": label, "side": where}
+    return {"k": k, "value": value, "label": f"{_paths(k)}{how} {value:.1%}", "side": where}
+
+
+def _paths(k: int) -> str:
+    return f"{k} path{'s' * (k > 1)}"
 
 
 def stability(analysis: Analysis) -> Datasets:
@@ -179,7 +182,7 @@ def times(analysis: Analysis) -> Datasets:
 def _row(point: CurvePoint, cost: Interval) -> Row:
     assert point.accuracy is not None
     return {
-        "what": f"{point.paths} path{'s' * (point.paths > 1)}",
+        "what": _paths(point.paths),
         "mark": str(point.paths),
         "value": point.accuracy.value,
         "cost": cost.value,

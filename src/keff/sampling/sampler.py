@@ -1,4 +1,4 @@
-"""The sampler: draws the paths a run still owes, concurrently and resumably, for fixed K or a policy."""
+"""Sampling of the paths that a run lacks: many at once, resumable, for a fixed K or by a policy."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
-from keff.gateway.http.security import check_type, picked, received
+from keff.gateway.http.security import check_type, received
 from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
 from keff.gateway.upstream.answer import CHAT, Answer, ClientHeaders, UpstreamCall, UpstreamError
@@ -27,7 +27,7 @@ from keff.protocol.client import BROKEN, unpacked
 from keff.protocol.connection import CUT, EVENTS, BrokenError, Call
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
-from keff.protocol.values import Events, Object, count, data_of, decoded
+from keff.protocol.values import Events, Object, count, data_of, decoded, picked
 
 # A call that fails before its first byte costs its client nothing but time.
 TRIES = 3

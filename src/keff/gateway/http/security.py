@@ -17,6 +17,7 @@ from keff.gateway.http.exchange import Receive
 from keff.gateway.options import Options
 from keff.gateway.upstream.answer import ClientHeaders
 from keff.protocol.server import is_loopback
+from keff.protocol.values import picked
 
 # Where some clients put their key instead of ``Authorization``: those of Azure, and of Anthropic.
 KEY_HEADERS = (b"api-key", b"x-api-key")
@@ -143,11 +144,6 @@ class Guard:
         shown = picked(headers, () if self.has_token else CALLER_KEYS)
         names = [*HANDED_ON, *(name.encode() for name in forwarded)]
         return ClientHeaders(shown, picked(headers, names), query.decode("latin-1"))
-
-
-def picked(headers: Mapping[bytes, bytes], names: Collection[bytes]) -> dict[str, str]:
-    """Return those of some headers that are there, as text."""
-    return {name.decode(): headers[name].decode("latin-1") for name in names if name in headers}
 
 
 def _digest(token: str) -> bytes | None:

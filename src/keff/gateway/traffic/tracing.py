@@ -20,6 +20,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from keff.gateway.traffic.metrics import Fact
+from keff.protocol.values import picked
 
 PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -71,7 +72,7 @@ class Tracer:
 
     def begin(self, name: str, headers: Mapping[bytes, bytes]) -> TraceSpan:
         """Start the span of a request, as a child of the client's ``traceparent``."""
-        carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+        carrier = picked(headers, (b"traceparent", b"tracestate"))
         span = self._tracer.start_span(name, PROPAGATOR.extract(carrier), SpanKind.SERVER)
         return TraceSpan(self._tracer, span)
 

@@ -51,7 +51,7 @@ def samples(path: Path) -> Iterator[tuple[str, InspectSample]]:
                 where = f"{path}: {info.filename}"
                 yield where, parse(where, unpack(path, info), first=True)
         return
-    listed = inner(whole_json(path)).get("samples")
+    listed = fields(whole_json(path)).get("samples")
     if listed and not items(listed):
         raise LogError(f"{path}: samples must be a list")
     for number, sample in enumerate(items(listed), 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,39 +38,63 @@ def optimum(
     y = np.maximum(share / (b @ w), 0.1 / share.size)
     y /= 1.1 * float((y @ b).max())
     slack = float(target.max()) + 1 - target - y @ b
-    lam, spare, length = 1.0, 1.0, 0.5
-    system, rest = np.empty((share.size + 2, share.size + 2)), np.empty(share.size + 2)
+    at, length = _Iterate(w, 1.0, slack, y, 1.0), 0.5
     # A bound on the steps, which rounding can keep from ending.
     for _ in range(80):
-        law = b @ w
-        amiss = y * law - lam * share
-        gap = float(w @ slack + amiss @ (amiss / (y * law)) + lam * spare)
+        law = b @ at.w
+        amiss = at.y * law - at.lam * share
+        gap = float(at.w @ at.slack + amiss @ (amiss / (at.y * law)) + at.lam * at.spare)
         if gap < GAP:
             break
         # Products fall tenfold after a long step, hardly after a short one: near a wall none is long.
         mean = max(max(1 - length, 0.1) * gap / (size + never.sum() + 1), 1e-14)
-        stiff, toward = w / slack, mean / slack - w
-        bend, reach, moved = b * stiff, b @ stiff, b @ toward
-        system[0, 0], system[0, 1:-1], system[0, -1] = -stiff.sum(), reach, 0.0
-        system[1:-1, 0], system[1:-1, 1:-1], system[1:-1, -1] = -reach, bend @ b.T, -share / y
-        system[-1, :-1], system[-1, -1] = share / law @ system[1:-1, :-1], spare / lam
-        np.einsum("ii->i", system[1:-1, 1:-1])[:] += law / y
-        rest[0] = 1 - w.sum() - toward.sum()
-        rest[1:-1] = (lam * share + mean * never) / y - law - moved
-        rest[-1] = least - _log_mean(share, law) + mean / lam - share / law @ moved
-        step = np.zeros(share.size + 2)
-        step[free] = np.linalg.solve(system[free, free], rest[free])
-        closer = step[0] - step[1:-1] @ b
-        heavier = toward - stiff * closer
-        looser = (mean - spare * step[-1]) / lam - spare
+        step = _newton(at, law, share, b, mean, least, free)
         # The law and the dual go each their own way; in one step the nearer wall would hold both.
-        own = _short_of(np.append(w, spare), np.append(heavier, looser))
-        dual = _short_of(np.concatenate([slack, y, [lam]]), np.concatenate([closer, step[1:]]))
+        own = _short_of(np.append(at.w, at.spare), np.append(step.w, step.spare))
+        dual = _short_of(*(np.concatenate([each.slack, each.y, [each.lam]]) for each in (at, step)))
         length = min(own, dual)
-        w, spare = w + own * heavier, spare + own * looser
-        # Not computed anew from y: where it is small rounding would make it none.
-        slack, y, lam = slack + dual * closer, y + dual * step[1:-1], lam + dual * step[-1]
-    return y, b @ (w / w.sum())
+        # Slack is not computed anew from y: where it is small rounding would make it none.
+        at = _Iterate(
+            at.w + own * step.w,
+            at.spare + own * step.spare,
+            at.slack + dual * step.slack,
+            at.y + dual * step.y,
+            at.lam + dual * step.lam,
+        )
+    return at.y, b @ (at.w / at.w.sum())
+
+
+class _Iterate(NamedTuple):
+    """A law's weights and spare distance, and the dual's slack, y and lam; or a step of them."""
+
+    w: FloatArray
+    spare: float
+    slack: FloatArray
+    y: FloatArray
+    lam: float
+
+
+def _newton(
+    at: _Iterate, law: FloatArray, share: FloatArray, b: FloatArray, mean: float, least: float, free: slice
+) -> _Iterate:
+    """Return the step to the conditions of the optimum with products of ``mean``, w and spare eliminated."""
+    w, spare, slack, y, lam = at
+    stiff, toward = w / slack, mean / slack - w
+    bend, reach, moved = b * stiff, b @ stiff, b @ toward
+    system = np.empty((share.size + 2, share.size + 2))
+    system[0, 0], system[0, 1:-1], system[0, -1] = -stiff.sum(), reach, 0.0
+    system[1:-1, 0], system[1:-1, 1:-1], system[1:-1, -1] = -reach, bend @ b.T, -share / y
+    system[-1, :-1], system[-1, -1] = share / law @ system[1:-1, :-1], spare / lam
+    np.einsum("ii->i", system[1:-1, 1:-1])[:] += law / y
+    rest = np.empty(share.size + 2)
+    rest[0] = 1 - w.sum() - toward.sum()
+    rest[1:-1] = (lam * share + mean * (share == 0)) / y - law - moved
+    rest[-1] = least - _log_mean(share, law) + mean / lam - share / law @ moved
+    step = np.zeros(share.size + 2)
+    step[free] = np.linalg.solve(system[free, free], rest[free])
+    closer = step[0] - step[1:-1] @ b
+    looser = (mean - spare * step[-1]) / lam - spare
+    return _Iterate(toward - stiff * closer, looser, closer, step[1:-1], step[-1])
 
 
 def _short_of(values: FloatArray, step: FloatArray) -> float:
