@@ -28,7 +28,7 @@ def _times() -> Any:
     x = alt.X(
         "cost:Q",
         title="cost, of today's",
-        axis=SHARE,
+        axis=alt.Axis(format="~%", tickCount=8),
         scale=alt.Scale(zero=False, nice=False, padding=12),
     )
     y = alt.Y("p95:Q", title="95th percentile of the time, of today's", axis=SHARE)

@@ -170,13 +170,13 @@ def times(analysis: Analysis) -> Datasets:
     decision = analysis.decision
     if len(decision.timed) < 2:
         return {}
-    groups: dict[str, list[Row]] = {"others": [], "best": [], "chosen": [], "today": []}
-    for rule in decision.timed:
-        group = "others" if rule.dominated else "best"
-        group = "chosen" if rule.policy == decision.policy else group
-        group = "today" if rule.policy == decision.reference else group
-        groups[group].append(asdict(rule))
-    return groups
+    rows = list(map(asdict, decision.timed))
+    return {
+        "others": [row for row in rows if row["dominated"]],
+        "best": [row for row in rows if not row["dominated"]],
+        "chosen": [row for row in rows if row["policy"] == decision.policy],
+        "today": [row for row in rows if row["policy"] == decision.reference],
+    }
 
 
 def _row(point: CurvePoint, cost: Interval) -> Row:
