@@ -25,6 +25,8 @@ Every command exits 0 on success, 2 on wrong use or bad input (one line, no trac
 running. With `--json` stdout holds one JSON object and nothing else; progress and warnings go to stderr.
 """
 
+EXAMPLE = "Example: "
+
 SETTINGS = """## Settings of keff serve
 
 `--set NAME=VALUE`, a variable `KEFF_NAME`, or a line of the file of `--config`; the first
@@ -64,11 +66,18 @@ def _section(name: str) -> str:
         one for one in group.commands[name].params if one.name != "help" and not getattr(one, "hidden", False)
     ]
     places = [one for one in parameters if one.param_type_name == "argument"]
-    usage = " ".join(["keff", name, *(one.metavar or one.name.upper() for one in places), "[OPTIONS]"])
-    more = " ".join(line for line in _lines(name)[1:] if line)
+    usage = " ".join(["keff", name, *(_place(one) for one in places), "[OPTIONS]"])
+    lines = list(filter(None, _lines(name)[1:]))
+    examples = [line.removeprefix(EXAMPLE) for line in lines if line.startswith(EXAMPLE)]
+    more = " ".join(line for line in lines if not line.startswith(EXAMPLE))
     text = f"## keff {name}\n\n{_lines(name)[0]} {more}".rstrip()
     table = "\n".join(_row(one) for one in parameters)
-    return f"{text}\n\n```sh\n{usage}\n```\n\n| | | default |\n|---|---|---|\n{table}\n"
+    uses = "\n".join([usage, *examples])
+    return f"{text}\n\n```sh\n{uses}\n```\n\n| | | default |\n|---|---|---|\n{table}\n"
+
+
+def _place(argument: Any) -> str:
+    return (argument.metavar or argument.name.upper()) + ("..." if argument.nargs < 0 else "")
 
 
 def _row(parameter: Any) -> str:
@@ -81,7 +90,7 @@ def _row(parameter: Any) -> str:
     default, told = parameter.default, getattr(parameter, "show_default", None)
     missing = (
         default is None
-        or default is False
+        or isinstance(default, bool)
         or default == []
         or callable(default)
         or type(default).__name__ == "Sentinel"

@@ -279,3 +279,13 @@ def test_the_help_breaks_no_word_at_80_columns(command: str) -> None:
     parameters = [one for one in group.commands[command].params if not one.hidden]
     said = " ".join(getattr(one, "help", None) or "" for one in parameters)
     assert set(said.split()) <= set(shown)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_has_an_example_that_the_command_takes(command: str) -> None:
+    group: Any = typer.main.get_command(build([command]))
+    shown = " ".join(keff(command, "--help", COLUMNS="80").stdout.split())
+    example = re.search(rf"Example: keff {command} (.*?) (?:Arguments|Options):", shown)
+    assert example is not None
+    group.commands[command].make_context(command, example[1].split())
+    assert " / --" not in shown, "a flag that only turns something off has one name"

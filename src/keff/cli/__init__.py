@@ -45,7 +45,7 @@ def overview() -> str:
     for title, commands in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {command:9}  {summary(command)}" for command in commands.split())]
     return "\n".join(
-        [*lines, "", "keff COMMAND --help says more of a command; keff --version names this one."]
+        [*lines, "", "keff COMMAND --help says more, with an example; keff --version names this one."]
     )
 
 

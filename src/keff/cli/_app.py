@@ -66,6 +66,8 @@ class _GroupedHelp(_QuickStart, TyperCommand):
         for parameter in parameters:
             if (record := parameter.get_help_record(ctx)) is None:
                 continue
+            # A flag that only turns something off has no name before the slash.
+            record = record[0].lstrip(" /"), record[1]
             argument = parameter.param_type_name == "argument"
             heading = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
             groups.setdefault(heading, []).append(record)
@@ -100,13 +102,15 @@ def build(arguments: list[str]) -> typer.Typer:
     shown = (named,) if named in COMMANDS and arguments[0] == named else COMMANDS
     for command in shown:
         function: Callable[..., None] = _stub
+        told = summary(command)
         if command == named:
             without_docstrings()
             if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
                 only_compiled()
                 keep_memory()
-            function = importlib.import_module(f"keff.cli.{module_of(command)}").command
+            module = importlib.import_module(f"keff.cli.{module_of(command)}")
+            function, told = module.command, module.__doc__ or told
         # A service is set up by its environment: every flag of serve is also a variable.
         settings = {"auto_envvar_prefix": "KEFF"} if command == "serve" else None
-        app.command(command, help=summary(command), context_settings=settings, cls=_GroupedHelp)(function)
+        app.command(command, help=told, context_settings=settings, cls=_GroupedHelp)(function)
     return app

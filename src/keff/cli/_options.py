@@ -77,7 +77,7 @@ TaskName = Annotated[
 Paths = Annotated[
     list[Path],
     Argument(
-        metavar="PATH...", help="Run folders or logs; PATH#PART is one record of several.", show_default=False
+        metavar="PATH", help="Run folders or logs; PATH#PART is one record of several.", show_default=False
     ),
 ]
 ArmPath = Annotated[str, Argument(metavar="PATH", help="A run or log; PATH#SLOTS or PATH#PART.")]
@@ -206,7 +206,7 @@ Retain = Annotated[
 ]
 Sure = Annotated[
     float | None,
-    aim_option("--sure", help="With --retain: the probability that the share is kept on this workload."),
+    aim_option("--sure", help="With --retain: how surely the share is kept on this very workload: 0.9."),
 ]
 Budget = Annotated[
     float | None,
@@ -301,11 +301,11 @@ ReproduceOut = Annotated[Path, Option("-o", "--out", help="Where tables, figures
 StudyOut = Annotated[
     Path | None, Option("-o", "--out", help="Where the report goes.", show_default="beside the runs")
 ]
-Figures = Annotated[bool, Option(" /--no-figures", help="Draw no figures.")]
+Figures = Annotated[bool, Option(" /--no-figures", help="Draw no figures.", show_default=False)]
 Votes = Annotated[
     bool, Option("--votes", help="Only the voted answer of each question, and how strong the vote is.")
 ]
 Changed = Annotated[
     bool, Option("--changed", help="The scorer was changed on purpose: score with it and record it.")
 ]
-Texts = Annotated[bool, Option(" /--no-texts", help="Include the raw texts.")]
+Texts = Annotated[bool, Option(" /--no-texts", help="Leave out the raw texts.", show_default=False)]

@@ -1,6 +1,8 @@
 """Estimate how many paths pay off: c, K_eff, K*, what to deploy.
 
-Reads runs of keff and recorded logs.
+Reads runs of keff and recorded logs: CSV with the columns id, answer and gold_answer, JSONL, and many others.
+
+Example: keff analyze answers.csv --now 8 -o plan.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Find gold answers that may be wrong, and how probably.
 
-Where branches agree on another answer: whether it equals the gold one, and the score that no vote passes.
+Where models agree on another answer: whether it equals the gold one, and the score that no vote passes.
+
+Example: keff audit small.jsonl large.jsonl
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from keff.plugins import import_extra
 Logs = Annotated[
     list[str],
     typer.Argument(
-        metavar="LOG...", help="Logs of one or more models on the same questions.", show_default=False
+        metavar="LOG", help="Logs of one or more models on the same questions.", show_default=False
     ),
 ]
 

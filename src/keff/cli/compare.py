@@ -1,6 +1,8 @@
 """Test whether B is better, or templates decorrelate.
 
-The paired difference with its interval, p-value and noise; then delta rho, delta K_eff and accuracy.
+The paired difference with its interval, p-value and noise; then correlation, K_eff and votes of both.
+
+Example: keff compare a.jsonl b.jsonl --fail-if-worse
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ WORSE = 3
 Arms = Annotated[
     list[str],
     typer.Argument(
-        metavar="A [B...]",
+        metavar="A B",
         help="A and what is compared with it: PATH, PATH#SLOTS (run#0) or PATH#PART. Of one log with several "
         "models: all pairs.",
         show_default=False,

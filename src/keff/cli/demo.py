@@ -1,6 +1,10 @@
 """Measure a small real model on this machine, in minutes.
 
-It samples the starter task and says how many paths are worth paying for.
+It asks SmolLM2-135M-Instruct at most --n questions, until it is decided whether votes pay, and writes
+plan.json and report.html into the run; the same command goes on where it stopped. Time to answer is left out
+of its decision, since all paths share this machine.
+
+Example: keff demo answers.csv
 """
 
 from __future__ import annotations

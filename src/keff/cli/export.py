@@ -1,6 +1,8 @@
 """Write a run or a log as JSONL or Parquet.
 
 JSONL has one line per question.
+
+Example: keff export pilot -o paths.parquet
 """
 
 from __future__ import annotations

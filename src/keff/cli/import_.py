@@ -1,6 +1,8 @@
 """Turn a recorded log into a run folder.
 
 Once; every other command then reads the run.
+
+Example: keff import samples_gsm8k.jsonl --run gsm8k
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Align records of several branches by question, in one.
 
 Questions are matched by id; what is left out is said.
+
+Example: keff join small.jsonl large.jsonl -o both.jsonl
 """
 
 from __future__ import annotations

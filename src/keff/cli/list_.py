@@ -1,4 +1,9 @@
-"""List tasks, engines, policies, log formats or answer spaces."""
+"""List tasks, engines, policies, log formats or answer spaces.
+
+A policy is written NAME:VALUE,KEY=VALUE, such as lead_k:3,cap=8.
+
+Example: keff list policies
+"""
 
 from __future__ import annotations
 

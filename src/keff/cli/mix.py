@@ -1,6 +1,8 @@
 """Find which models or prompts to combine, in what order.
 
-Each RECORD is a run or a log of one branch, or a joined one.
+Each PATH is a run or a log of one branch (a model, prompt or temperature), or a joined one.
+
+Example: keff mix small.jsonl large.jsonl --prices prices.toml
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from keff.analysis.mix.findings import mix_plan
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.cli import _options as o
-from keff.cli import _sample_options as s
 from keff.cli._branches import dropped_by
 from keff.cli._console import print_json, say_all, warn_all
 from keff.cli._groups import LogOptions
@@ -44,7 +45,7 @@ def command(
     tolerance: o.Tolerance = 0.01,
     *,
     log: LogOptions,
-    seed: s.Seed = 0,
+    seed: o.AnalysisSeed = 0,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> None:

@@ -1,6 +1,8 @@
 """Estimate the noise and power of a score, and pass^k.
 
 Run-to-run noise, the smallest difference that can be found, pass@k and pass^k with intervals.
+
+Example: keff noise answers.jsonl
 """
 
 from __future__ import annotations

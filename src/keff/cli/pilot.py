@@ -1,4 +1,9 @@
-"""Sample a pilot (800 paths unless stated), then analyze it."""
+"""Sample a pilot (800 paths unless stated), then analyze it.
+
+Questions are JSON lines with id, question and, where known, answer.
+
+Example: keff pilot questions.jsonl --model my-model --run pilot --now 8
+"""
 
 from __future__ import annotations
 

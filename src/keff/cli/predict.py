@@ -1,4 +1,9 @@
-"""Calculator: K_eff, its ceiling and majority votes."""
+"""Calculator: K_eff, its ceiling and majority votes.
+
+From the accuracy p of a path and the correlation c of two, by the paper's formulas.
+
+Example: keff predict --p 0.8 --c 0.6 --k 32
+"""
 
 from __future__ import annotations
 

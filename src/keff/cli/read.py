@@ -1,6 +1,8 @@
 """Show how answers are read: by which rule, with which key.
 
 Settles the reading before paying for more paths; draws and writes nothing, unless --judge asks a model.
+
+Example: keff read answers.jsonl --answer-space numeric
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Compare stopping rules on recorded paths."""
+"""Compare stopping rules on recorded paths.
+
+Accuracy and "kept" are against the vote of --cap paths, changes against --now.
+
+Example: keff replay answers.jsonl lead_k:3,cap=8 fixed:8
+"""
 
 from __future__ import annotations
 

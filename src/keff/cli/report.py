@@ -1,6 +1,8 @@
 """Write one interactive HTML page about runs.
 
 The page is self-contained: it can be e-mailed and read offline.
+
+Example: keff report answers.jsonl --now 8 -o report.html
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Redo the paper's tables and figures from its records.
 
 With our estimates beside them.
+
+Example: keff reproduce RECORDS -o out
 """
 
 from __future__ import annotations

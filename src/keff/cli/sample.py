@@ -1,6 +1,8 @@
 """Draw K paths per question into a run folder; resumes.
 
 Raising n or K later keeps what is there.
+
+Example: keff sample questions.jsonl --model my-model --run pilot --k 16
 """
 
 from __future__ import annotations

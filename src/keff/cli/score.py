@@ -1,6 +1,8 @@
 """Score the stored texts of a run again; draws nothing.
 
 Answers and scores follow the current version of the task.
+
+Example: keff score pilot
 """
 
 from __future__ import annotations

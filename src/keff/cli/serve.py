@@ -1,6 +1,8 @@
 """Serve votes behind an OpenAI-compatible endpoint.
 
 Every request that has an answer is answered by a vote, and a drift alarm watches.
+
+Example: keff serve --plan plan.json --upstream http://127.0.0.1:8000/v1
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The grid is a TOML file: run samples it, status says how far it is, report makes tables and figures.
 
 One engine per model draws all its cells, and a list at the end says what failed.
+
+Example: keff study run studies/small.toml --dry-run
 """
 
 from __future__ import annotations

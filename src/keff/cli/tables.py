@@ -1,6 +1,8 @@
 """Make the paper's tables of runs or logs.
 
 As LaTeX, Markdown or CSV.
+
+Example: keff tables pilot --format latex
 """
 
 from __future__ import annotations
