@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ def test_compare_gives_the_change_and_a_table_for_people(arms: tuple[Path, Path]
     assert {"delta_k_eff", "delta_majority", "delta_plurality", "corrected", "arms", "warnings"} <= set(found)
     done = keff("compare", *arms, "--replicates", 300)
     assert "mean pairwise rho" in done.stdout
+    # A difference of accuracies in percent would look like a ratio, as that of the correlations is.
+    assert re.search(r"\n(one path|majority vote) .*[-+][\d.]+, [-+][\d.]+\] points", done.stdout)
     assert "cross-fitted" in done.stdout
     assert "share no item id" in bad("compare", arms[0], _renamed(arms[1]))
     assert "does not exist" in bad("compare", arms[0], "nothing.jsonl")

@@ -54,7 +54,7 @@ def power(found: Noise) -> Datasets:
                 "repeats": line.repeats,
                 "difference": line.difference,
                 "colour": colour(repeats.index(line.repeats)),
-                "told": f"{line.questions:,} questions x {line.repeats}: {found.said(line.difference)}",
+                "told": f"{line.questions:,} x {line.repeats}: {found.said(line.difference, points=True)}",
             }
             for line in found.power
         ]
@@ -100,10 +100,12 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         for pair in pairs
     ]
     decided = [(pair.versus, *pair.facts().values(), pair.verdict) for pair in pairs]
-    tables: list[TextTable] = [("What would decide it", ("second / first", *first.facts(), ""), decided)]
+    headers, units = ("second / first", *first.facts(), "verdict"), ""
+    tables: list[TextTable] = [("What would decide it", headers, decided)]
     if isinstance(compared, Comparison):
         bars += [Bar(name, change) for name, change in compared.changes.items()]
         head, *arms = compared.rows()
+        units = " Accuracies differ in points, the correlation in percent of the first."
         tables.append(("Both arms", head, arms))
     sheet = Sheet(
         title="Is it better?",
@@ -114,7 +116,7 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         data=forest(bars, zero=True),
         caption=(f"Each minus {first.names[0]}. " if alone else "The second minus the first. ")
         + "Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
-        "very questions, in 19 of 20 comparisons of a model with itself.",
+        "very questions, in 19 of 20 comparisons of a model with itself." + units,
         tables=tables,
         warnings=compared.warnings,
     )
@@ -178,7 +180,7 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         "that both answer: by the number of questions, one line for each number of repeats.",
         tables=[
             ("The score and its noise", head, rows),
-            ("Smallest difference found: new questions (these questions)", headers, smallest),
+            ("Smallest difference found, in points: new questions (these questions)", headers, smallest),
         ],
         warnings=found.warnings,
         legend=[(colour(place), name) for place, name in enumerate(headers[1:])],

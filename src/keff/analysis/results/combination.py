@@ -100,7 +100,7 @@ def weighting(
 
 def _weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
     """Return the table of weightings, header first."""
-    head = ("vote", "uniform", "cross-fitted", "gain", "best slot", "in-sample oracle")
+    head = ("vote", "uniform", "cross-fitted", "gain ± standard error", "best slot", "in-sample oracle")
     return [
         head,
         *(

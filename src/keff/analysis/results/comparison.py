@@ -153,6 +153,11 @@ def _better(pairs: Sequence[Better]) -> Iterator[str]:
     yield "\n" + text_table([("", *headers), *((name, *(each[name] for each in facts)) for name in facts[0])])
 
 
+def _in_points(change: Interval | None) -> str:
+    """Return a difference of shares with its limits in points: a percentage would look like a ratio."""
+    return f"{number(change, '+.1%')} points".replace("%", "")
+
+
 def _needed(count: int | None) -> str:
     return "none would" if count is None else f"{count:,}"
 
@@ -232,10 +237,10 @@ class Comparison(Finding):
     def changes(self) -> dict[str, Interval]:
         """Changes from the first arm to the second: relative, or in shares of questions."""
         told = {
-            "correlation (relative)": self.delta_rho if self.has_ratio else None,
-            "one path": self.delta_p,
-            "majority vote": self.delta_majority,
-            "plurality": self.delta_plurality,
+            "correlation, relative": self.delta_rho if self.has_ratio else None,
+            "accuracy of one path": self.delta_p,
+            "accuracy of the majority vote": self.delta_majority,
+            "accuracy of the plurality": self.delta_plurality,
         }
         return {name: change for name, change in told.items() if change is not None}
 
@@ -259,7 +264,7 @@ class Comparison(Finding):
             ("plurality", self.delta_plurality) if self.delta_plurality else ("majority", self.delta_majority)
         )
         return f"{self.better.line()}; " + (
-            f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {vote.text('+.1%')}"
+            f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {_in_points(vote)}"
         )
 
     def statements(self) -> Iterator[str]:
@@ -291,20 +296,14 @@ class Comparison(Finding):
                 self._change(self.corrected.delta_c, self.corrected.delta_c_absolute),
             ),
             ("K_eff", number(first.k_eff), number(second.k_eff), self.delta_k_eff.text("+.2f")),
-            ("one path", number(first.p, ".1%"), number(second.p, ".1%"), self.delta_p.text("+.1%")),
-            (
-                "majority vote",
-                number(first.majority, ".1%"),
-                number(second.majority, ".1%"),
-                self.delta_majority.text("+.1%"),
+            *(
+                (name, number(one, ".1%"), number(other, ".1%"), _in_points(change))
+                for name, one, other, change in (
+                    ("one path", first.p, second.p, self.delta_p),
+                    ("majority vote", first.majority, second.majority, self.delta_majority),
+                    ("plurality", first.plurality, second.plurality, self.delta_plurality),
+                )
             ),
-            (
-                "plurality",
-                number(first.plurality, ".1%"),
-                number(second.plurality, ".1%"),
-                number(self.delta_plurality, "+.1%"),
-            ),
-            ("phi / phi-max", number(first.phi.ratio), number(second.phi.ratio), ""),
-            ("K_eff block/vote", number(first.block_over_vote), number(second.block_over_vote), ""),
-            ("slot CV", number(first.slot_cv), number(second.slot_cv), ""),
+            ("rho / its maximum", number(first.phi.ratio), number(second.phi.ratio), ""),
+            ("slot sd / mean", number(first.slot_cv), number(second.slot_cv), ""),
         ]

@@ -174,7 +174,7 @@ class Noise(Finding):
         yield self.line()
         yield f"\n{text_table(self.rows())}"
         if self.power:
-            title = "smallest difference of two models found with 80% power: new questions (these questions)"
+            title = "smallest difference found with 80% power, in points: new questions (these questions)"
             yield f"\n{text_table([line[: 1 + SHOWN_REPEATS] for line in self.power_rows()], title)}"
         if self.equal_cost:
             rows = [("questions x repeats", "95%")]
@@ -223,7 +223,7 @@ class Noise(Finding):
         sizes, repeats = (sorted({place[axis] for place in lines}) for axis in (0, 1))
 
         def told(line: PowerLine) -> str:
-            return f"{self.said(line.difference)} ({self.said(line.these_questions)})"
+            return f"{self.said(line.difference)} ({self.said(line.these_questions)})".replace("%", "")
 
         return [
             ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats)),
