@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TypeGuard, TypeVar
+from typing import TypeAlias, TypeGuard, TypeVar
 
 T = TypeVar("T")
 
+# A JSON object of others: what its members hold is not known before they are looked at.
+Object: TypeAlias = dict[str, object]
 
-def is_object(value: object) -> TypeGuard[dict[str, object]]:
+
+def is_object(value: object) -> TypeGuard[Object]:
     """Return whether a decoded JSON value is an object (their names are strings)."""
     return isinstance(value, dict)
 
@@ -24,7 +27,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def fields(value: object) -> dict[str, object]:
+def fields(value: object) -> Object:
     """Return ``value`` when it is a JSON object, else an empty one."""
     return value if is_object(value) else {}
 
@@ -34,7 +37,7 @@ def items(value: object) -> list[object]:
     return value if is_array(value) else []
 
 
-def entries(value: object) -> list[dict[str, object]]:
+def entries(value: object) -> list[Object]:
     """Return the entries of a JSON array (what is no object as an empty one); none for another value."""
     return [fields(part) for part in items(value)]
 
@@ -54,7 +57,7 @@ def number(value: object) -> int | float | None:
     return value if is_number(value) else None
 
 
-def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def unique(pairs: list[tuple[str, object]]) -> Object:
     """Return an object from pairs; raises ValueError for a repeated name."""
     made = dict(pairs)
     if len(made) < len(pairs):

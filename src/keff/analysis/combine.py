@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from keff.analysis.results.combination import Combination, DeflectionWorth, Slot
 from keff.errors import LogError, UsageError
@@ -29,7 +29,7 @@ from keff.stats.branches.weights import (
     oracle_optimism,
 )
 from keff.stats.resampling import FOLDS
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import BoolArray, FloatArray, Votes
 from keff.stats.voting.calibrate import calibrate, cross_fitted, informs, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.correlation import anova_c
@@ -164,7 +164,7 @@ def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:
     return [replace(judged, temperature=choose_temperature(votes, rule))]
 
 
-def _learn_log_odds(votes: Votes, given: FloatArray, items: NDArray[np.bool_]) -> FloatArray:
+def _learn_log_odds(votes: Votes, given: FloatArray, items: BoolArray) -> FloatArray:
     """Return the calibrated log-odds weights of a confidence."""
     return calibrate(votes.take(items), given[items]).weight(given)
 

@@ -15,7 +15,7 @@ from keff.analysis.results.combination import Combination
 from keff.analysis.results.estimates import Analysis
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo
-from keff.narrow import fields
+from keff.narrow import Object, fields
 from keff.plan import BranchPlan, Plan, Profile
 from keff.policies.mix import Mix, Share
 from keff.reading.open import Record
@@ -44,7 +44,7 @@ def profile(votes: Votes) -> Profile | None:
     return Profile(paths=m, votes=held)
 
 
-def task_of(info: LogInfo) -> dict[str, object]:
+def task_of(info: LogInfo) -> Object:
     """Return a plan's task section; user code is recorded there and never run from it."""
     task = {**fields((info.config or {})["task"]), "options": dict(info.options)}
     return (

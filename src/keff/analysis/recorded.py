@@ -18,7 +18,7 @@ from keff.policy import Fittable, Policy, in_flight_of
 from keff.records import Interval, frozen
 from keff.stats.intervals import bootstrap_means, interval_mean
 from keff.stats.time import ALONE, Crowding
-from keff.stats.votes import FloatArray, IntArray, Kind, Votes
+from keff.stats.votes import BoolArray, FloatArray, Int16Array, IntArray, Kind, Votes
 from keff.stats.voting.alike import alike, dense_codes
 from keff.stats.voting.draws import Draws, permuted
 from keff.stats.voting.plurality import plurality_at_k_patterns
@@ -193,7 +193,7 @@ class PathTokens:
     ``tokens`` [n, K] those of each question.
     """
 
-    code: NDArray[np.int16]
+    code: Int16Array
     kind: IntArray
     tokens: FloatArray
 
@@ -215,7 +215,7 @@ class PathTokens:
         np.put_along_axis(of_code, code, kind, axis=1)
         places = draws.codes.reshape(size, -1).astype(np.int64) + 1
         begins = np.take_along_axis(of_code, places, axis=1) + _starts(size, k)
-        ran: NDArray[np.bool_] = np.arange(cap, dtype=np.int64) < stop[..., None]
+        ran: BoolArray = np.arange(cap, dtype=np.int64) < stop[..., None]
         counts = np.bincount(begins[ran.reshape(size, -1)], minlength=size * k)
         own = kind + _starts(size, k)
         paths = np.bincount(own.ravel(), minlength=size * k)
@@ -230,7 +230,7 @@ class PathTokens:
         return np.concatenate(parts)
 
 
-def _by_kind(votes: Votes, rows: slice) -> tuple[NDArray[np.int16], IntArray, IntArray]:
+def _by_kind(votes: Votes, rows: slice) -> tuple[Int16Array, IntArray, IntArray]:
     """Return answers, first positions of kinds, and columns of questions' paths, sorted by kind [n, K]."""
     code = dense_codes(votes.answered()[rows])
     n, k = code.shape

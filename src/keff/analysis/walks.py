@@ -11,7 +11,6 @@ from dataclasses import fields, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policies import TablePolicy
@@ -31,10 +30,10 @@ from keff.policy import (
     parse_policy,
 )
 from keff.policy.spec import MAX_CAP, PolicySpec
-from keff.policy.weighting import Answering, Over, part_of
+from keff.policy.weighting import Answered, Answering, Over, part_of
 from keff.records import frozen
 from keff.stats.time import ALONE, Crowding, cut, in_rounds
-from keff.stats.votes import CONFIDENCE, RATING_SECONDS, FloatArray, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, RATING_SECONDS, Float32Array, FloatArray, Int16Array, IntArray, Votes
 from keff.stats.voting.calibrate import cross_fitted
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
 
@@ -161,7 +160,7 @@ class Walks:
 
     stop: IntArray
     rounds: IntArray
-    answer: NDArray[np.int16]
+    answer: Int16Array
     credit: FloatArray | None
     wait: FloatArray | None = None
     launched: IntArray | None = None
@@ -214,7 +213,7 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
     return Walks(stop, rounds[course].reshape(shape), *_answered(policy, draws, stop), times)
 
 
-def _answered(policy: Policy, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+def _answered(policy: Policy, draws: Draws, stop: IntArray) -> Answered:
     """Return answers and credit [n, R] of a policy that stops after ``stop`` paths."""
     if (answering := part_of(policy, Answering)) is not None:
         return answering.answered(draws, stop)
@@ -289,7 +288,7 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
     )
 
 
-def _spent(walks: Walks, draws: Draws, each: NDArray[np.float32] | None) -> FloatArray | None:
+def _spent(walks: Walks, draws: Draws, each: Float32Array | None) -> FloatArray | None:
     """Return the mean tokens or seconds paid for each question [n]."""
     if each is None:
         return None

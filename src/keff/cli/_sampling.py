@@ -22,6 +22,7 @@ from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._local import longest
 from keff.errors import RunError, UsageError
+from keff.narrow import Object
 from keff.records import Sampling, frozen
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
@@ -100,7 +101,7 @@ class Wishes:
         verifier = verifier_of(self.verifier, self.verifier_url)
         return Job(task, engine, self.run, order, self.n, shard, options, items(), verifier)
 
-    def _task_options(self) -> dict[str, object]:
+    def _task_options(self) -> Object:
         return {
             "data": self.data and str(self.data.resolve()),
             "answer_space": o.reading_of(self.answer_space, self.answer_key),
@@ -141,14 +142,14 @@ def made_engine(
     return plugins.load("engine", name, **given)
 
 
-def on_cluster(on: str, workers: int | None, engine: str, options: dict[str, object]) -> Engine:
+def on_cluster(on: str, workers: int | None, engine: str, options: Object) -> Engine:
     """Return the engine of a Ray cluster's workers; raises PluginError without the extra."""
     cluster = plugins.import_extra("keff.engines._ray", "--on ray")
     cluster.connect(on)
     return cluster.Cluster(engine, options, workers)
 
 
-def load_task(name: str, options: dict[str, object]) -> tuple[Task, dict[str, object]]:
+def load_task(name: str, options: Object) -> tuple[Task, Object]:
     """Return the task of a benchmark name or of a user's JSONL file."""
     given = {option: value for option, value in options.items() if value is not None}
     if name.endswith(".jsonl") or "/" in name:
@@ -165,7 +166,7 @@ def draw(job: Job, shown: Shown | None = None) -> orders.Progress:
     return asyncio.run(_draw(job, shown))
 
 
-def counts(job: Job, drawn: orders.Progress) -> dict[str, object]:
+def counts(job: Job, drawn: orders.Progress) -> Object:
     """Return the drawn counts as shown by ``--json``."""
     return {
         "run": str(job.folder),

@@ -17,6 +17,7 @@ from keff.cli._sampling import load_task
 from keff.engine import Engine
 from keff.errors import KeffError, UsageError
 from keff.files import write_text
+from keff.narrow import Object
 from keff.policy import parse_policy
 from keff.records import Item, Sampling, frozen
 from keff.sampling.cells import CellState, settings, state
@@ -51,7 +52,7 @@ class StudyJobs:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._tasks: dict[str, tuple[Task, dict[str, object]]] = {}
+        self._tasks: dict[str, tuple[Task, Object]] = {}
         self._questions: dict[tuple[str, int, int], list[Item]] = {}
 
     def job(self, cell: Cell, engine: Engine) -> Job:
@@ -92,12 +93,12 @@ class StudyJobs:
             )
         return chosen
 
-    def _task(self, entry: TaskEntry) -> tuple[Task, dict[str, object]]:
+    def _task(self, entry: TaskEntry) -> tuple[Task, Object]:
         if entry.name not in self._tasks:
             self._tasks[entry.name] = load_task(*self._named(entry))
         return self._tasks[entry.name]
 
-    def _named(self, entry: TaskEntry) -> tuple[str, dict[str, object]]:
+    def _named(self, entry: TaskEntry) -> tuple[str, Object]:
         """Return the task's name and options as ``keff sample`` takes them."""
         options, below = trusted(self._place, entry), self._place.file.parent
         template = options.pop("template", None)
@@ -161,7 +162,7 @@ def _refuse(job: Job, cell: Cell, *, here: bool) -> None:
         sandbox.preflight()
 
 
-def trusted(place: Place, task: TaskEntry) -> dict[str, object]:
+def trusted(place: Place, task: TaskEntry) -> Object:
     """Return a task's options; raises UsageError for code not named on this command line."""
     named = sorted(task.options.keys() - without_code(task.options).keys())
     if named and not (named == [UNSAFE] and place.unsafe_exec):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from keff.errors import EngineError, PluginError, UsageError
-from keff.narrow import entries, fields, items
+from keff.narrow import Object, entries, fields, items
 from keff.records import Completion, Message, Sampling, frozen
 
 # Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens.
@@ -54,7 +54,7 @@ class Need:
         return longest + FRAME_BYTES + self.max_tokens
 
 
-def longest(prompts: Iterable[Sequence[Message]]) -> list[list[dict[str, object]]]:
+def longest(prompts: Iterable[Sequence[Message]]) -> list[list[Object]]:
     """Return the longest prompts in bytes, which surely include the longest in tokens."""
     largest = nlargest(CANDIDATES, prompts, key=_bytes)
     return [[dict(message) for message in prompt] for prompt in largest]
@@ -79,7 +79,7 @@ def _tokens(address: str, key: str, prompt: Sequence[Message]) -> int:
     return len(items(_call(f"{address}/tokenize", key, asked)["tokens"]))
 
 
-def _call(url: str, key: str, body: Mapping[str, object] | None = None) -> dict[str, object]:
+def _call(url: str, key: str, body: Mapping[str, object] | None = None) -> Object:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     # The server is in this process: no proxy of the environment stands before it.

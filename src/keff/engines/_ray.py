@@ -26,6 +26,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError, UsageError
+from keff.narrow import Object
 from keff.plugins import declares, load
 from keff.records import Completion, Message, Sampling
 
@@ -62,7 +63,7 @@ class EngineActor:
         self._name, self._options = name, options
         self._engine: Engine | None = None
 
-    async def start(self) -> tuple[dict[str, object], Capabilities]:
+    async def start(self) -> tuple[Object, Capabilities]:
         """Make and start the engine; returns its identity and capabilities."""
         engine: Engine = load("engine", self._name, **self._options)
         self._engine = engine
@@ -106,7 +107,7 @@ class Cluster:
         self.needs_gpu = declares("engine", name, "needs_gpu")
         self.capabilities = Capabilities()
         self.options, self._workers = dict(options), workers
-        self._identity: dict[str, object] = {}
+        self._identity: Object = {}
         self._seats: list[_Seat] = []
         self._hiring: set[asyncio.Task[None]] = set()
         self._asked: set[asyncio.Task[object]] = set()
@@ -124,7 +125,7 @@ class Cluster:
             self._hire(gpus)
         await self._free_seat(0)
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> Object:
         """Return the engine's identity, which does not depend on where it runs."""
         return dict(self._identity)
 
@@ -198,7 +199,7 @@ class Cluster:
             self._refusal = failure(error, transient=False) if isinstance(error, RayError) else error
             ray.kill(actor)
 
-    def _welcome(self, identity: dict[str, object], can: Capabilities) -> None:
+    def _welcome(self, identity: Object, can: Capabilities) -> None:
         """Adopt the first worker's identity; raises EngineError where another's differs."""
         if not self._identity:
             self._identity = identity

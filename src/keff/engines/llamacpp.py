@@ -31,7 +31,7 @@ import xllamacpp
 from keff.engine import Capabilities
 from keff.engines._local import Need, context_size, cores, locate, sha256
 from keff.errors import EngineError, UsageError
-from keff.narrow import entries, fields
+from keff.narrow import Object, entries, fields
 from keff.protocol.assembler import Assembler
 from keff.protocol.reply import choices_of, completions
 from keff.protocol.server import chat_body, template_thinking
@@ -100,7 +100,7 @@ class _Answer:
         self.tokens: dict[int, int] = {}
         self._ended = 0
 
-    def take(self, chunk: dict[str, object]) -> bool:
+    def take(self, chunk: Object) -> bool:
         """Add one chunk; returns True to stop the server."""
         self.parts.take(chunk)
         for part in entries(chunk.get("choices")):
@@ -161,7 +161,7 @@ class LlamaCpp:
             except RuntimeError as error:
                 raise EngineError(f"cannot load {self._file}: {error}", transient=False) from error
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> Object:
         """Return the model file's name and SHA-256, and the settings that change the prompt."""
         return {
             "engine": self.name,
@@ -198,7 +198,7 @@ class LlamaCpp:
             raise EngineError(line, transient=error.transient, refused=error.refused) from None
 
     @staticmethod
-    def _ask(server: xllamacpp.Server, body: dict[str, object], answer: _Answer) -> None:
+    def _ask(server: xllamacpp.Server, body: Object, answer: _Answer) -> None:
         if not answer.stop.is_set():
             answer.take(server.handle_chat_completions(body, answer.take) or {})
 

@@ -17,7 +17,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.foreign import configured
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, loads
 from keff.logs.parts.values import at, inner, known_task, name_of
-from keff.narrow import fields, items, text
+from keff.narrow import Object, fields, items, text
 from keff.records import Note
 from keff.sampling.integrity import LONG
 from keff.task import Task
@@ -47,7 +47,7 @@ def model_name(said: Row) -> str | None:
     return text(at(said, "model_name", "config/model_args/model", "config/model_args/pretrained"))
 
 
-def configuration(said: Row, named: str, task: str, row: Row) -> dict[str, object]:
+def configuration(said: Row, named: str, task: str, row: Row) -> Object:
     """Return the configuration of ``task``, whose name in the harness is ``named``.
 
     The arguments of the first request are what was asked for in the end; else those of the task's settings.
@@ -58,7 +58,7 @@ def configuration(said: Row, named: str, task: str, row: Row) -> dict[str, objec
     if asked.get("do_sample") is False:
         asked = {**asked, "temperature": 0.0}
     until = asked.get("until")
-    engine: dict[str, object] = {
+    engine: Object = {
         "engine": f"{at(said, 'config/model') or 'lm_eval'} (lm_eval)",
         "model": model_name(said),
         "base_url": at(said, "config/model_args/base_url"),

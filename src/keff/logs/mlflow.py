@@ -20,7 +20,7 @@ from keff.logs.parts.foreign import (
 )
 from keff.logs.parts.lines import Row, first_object, objects
 from keff.logs.parts.values import as_truth, at, inner, thousandth
-from keff.narrow import entries, fields, text
+from keff.narrow import Object, entries, fields, text
 
 
 class Mlflow(Graded, PathReader):
@@ -95,7 +95,7 @@ class Mlflow(Graded, PathReader):
         return {}
 
 
-def _assessments(info: Mapping[str, object]) -> list[dict[str, object]]:
+def _assessments(info: Mapping[str, object]) -> list[Object]:
     return [each for each in entries(info.get("assessments")) if each.get("valid") is not False]
 
 

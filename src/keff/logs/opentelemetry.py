@@ -11,7 +11,7 @@ from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text
-from keff.narrow import entries, fields, only, text
+from keff.narrow import Object, entries, fields, only, text
 
 Attributes = Mapping[str, object]
 
@@ -130,7 +130,7 @@ def _model(held: Attributes) -> str | None:
     return optional_text(at(held, "gen_ai.request.model", "gen_ai.response.model"))
 
 
-def _messages(held: Attributes, now: str, before: str) -> list[dict[str, object]]:
+def _messages(held: Attributes, now: str, before: str) -> list[Object]:
     value = held.get(f"gen_ai.{now}.messages")
     if isinstance(value, str):
         try:

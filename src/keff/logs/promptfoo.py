@@ -10,7 +10,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import at, inner, thousandth
-from keff.narrow import entries, only
+from keff.narrow import Object, entries, only
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.
 ERROR = 2
@@ -68,7 +68,7 @@ class Promptfoo(PathReader):
             )
 
 
-def _results(path: Path) -> list[dict[str, object]]:
+def _results(path: Path) -> list[Object]:
     # Older versions wrote the list without an object around it.
     return entries(at(whole_json(path), "results/results", "results"))
 

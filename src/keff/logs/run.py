@@ -19,7 +19,7 @@ from keff.log import NAMED, LogInfo, Question, Tell, unheard
 from keff.logs.parts.bulk import Bulk, ColumnOptions, Int, Names, PartsLog, RowColumns, text_hash
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.values import real
-from keff.narrow import items, text
+from keff.narrow import Object, items, text
 from keff.policy.weighting import LOGPROBS
 from keff.records import Item, Note
 from keff.sampling import RUN_FILE
@@ -85,7 +85,7 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     return _numbers(item, "confidences", len(paths))
 
 
-def _other_confidences(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> dict[str, object]:
+def _other_confidences(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> Object:
     """Return other confidences (log-probabilities beside an imported one), and rating seconds."""
     summaries = [path.completion.logprobs for path in paths]
     named: dict[str, list[float | None]] = {

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keff.errors import PolicyError
 from keff.policy import Need, Sample, Stop, Tally, View, WeightKind, tally
-from keff.stats.votes import FloatArray
+from keff.stats.votes import BoolArray, FloatArray, Int16Array
 from keff.stats.voting.draws import Draws
 
 # The prior (a, w) without a pilot: the pooled fit to recorded generations of 20 models on 15 tasks.
@@ -74,8 +74,6 @@ def _ahead_given_rest(cap: int, a: float) -> FloatArray:
     return out
 
 
-RuleTable = NDArray[np.bool_]
-
 # n, v1, v2 and the largest weight of one vote -> whether a rule is satisfied; arrays that broadcast.
 Bound = Callable[[Any, Any, Any, float], Any]
 Certainty = Callable[[Any, Any], Any]
@@ -89,7 +87,7 @@ def check_value(name: str, value: Any, high: float, *, whole: bool = False) -> f
     return value
 
 
-def legal(cap: int) -> RuleTable:
+def legal(cap: int) -> BoolArray:
     """Return a mask of the possible cells: v2 <= v1 and v1 + v2 <= n."""
     n, v1, v2 = grid(cap)
     return (v2 <= v1) & (v1 + v2 <= n)
@@ -111,10 +109,10 @@ def beats_half(cap: int) -> FloatArray:
 
 # By the table of stops: an analysis makes the same rule many times, with other weights or
 # other numbers of paths in flight. Each is kept as long as a rule uses it.
-_AHEAD: WeakValueDictionary[bytes, NDArray[np.int16]] = WeakValueDictionary()
+_AHEAD: WeakValueDictionary[bytes, Int16Array] = WeakValueDictionary()
 
 
-def lookahead(stops: RuleTable) -> NDArray[np.int16]:
+def lookahead(stops: BoolArray) -> Int16Array:
     """Return the fewest further paths after which the rule could stop, by cell; 0 stops now.
 
     Where it can no longer stop, because ``stops`` does not hold at n = cap, the value is above cap - n.
@@ -150,7 +148,7 @@ class TablePolicy:
     needs: frozenset[Need] = frozenset({"answers"})
 
     def __init__(
-        self, spec: str, stops: RuleTable, strength: FloatArray | None = None, kind: WeightKind = "vote_share"
+        self, spec: str, stops: BoolArray, strength: FloatArray | None = None, kind: WeightKind = "vote_share"
     ) -> None:
         self.spec = spec
         self.cap = len(stops) - 1
@@ -163,7 +161,7 @@ class TablePolicy:
         self._kind: WeightKind = kind
 
     @property
-    def table(self) -> NDArray[np.int16]:
+    def table(self) -> Int16Array:
         """Paths to draw next, or 0 to stop, by flat index of ``Draws.cells``."""
         return self._table.ravel()
 
@@ -202,7 +200,7 @@ class BoundedTable(TablePolicy):
         spec: str,
         cap: int,
         bound: Bound,
-        posterior: tuple[RuleTable, FloatArray, Certainty] | None = None,
+        posterior: tuple[BoolArray, FloatArray, Certainty] | None = None,
     ) -> None:
         if posterior is None:
             super().__init__(spec, np.broadcast_to(bound(*grid(cap), 1.0), (cap + 1,) * 3))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, lookahead
 from keff.policy import Need, Policy, PolicySpec, Sample, Stop, Tally, View, parse_policy, tally
 from keff.policy.spec import MAX_CAP, parts_of
 from keff.policy.weighting import leader_of
 from keff.records import frozen
+from keff.stats.votes import Int16Array
 
 Keep = Literal["votes", "fresh"]
 
@@ -35,7 +33,7 @@ class Stage:
     spec: str
     cap: int
     offset: int
-    ahead: NDArray[np.int16]
+    ahead: Int16Array
 
 
 class Cascade:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from keff.policies._table import beats_half, check_value, log_rising
 from keff.policy import Need, Policy, Sample, Stop, View, tally
 from keff.policy.spec import DEFAULT_CAP, format_spec
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import BoolArray, FloatArray, Int16Array, IntArray
 from keff.stats.voting.draws import Draws
 
 
@@ -86,7 +86,7 @@ class Certificate:
             ahead[item][certified & (n >= self.least)] = 0
         return ahead
 
-    def _certified(self, codes: NDArray[np.int16], leader: NDArray[np.int16]) -> NDArray[np.bool_]:
+    def _certified(self, codes: Int16Array, leader: Int16Array) -> BoolArray:
         answers: IntArray = np.arange(int(codes.max(initial=0)) + 1, dtype=np.int64)
         counts = np.zeros((len(codes), self.cap + 1, len(answers)), np.int16)
         np.cumsum(codes[..., None] == answers, axis=1, out=counts[:, 1:])

@@ -11,9 +11,9 @@ from keff.errors import PolicyError
 from keff.policies._table import check_value
 from keff.policy import Need, Policy, Sample, Stop, View
 from keff.policy.spec import DEFAULT_CAP, format_spec
-from keff.policy.weighting import Calibrated, leader_of
+from keff.policy.weighting import Answered, Calibrated, leader_of
 from keff.records import frozen
-from keff.stats.votes import CONFIDENCE, FloatArray, IntArray
+from keff.stats.votes import CONFIDENCE, BoolArray, FloatArray, IntArray
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import Draws, at
 
@@ -69,7 +69,7 @@ class Switch(Calibrated):
         reason = f"the cap: none of {n} paths is right with chance {self.tau:g}"
         return Stop(answer, chance, "posterior", reason)
 
-    def _good_enough(self, draws: Draws) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def _good_enough(self, draws: Draws) -> tuple[FloatArray, BoolArray]:
         """Return P(right) [n, R, cap] (-1: no vote), and a mask of paths good enough."""
         codes = draws.codes[..., : self.cap]
         chances: FloatArray = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
@@ -84,7 +84,7 @@ class Switch(Calibrated):
         out[..., self.cap] = 0
         return out
 
-    def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+    def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return the stopping path's answer, else the best path's or the weighted vote's."""
         chances, good = self._good_enough(draws)
         drawn = np.arange(self.cap) < stop[..., None]

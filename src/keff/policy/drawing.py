@@ -31,6 +31,7 @@ from keff.policy.spec import MAX_CAP
 from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
 from keff.policy.weighting import Answering, Bounded, Calibrated, LogOddsVote, Over, ahead_of, part_of
 from keff.records import frozen
+from keff.stats.votes import BoolArray
 from keff.stats.voting.draws import Draws
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class InFlight(Over):
         first = min((place, key) for place, key in tied if seen.counts[key] == seen.v1)
         return replace(stop, answer=first[1])
 
-    def stops(self, draws: Draws) -> NDArray[np.bool_]:
+    def stops(self, draws: Draws) -> BoolArray:
         """Return whether it stops after 0..cap votes of every counting order [n, R, cap + 1]."""
         side = self.cap + 1
         asked = np.asarray(ahead_of(self.rule, draws, "in flight"))

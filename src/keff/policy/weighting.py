@@ -16,11 +16,14 @@ from keff.errors import PolicyError
 from keff.policy.spec import PolicySpec
 from keff.policy.view import Capability, Fittable, Need, Policy, Sample, Stop, Vectorised, View
 from keff.records import Logprobs, frozen, stable_hash
-from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, BoolArray, FloatArray, Int16Array, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
 
 Part = TypeVar("Part")
+
+# Answers [n, R] after some paths, with their credit where labelled.
+Answered = tuple[Int16Array, FloatArray | None]
 
 
 @frozen
@@ -114,7 +117,7 @@ class ConfidenceVote(Over):
         """Return the rule's paths to draw next, or 0 to stop, after each prefix [n, R, cap + 1]."""
         return ahead_of(self.rule, draws, "with weights")
 
-    def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+    def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return answer and credit of the weighted vote; ties (to nine digits) are split."""
         drawn = np.arange(draws.cap) < stop[..., None]
         given = draws.rated(self.confidence)
@@ -141,7 +144,7 @@ class Answering(Capability):
     """A policy whose answer is not the plain plurality, evaluated on many orders."""
 
     @abstractmethod
-    def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+    def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return the answer [n, R] after ``stop`` [n, R] paths, with credit where labelled."""
         ...
 
@@ -282,7 +285,7 @@ class LogOddsVote(Over, Calibrated):
         out[..., 0], out[..., self.cap] = self._first(self.rule, most), 0
         return out
 
-    def _hopeless_at(self, draws: Draws) -> NDArray[np.bool_]:
+    def _hopeless_at(self, draws: Draws) -> BoolArray:
         """Return whether the rule gives up after each prefix of every order [n, R, cap + 1]."""
         out = np.zeros((*draws.codes.shape[:2], self.cap + 1), np.bool_)
         if self.give_up:
@@ -292,7 +295,7 @@ class LogOddsVote(Over, Calibrated):
             out[..., 1:] = ((count > 1) & (sums < self.give_up * count))[..., : self.cap]
         return out
 
-    def answered(self, draws: Draws, stop: IntArray) -> tuple[NDArray[np.int16], FloatArray | None]:
+    def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return the weighted votes' leader, and its credit."""
         seen = self.weighed(draws, self.spec).tallies
         return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)

@@ -11,12 +11,12 @@ import math
 import re
 import zlib
 from collections.abc import Collection, Mapping
-from typing import TypeAlias, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import jiter
 from pydantic_core import to_json
 
-from keff.narrow import entries, is_number
+from keff.narrow import Object, entries, is_number
 
 # More tokens than this in one answer are an error of the server, not a count.
 MOST_TOKENS = 10**9
@@ -29,9 +29,6 @@ HIGHEST_LOGPROB = 1e-3
 
 # Deeper nesting is refused before the parser's own stack is at risk.
 DEEPEST = 64
-
-# A JSON object of others: what its members hold is not known before they are looked at.
-Object: TypeAlias = dict[str, object]
 
 
 def _no_number(_: str) -> None:

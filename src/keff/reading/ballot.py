@@ -18,7 +18,7 @@ from keff.narrow import is_array
 from keff.policy.weighting import checked_name
 from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
 
 
 class RaggedError(LogError):
@@ -164,9 +164,7 @@ def ballot(
     return Ballot(votes, keys, tuple(kept), reading, tuple(notes), _rules(kept, k), asked)
 
 
-def admitted(
-    sizes: IntArray, labelled: NDArray[np.bool_], trim: int | None
-) -> tuple[int, IntArray, list[Note]]:
+def admitted(sizes: IntArray, labelled: BoolArray, trim: int | None) -> tuple[int, IntArray, list[Note]]:
     """Return K, the indices of usable questions, and notes on those left out."""
     if not sizes.size:
         raise LogError("there are no questions in it")

@@ -23,7 +23,7 @@ from keff.reading.ballot import (
 )
 from keff.records import frozen
 from keff.stats.resampling import numbers_of
-from keff.stats.votes import IntArray, Votes
+from keff.stats.votes import BoolArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ def coded_keys(
     return Coded(code[answers], names)
 
 
-def _keyed(texts: Sequence[str], used: NDArray[np.bool_], reading: Reading) -> tuple[Codes, list[str]]:
+def _keyed(texts: Sequence[str], used: BoolArray, reading: Reading) -> tuple[Codes, list[str]]:
     """Return each text's key code, -1 last for no answer, and the key names."""
     numbers: dict[str, int] = {}
     code = np.full(len(texts) + 1, -1, np.int32)
@@ -133,7 +133,7 @@ def _keyed(texts: Sequence[str], used: NDArray[np.bool_], reading: Reading) -> t
     return code, list(numbers)
 
 
-def judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> NDArray[np.bool_]:
+def judged(bulk: Bulk, answers: Codes, rows: IntArray, reading: Reading) -> BoolArray:
     """Return correctness [n, k]; each distinct pair of answer and gold answer is judged once."""
     gold = bulk.gold[rows]
     if reading.by_key:
@@ -168,7 +168,7 @@ def _distinct(pairs: IntArray, width: int, bulk: Bulk) -> tuple[IntArray, IntArr
     return np.where(values == cells - 1, -1, values), places[pairs].astype(np.int64)
 
 
-def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) -> NDArray[np.bool_] | None:
+def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) -> BoolArray | None:
     """Return correctness by comparing keys; None where a gold answer has alternatives."""
     several = any(isinstance(each, list | tuple | set | frozenset) for each in bulk.golds)
     if several:

@@ -13,6 +13,7 @@ from keff.files import whole
 from keff.log import LogInfo, Question, find_log
 from keff.logs.parts.tabled import KNOWN, PER_PATH
 from keff.logs.run import PREFIX, RECORDED
+from keff.narrow import Object
 from keff.plugins import import_extra
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
 from keff.reading.open import Opening, naming, one_part, opened
@@ -26,7 +27,7 @@ from keff.task import ScoredText
 
 def question_rows(
     questions: Iterable[Question], info: LogInfo, how: Reading, *, packed: bool
-) -> Iterator[dict[str, object]]:
+) -> Iterator[Object]:
     """Yield each question's row, in a form that keff reads back unchanged."""
     about = {"task": info.task, "answer_space": how.space, "model": info.model}
     for question in questions:
@@ -57,7 +58,7 @@ def known(values: Sequence[object]) -> list[object]:
     return [value if value == value else None for value in values]
 
 
-def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object]:
+def _packed(row: Object, meta: Object) -> Object:
     """Return a row with fields of mixed type packed into one JSON column."""
     if not isinstance(row["gold_answer"], str | None):
         meta = meta | {"gold_answer": row["gold_answer"]}
@@ -65,7 +66,7 @@ def _packed(row: dict[str, object], meta: dict[str, object]) -> dict[str, object
     return row | {"meta": json.dumps(meta, ensure_ascii=False, default=str)}
 
 
-def voted_rows(questions: Iterable[Question], how: Reading, *, packed: bool) -> Iterator[dict[str, object]]:
+def voted_rows(questions: Iterable[Question], how: Reading, *, packed: bool) -> Iterator[Object]:
     """Yield the vote of each question as a row."""
     for question in questions:
         row = voted(question, list(judged_paths(question, how)))
@@ -75,7 +76,7 @@ def voted_rows(questions: Iterable[Question], how: Reading, *, packed: bool) -> 
         yield row
 
 
-def voted(question: Question, judged: Sequence[ScoredText]) -> dict[str, object]:
+def voted(question: Question, judged: Sequence[ScoredText]) -> Object:
     """Return one question's vote as a row."""
     # A Counter keeps the order of the paths, so the first key wins among equals.
     votes = Counter(path.key for path in judged if path.key is not None)
@@ -234,9 +235,7 @@ def write_questions(questions: Iterable[Question], info: LogInfo, how: Reading, 
     _atomically(out, question_rows(questions, info, how, packed=False))
 
 
-def _atomically(
-    out: Path, rows: Iterator[dict[str, object]], *, packed: bool = False, votes: bool = False
-) -> None:
+def _atomically(out: Path, rows: Iterator[Object], *, packed: bool = False, votes: bool = False) -> None:
     """Write rows to a file that appears only when complete."""
     try:
         if out.exists():

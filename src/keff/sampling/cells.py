@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 
 from keff.errors import StoreError, UsageError
 from keff.files import write_text
-from keff.narrow import fields, number
+from keff.narrow import Object, fields, number
 from keff.records import frozen
 from keff.sampling import RUN_FILE
 from keff.sampling.grid import Cell, Study
@@ -65,10 +65,10 @@ class CellSettings(TypedDict):
     same_questions: int | None
     engine: str
     model: str | None
-    engine_options: dict[str, object]
+    engine_options: Object
     task: str
     data: str | None
-    task_options: dict[str, object]
+    task_options: Object
 
 
 def settings(study: Study, cell: Cell) -> CellSettings:
@@ -118,7 +118,7 @@ def state(study: Study, cell: Cell) -> CellState:
     )
 
 
-def _is_complete(drawn: dict[str, object], wanted: CellSettings) -> bool:
+def _is_complete(drawn: Object, wanted: CellSettings) -> bool:
     """Return whether the stored paths are all that is wanted, under the same settings and version."""
     if drawn.get("keff") != _version("keff") or drawn.get("policy") != wanted["policy"]:
         return False
@@ -131,7 +131,7 @@ def _is_complete(drawn: dict[str, object], wanted: CellSettings) -> bool:
 _version = cache(version)
 
 
-def read_note(folder: Path) -> dict[str, object]:
+def read_note(folder: Path) -> Object:
     """Return a cell's stored note; empty where none can be read."""
     try:
         note = json.loads((folder / NOTE).read_text("utf-8"))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from keff.errors import StoreError
 from keff.files import write_text
-from keff.narrow import is_object
+from keff.narrow import Object, is_object
 from keff.records import stable_hash
 from keff.sampling import RUN_FILE
 from keff.usercode import FLAGS, UNSAFE, Stamp, without_code
@@ -32,9 +32,9 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    engine: dict[str, object]
-    task: dict[str, object]
-    sampling: dict[str, object]
+    engine: Object
+    task: Object
+    sampling: Object
     templates: tuple[int, ...] = (0,)
     prompt: str = ""
 
@@ -58,10 +58,10 @@ class Config(BaseModel):
         ]
 
 
-def _leaves(value: object, prefix: str = "") -> dict[str, object]:
+def _leaves(value: object, prefix: str = "") -> Object:
     if not is_object(value):
         return {prefix: value}
-    leaves: dict[str, object] = {}
+    leaves: Object = {}
     for name, inner in value.items():
         leaves |= _leaves(inner, f"{prefix}.{name}" if prefix else name)
     return leaves
@@ -86,7 +86,7 @@ class Manifest(BaseModel):
     k: int
     policy: str | None = None
     calibration: str | None = None
-    task_options: dict[str, object] = Field(default_factory=dict)
+    task_options: Object = Field(default_factory=dict)
     code: dict[str, Stamp] = Field(default_factory=dict[str, Stamp])
     unsafe_exec: bool = False
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import httpx2
 
 from keff.errors import PlanError, UsageError
-from keff.narrow import fields, is_array, items
+from keff.narrow import Object, fields, is_array, items
 from keff.policy import Policy, calibrated, confidence_of, parse_policy
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.values import text_of
@@ -224,7 +224,7 @@ class RewardModel:
         # ``Verifier.rate`` has the limit of time.
         self._client = self._client or httpx2.AsyncClient(timeout=None)
         if self.url.endswith("/score"):
-            body: dict[str, object] = {"text_1": prompt_of(messages), "text_2": text}
+            body: Object = {"text_1": prompt_of(messages), "text_2": text}
         elif self.url.endswith("/classify"):
             body = {"input": f"{prompt_of(messages)}\n\n{text}"}
         else:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keff.narrow import items, number
+from keff.narrow import Object, items, number
 from keff.stats.votes import FloatArray, IntArray
 
 # The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million.
@@ -91,7 +91,7 @@ class MeanLooks:
         error = math.sqrt(variance * (self._pilot_error + 1 / n))
         return normal_of_t(abs(apart) / error, size - 1)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> Object:
         """Return the alarm's state as JSON values, for ``from_state``."""
         return dict(vars(self))
 
@@ -208,7 +208,7 @@ class _Stream:
             self.first_alarm = self.seen
         return self
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> Object:
         """Return the stream's state, the random generator's with it, as JSON values."""
         return {
             "bag": [[score, count] for score, count in self._bag.items()],

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import chdtri, ndtri, stdtrit
 
 from keff.records import Interval, frozen
 from keff.stats.intervals import interval_c
 from keff.stats.resampling import clustered_variance
-from keff.stats.votes import FloatArray, IntArray, Votes, cluster_numbers
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes, cluster_numbers
 
 # Scales that scores are on, the narrowest first that holds them all.
 SCALES = ((0.0, 1.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
@@ -100,7 +100,7 @@ class Repeats:
         return np.rint(self.mean * self.count)
 
     @property
-    def several(self) -> NDArray[np.bool_]:
+    def several(self) -> BoolArray:
         """A mask of the questions with two repeats or more [n]."""
         return self.count > 1
 

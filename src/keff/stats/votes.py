@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+Int16Array = NDArray[np.int16]
+Float32Array = NDArray[np.float32]
 Kind = TypeVar("Kind", bound=np.generic)
 
 # The name of the confidence that a record has under no other name.

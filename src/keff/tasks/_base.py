@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from keff.answers import Extracted, Space, space, why
 from keff.answers.parts.base import golds
 from keff.errors import TaskError
-from keff.narrow import fields, is_object, mended
+from keff.narrow import Object, fields, is_object, mended
 from keff.plugins import import_extra
 from keff.records import AnswerSpace, Completion, Item, Message, frozen, stable_hash
 from keff.task import Located, Row, ScoredText, Task
@@ -88,7 +88,7 @@ def _jsonl(path: Path) -> Iterator[Located]:
         raise TaskError(f"{path}: cannot be read: {error}") from error
 
 
-def _object(line: str, where: str) -> dict[str, object]:
+def _object(line: str, where: str) -> Object:
     row = _value(line, where)
     if not is_object(row):
         raise TaskError(f"{where}: expected a JSON object, found {type(row).__name__}")

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.analysis.decision import words
 from keff.analysis.decision.aim import Aim
@@ -30,7 +29,7 @@ from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
 from keff.analysis.walks import reference_of
 from keff.policy import Policy
 from keff.records import Interval, frozen
-from keff.stats.votes import Votes
+from keff.stats.votes import BoolArray, Votes
 from keff.stats.voting.correlation import agreement
 
 __all__ = ["Aim", "Decided", "decide", "reference_of"]
@@ -113,7 +112,7 @@ class Candidates:
     known: JointPosterior
     choice: Choice
     timing: Timing | None
-    allowed: NDArray[np.bool_]
+    allowed: BoolArray
 
     @classmethod
     def of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.posterior import JointPosterior
@@ -13,7 +12,7 @@ from keff.analysis.decision.prior import LEVEL_UNKNOWN
 from keff.analysis.decision.timing import SURE_OF_TIME, Timing
 from keff.analysis.results.decision import VotingVerdict
 from keff.records import Interval, frozen
-from keff.stats.votes import FloatArray
+from keff.stats.votes import BoolArray, FloatArray
 
 # An expected loss of accuracy of a tenth of a point is taken for a decision.
 NEGLIGIBLE = 0.001
@@ -58,7 +57,7 @@ class Choice:
 def choose(
     known: JointPosterior,
     aim: Aim,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: BoolArray | None = None,
     timing: Timing | None = None,
 ) -> Choice:
     """Return the rule that serves an aim and the verdict; ``allowed`` [C] masks rules below the cap.
@@ -117,7 +116,7 @@ def allowed_loss(known: JointPosterior, aim: Aim) -> float:
 
 
 def fast_enough(
-    known: JointPosterior, aim: Aim, may: NDArray[np.bool_], timing: Timing, slower: float
+    known: JointPosterior, aim: Aim, may: BoolArray, timing: Timing, slower: float
 ) -> tuple[int, BoundKept]:
     """Return the cheapest rule within the aim that is surely fast enough, and which time bounds it keeps.
 
@@ -142,7 +141,7 @@ def fast_enough(
     return int(np.argmin(np.where(within, timing.ratios[:, 0], np.inf))), "neither"
 
 
-def within_aim(known: JointPosterior, aim: Aim) -> NDArray[np.bool_]:
+def within_aim(known: JointPosterior, aim: Aim) -> BoolArray:
     """Return a mask of the rules that meet the aim [C]; all of them where right answers have a price."""
     if aim.asks_share:
         allowed = allowed_loss(known, aim) + 1e-12
@@ -180,7 +179,7 @@ def _rule(known: JointPosterior, aim: Aim, cost: FloatArray) -> int:
     return _most_accurate(loss, may, cost)
 
 
-def _most_accurate(loss: FloatArray, may: NDArray[np.bool_], cost: FloatArray) -> int:
+def _most_accurate(loss: FloatArray, may: BoolArray, cost: FloatArray) -> int:
     """Return the index of the rule with the lowest expected loss, ties to the cheapest."""
     best = np.min(np.where(may, loss, np.inf))
     return int(np.argmin(np.where(may & (loss <= best), cost, np.inf)))

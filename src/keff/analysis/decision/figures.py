@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
@@ -14,7 +13,7 @@ from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import Differences, Kept, TimedRule
 from keff.records import Interval, frozen
-from keff.stats.votes import FloatArray
+from keff.stats.votes import BoolArray, FloatArray
 
 POINTS = "posterior mean shrunk to other workloads, paired cluster_bootstrap, as many new questions"
 COSTS = "cluster_bootstrap, as many new questions"
@@ -126,7 +125,7 @@ class Figures:
         )
 
 
-def timed_rules(known: JointPosterior, timing: Timing, within: NDArray[np.bool_]) -> tuple[TimedRule, ...]:
+def timed_rules(known: JointPosterior, timing: Timing, within: BoolArray) -> tuple[TimedRule, ...]:
     """Return the rules ``within`` the aim [C] with their cost and time, the cheapest first.
 
     A rule is dominated where another one costs no more, and takes no longer at both quantiles.

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from keff.records import Interval
 from keff.stats.time import STEPS, at_share, compared, resampled_ratios, smoothing
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import BoolArray, FloatArray, IntArray
 
 # The quantiles that a bound holds for: the usual answer, and the slowest one in twenty.
 SHARES = (0.5, 0.95)
@@ -63,7 +62,7 @@ class Timing:
         found = np.log(np.maximum(read, 1e-12))
         return np.asarray(found - found[-1], np.float64)
 
-    def within(self, bounds: Sequence[float]) -> NDArray[np.bool_]:
+    def within(self, bounds: Sequence[float]) -> BoolArray:
         """Return a mask of the rules fast enough on the pilot [C]; ``bounds`` are parts of today's time.
 
         By the smoothed quantiles, and by the plain ones that are shown.

@@ -21,7 +21,7 @@ from keff.answers.parts import json_text
 from keff.answers.parts.base import Explains, Extracted, Space, complete, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, NotRead
 from keff.errors import PluginError, TaskError, UsageError, unknown
-from keff.narrow import fields
+from keff.narrow import Object, fields
 
 _OPTION = re.compile(r"\s*([a-z_]+)\s*=(.*)", re.DOTALL)
 _TABLE = "table"
@@ -144,7 +144,7 @@ def choice_of(labels: tuple[str, ...]) -> Space:
 cached = lru_cache(maxsize=256)(space)
 
 
-def parse(spec: str) -> tuple[str, dict[str, object]]:
+def parse(spec: str) -> tuple[str, Object]:
     """Return name and options of a spec; raises TaskError when malformed."""
     name, colon, rest = spec.partition(":")
     name = name.strip()
@@ -152,10 +152,10 @@ def parse(spec: str) -> tuple[str, dict[str, object]]:
         return name, {}
     if rest.lstrip().startswith("{"):
         try:
-            return name, cast("dict[str, object]", json.loads(rest))
+            return name, cast("Object", json.loads(rest))
         except (ValueError, RecursionError) as error:
             raise TaskError(f"answer space {name}: its options are not JSON: {error}") from None
-    options: dict[str, object] = {}
+    options: Object = {}
     last = ""
     before, inner, nested = _split_inner(rest)
     for piece in before.split(",") if before else ():

@@ -20,6 +20,7 @@ from keff.log import LISTED, NAMED, Question, Tell, unheard
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
+from keff.narrow import Object
 from keff.records import frozen
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class PartsLog(Protocol):
         ...
 
 
-def read_row(row: Mapping[str, object], read: ReadText) -> dict[str, object]:
+def read_row(row: Mapping[str, object], read: ReadText) -> Object:
     """Return a row with answers, keys and rules as its texts are read; raises NotPlainError."""
     if row.get("all_texts") is None:
         return {**row, "all_keys": None, "all_rules": None}
@@ -305,12 +306,12 @@ def parts_of_questions(questions: Callable[[Tell], Iterator[Question]], how: Col
     yield columns.part(again.question, last=True)
 
 
-def _row(question: Question) -> dict[str, object]:
+def _row(question: Question) -> Object:
     """Return a question as a row with lists; raises NotPlainError where it has more fields."""
     more = question.nan or question.structured or question.scores or question.branches
     if more or question.form != "answers" or any(name.startswith(NAMED) for name in question.meta):
         raise NotPlainError
-    row: dict[str, object] = {"id": question.id, "gold_answer": question.gold, "question": question.question}
+    row: Object = {"id": question.id, "gold_answer": question.gold, "question": question.question}
     row |= {"cluster": question.cluster or None, "model": question.part or None}
     fields = (TEXTS | NUMBERS | CODED | COMPLETIONS).items()
     lists = {known: getattr(question, name) for name, known in fields}

@@ -13,7 +13,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import as_truth, inner, optional_text, real, short
-from keff.narrow import fields, is_array, items
+from keff.narrow import Object, fields, is_array, items
 from keff.records import Note, stable_hash
 
 # Answers that tell whether a log holds answers or whole completions.
@@ -139,7 +139,7 @@ SAMPLING = {
 
 def configured(
     engine: Mapping[str, object], task: str, tool: str, asked: Mapping[str, object], stop: object
-) -> dict[str, object]:
+) -> Object:
     """Return a configuration in the form of a run's manifest, without unstated fields."""
     sampling = {ours: asked[theirs] for theirs, ours in SAMPLING.items() if asked.get(theirs) is not None}
     return {

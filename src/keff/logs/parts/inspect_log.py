@@ -11,7 +11,7 @@ from keff.log import Tell
 from keff.logs.parts.foreign import Canonical, UsableRows, configured, verdict
 from keff.logs.parts.lines import head_of, members, parse, unpack, whole_json
 from keff.logs.parts.values import at, inner, is_missing, number_or_none
-from keff.narrow import entries, fields, is_array, is_object, items
+from keff.narrow import Object, entries, fields, is_array, is_object, items
 from keff.records import Note
 
 # The header of a log that ended, and of one that is still being written or was cut off.
@@ -91,14 +91,14 @@ def content(value: object) -> str:
 BODY = ("presence_penalty", "frequency_penalty", "top_k", "reasoning_effort", "logit_bias")
 
 
-def configuration(about: Mapping[str, object], task: str | None) -> dict[str, object]:
+def configuration(about: Mapping[str, object], task: str | None) -> Object:
     """Return the configuration stated in the header.
 
     inspect names a model as ``provider/name``; the name is what a server is asked for.
     """
     spec, said = inner(about, "eval"), _generation(about)
     provider, slash, name = str(spec.get("model") or "").partition("/")
-    engine: dict[str, object] = {"engine": f"{provider} (inspect_ai)" if slash else "inspect_ai"}
+    engine: Object = {"engine": f"{provider} (inspect_ai)" if slash else "inspect_ai"}
     engine |= {"model": name if slash else provider, "base_url": spec.get("model_base_url")}
     body = {field: said[field] for field in BODY if said.get(field) is not None}
     engine["extra_body"] = body | fields(said.get("extra_body"))
@@ -106,13 +106,13 @@ def configuration(about: Mapping[str, object], task: str | None) -> dict[str, ob
     return configured(engine, named, "inspect_ai", said, said.get("stop_seqs"))
 
 
-def _generation(about: Mapping[str, object]) -> dict[str, object]:
+def _generation(about: Mapping[str, object]) -> Object:
     """Return the generation settings: the task's, overridden by the call's."""
     settings = inner(about, "plan", "config"), inner(about, "eval", "model_generate_config")
     return {name: value for part in settings for name, value in part.items() if value is not None}
 
 
-def options(about: Mapping[str, object]) -> dict[str, object]:
+def options(about: Mapping[str, object]) -> Object:
     """Return the task's options: the system message, from generation settings or a solver."""
     systems = [
         at(step, "params/template")
@@ -184,7 +184,7 @@ class Scores:
             value = {str(place): part for place, part in enumerate(value)}
         return self._part(where, value) if is_object(value) else value
 
-    def _part(self, where: str, parts: dict[str, object]) -> object:
+    def _part(self, where: str, parts: Object) -> object:
         if self.key is None and len(parts) == 1:
             return next(iter(parts.values()))
         if self.key is None or self.key not in parts:

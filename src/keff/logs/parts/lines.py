@@ -18,7 +18,7 @@ import jiter
 
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, first_bytes, is_utf16, unheard
-from keff.narrow import items, mended, unique
+from keff.narrow import Object, items, mended, unique
 from keff.plugins import import_extra
 from keff.records import Note
 
@@ -80,7 +80,7 @@ MOST_BLANK = 100_000
 # One JSON text with more values than this is refused unread: as objects they would take gigabytes.
 MOST_VALUES = 2**24
 
-Row = dict[str, object]
+Row = Object
 
 
 def first_row(path: Path) -> Row | str:

@@ -35,7 +35,7 @@ from keff.logs.parts.values import (
     truth,
     whole,
 )
-from keff.narrow import is_array, is_object, items
+from keff.narrow import Object, is_array, is_object, items
 from keff.records import Note
 
 LISTS = tuple(LIST_OF.values())
@@ -98,7 +98,7 @@ def by_model(question: Question, row: Row) -> Question:
     return replace(question, part=optional_text(row.get("model")) or "")
 
 
-def unpacked(row: dict[str, object]) -> dict[str, object]:
+def unpacked(row: Object) -> Object:
     """Return a row with the fields that an export packed into ``meta`` restored.
 
     A column of the same name that others filled stays what it is.
@@ -112,7 +112,7 @@ def unpacked(row: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in row.items() if name != "meta"} | packed
 
 
-def question_or_scores(where: str, row: dict[str, object], *, texts: bool) -> Question:
+def question_or_scores(where: str, row: Object, *, texts: bool) -> Question:
     """Return a Question; where answers are missing, from texts or from scores alone."""
     if row.get("all_answers") is not None or row.get("all_scores") is not None:
         return question_of(where, row, texts=texts)
@@ -142,9 +142,9 @@ def said_by(row: Row) -> LogInfo:
     return LogInfo(optional_text(row.get("task")), space, optional_text(row.get("model")))
 
 
-def first_of(rows: Iterable[tuple[str, Row]]) -> dict[str, object]:
+def first_of(rows: Iterable[tuple[str, Row]]) -> Object:
     """Return the first row; an empty one where there is none."""
-    return next((dict(row) for _, row in rows), dict[str, object]())
+    return next((dict(row) for _, row in rows), Object())
 
 
 def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
@@ -258,7 +258,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
     return _grouped(rows, layout, texts=texts)
 
 
-def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
+def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> Object:
     """Return a one-question row under the JSONL's field names."""
     lists = {LIST_OF[word]: [row.get(name) for name in names] for word, names in layout.numbered.items()}
     # A path that was neither answered nor scored was not drawn.
@@ -268,7 +268,7 @@ def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> dict[str, object]:
     return _about(row, layout) | lists
 
 
-def _about(row: Row, layout: Layout) -> dict[str, object]:
+def _about(row: Row, layout: Layout) -> Object:
     """Return a row's question-level fields, and its fields without a known meaning."""
     single = {
         word: row.get(layout.single[word])
@@ -370,7 +370,7 @@ def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None
             )
 
 
-def _named_slots(row: dict[str, object]) -> dict[str, object]:
+def _named_slots(row: Object) -> Object:
     """Return a row whose named slots are branches."""
     slots = items(row.get("slots"))
     if not slots:

@@ -11,10 +11,10 @@ from typing import SupportsFloat, TypeVar
 
 from keff import plugins
 from keff.errors import LogError
-from keff.narrow import fields, is_array
+from keff.narrow import Object, fields, is_array
 
 
-def inner(row: object, *names: str) -> dict[str, object]:
+def inner(row: object, *names: str) -> Object:
     """Return the nested object at some names; empty where there is none."""
     for name in names:
         row = fields(row).get(name)

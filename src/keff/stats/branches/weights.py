@@ -14,7 +14,7 @@ from keff.records import frozen
 from keff.stats.branches.slots import slot_accuracies
 from keff.stats.models.betabinomial import betabinom_logpmf, majority_prefix
 from keff.stats.resampling import FOLDS, cluster_folds, clustered_se
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 from keff.stats.voting.draws import Draws
 
@@ -23,7 +23,7 @@ Scheme = Literal["accuracy", "log_odds", "fisher", "best_slot"]
 Rule = Literal["binary", "plurality"]
 
 # Learns weights [K], or [n, K] of every path, from the items of a mask [n].
-Learn = Callable[[NDArray[np.bool_]], FloatArray]
+Learn = Callable[[BoolArray], FloatArray]
 
 # From nearly equal weights down to the best path alone, in units of the confidences' spread.
 TEMPERATURES = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from keff.records import Note, frozen
 from keff.stats.resampling import MANY_ROWS
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import BoolArray, FloatArray, Int16Array, IntArray, Votes
 
 # As in Votes: no answer could be read.
 ABSTAINS = -1
@@ -26,7 +26,7 @@ ABSTAINS = -1
 BLOCK_CELLS = 2**19
 
 
-def dense_codes(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
+def dense_codes(answers: IntArray | NDArray[np.int32]) -> Int16Array:
     """Renumber the answers of each item [n, K] to 0, 1, ... in order of first use; -1 stays."""
     out = np.empty(answers.shape, np.int16)
     k = answers.shape[1]
@@ -35,12 +35,12 @@ def dense_codes(answers: IntArray | NDArray[np.int32]) -> NDArray[np.int16]:
         block = answers[start : start + step]
         order: NDArray[Any] = np.argsort(block, axis=1, kind="stable")
         ordered: NDArray[Any] = np.take_along_axis(block, order, axis=1)
-        starts: NDArray[np.bool_] = np.diff(ordered, axis=1, prepend=ABSTAINS - 1) != 0
+        starts: BoolArray = np.diff(ordered, axis=1, prepend=ABSTAINS - 1) != 0
         # The stable order puts the first use of an answer first among its equals.
         used = np.maximum.accumulate(np.where(starts, place, 0), axis=1)
         first: NDArray[Any] = np.empty_like(order)
         np.put_along_axis(first, order, np.take_along_axis(order, used, axis=1), axis=1)
-        number: NDArray[np.int16] = np.cumsum((first == place) & (block >= 0), axis=1, dtype=np.int16)
+        number: Int16Array = np.cumsum((first == place) & (block >= 0), axis=1, dtype=np.int16)
         found = np.take_along_axis(number, first, axis=1) - 1
         out[start : start + step] = np.where(block >= 0, found, ABSTAINS)
     return out
@@ -91,9 +91,7 @@ def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64
     return np.add.reduceat(name, np.flatnonzero(np.diff(item, prepend=-1)))
 
 
-def answer_runs(
-    codes: IntArray, correct: IntArray | None
-) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
+def answer_runs(codes: IntArray, correct: IntArray | None) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
     """Return each item's distinct answers [m]: row, votes, right paths, and whether it is an answer.
 
     And whether it votes: abstentions are one answer that does not. By row, in no order of votes.

@@ -10,7 +10,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 
 from keff.records import Interval
 from keff.stats.resampling import FOLDS, cluster_folds
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
 from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, flat
 from keff.stats.voting.correlation import anova_c
 
@@ -136,9 +136,7 @@ def _ranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return ordered[starts], (starts + counts / 2) / ordered.size
 
 
-def _chances(
-    votes: Votes, right: NDArray[np.bool_], known: NDArray[np.bool_], z: FloatArray
-) -> tuple[float, float]:
+def _chances(votes: Votes, right: BoolArray, known: BoolArray, z: FloatArray) -> tuple[float, float]:
     """Return intercept and slope of the log odds of a right path in z, over the paths of all questions."""
     similar = float(np.clip(np.nan_to_num(anova_c(votes)), 0.0, 1.0)) if votes.k > 1 else 0.0
     # Paths of a question say less than as many of different ones.
@@ -178,7 +176,7 @@ def cross_fitted(
     return chances, weights
 
 
-def _right_and_wrong(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _right_and_wrong(votes: Votes, confidences: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Return masks of the right and of the wrong paths [n, K] among those that vote and are rated."""
     rated = np.isfinite(confidences)
     if votes.answers is not None:
@@ -187,9 +185,7 @@ def _right_and_wrong(votes: Votes, confidences: FloatArray) -> tuple[NDArray[np.
     return rated & right, rated & ~right
 
 
-def _pairs(
-    right: NDArray[np.bool_], wrong: NDArray[np.bool_], z: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _pairs(right: BoolArray, wrong: BoolArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return z(right) - z(wrong) of every mixed pair within a question, and its weight.
 
     A question with r right and w wrong paths holds r w pairs, of which up to ``PAIRS`` are looked at, and no
@@ -256,7 +252,7 @@ def _base_rate_z(z: FloatArray, slope: float, base: float) -> float:
     return (even - level) / slope
 
 
-def _wrong_agree(votes: Votes, wrong: NDArray[np.bool_]) -> float:
+def _wrong_agree(votes: Votes, wrong: BoolArray) -> float:
     """Return P(two wrong paths of a question agree), with one pseudo-pair of each kind."""
     if votes.answers is None:
         return 0.5

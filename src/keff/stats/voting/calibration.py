@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from keff.records import frozen
-from keff.stats.votes import FloatArray
+from keff.stats.votes import BoolArray, FloatArray
 
 # Weights are whole multiples of 1/1024, so that sums are exact in single precision: equal sums tie, in
 # whatever order votes came.
@@ -58,7 +58,7 @@ class Calibration:
 
     def _read(self, confidences: ArrayLike, values: tuple[float, ...], unknown: float) -> FloatArray:
         given = np.asarray(confidences, np.float64)
-        known: NDArray[np.bool_] = np.isfinite(given)
+        known: BoolArray = np.isfinite(given)
         found = np.interp(np.where(known, given, 0.0), self.confidences, values)
         # In steps of the grain the sums of a live vote and of a replay are the same numbers.
         return np.round(np.where(known, found, unknown) * GRAIN) / GRAIN

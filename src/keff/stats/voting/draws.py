@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from keff.records import frozen
 from keff.stats.time import Timetable, timetable
-from keff.stats.votes import CONFIDENCE, RATING_SECONDS, IntArray, Votes
+from keff.stats.votes import CONFIDENCE, RATING_SECONDS, BoolArray, Float32Array, Int16Array, IntArray, Votes
 from keff.stats.voting.alike import ABSTAINS, dense_codes
 
 ItemArray = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 # What goes with the answers of paths, where known.
 MEASURED = ("correct", "tokens", "confidences", "seconds")
@@ -40,8 +39,8 @@ class Tallies:
 
     v1: NDArray[Any]
     v2: NDArray[Any]
-    leader: NDArray[np.int16]
-    credit: NDArray[np.float32] | None
+    leader: Int16Array
+    credit: Float32Array | None
 
 
 @dataclass(frozen=True)
@@ -54,20 +53,20 @@ class Draws:
     their sums are exact.
     """
 
-    codes: NDArray[np.int16]
-    correct: NDArray[np.float32] | None = None
-    tokens: NDArray[np.float32] | None = None
-    confidences: NDArray[np.float32] | None = None
-    seconds: NDArray[np.float32] | None = None
-    named: Mapping[str, NDArray[np.float32]] = field(default_factory=dict[str, "NDArray[np.float32]"])
-    weights: NDArray[np.float32] | None = None
+    codes: Int16Array
+    correct: Float32Array | None = None
+    tokens: Float32Array | None = None
+    confidences: Float32Array | None = None
+    seconds: Float32Array | None = None
+    named: Mapping[str, Float32Array] = field(default_factory=dict[str, "Float32Array"])
+    weights: Float32Array | None = None
 
-    def rated(self, name: str) -> NDArray[np.float32]:
+    def rated(self, name: str) -> Float32Array:
         """Return the named confidence along the orders [n, R, cap]; NaN where missing."""
         values = self.confidences if name == CONFIDENCE else self.named.get(name)
         return np.full(self.codes.shape, np.nan, np.float32) if values is None else values
 
-    def weighed(self, name: str, weights: NDArray[np.float32]) -> Draws:
+    def weighed(self, name: str, weights: Float32Array) -> Draws:
         """Return the same draws with weighted votes, cached by ``name`` for the next rule."""
         known: dict[str, Draws] = vars(self).setdefault("_weighed", {})
         if name not in known:
@@ -90,7 +89,7 @@ class Draws:
         return _tallies(self)
 
     @cached_property
-    def cast(self) -> NDArray[np.int16]:
+    def cast(self) -> Int16Array:
         """How many paths have voted (not abstained) after each path of each order [n, R, cap]."""
         return (self.codes >= 0).cumsum(axis=2, dtype=np.int16)
 
@@ -135,7 +134,7 @@ class Draws:
         return found
 
     @property
-    def work(self) -> NDArray[np.float32] | None:
+    def work(self) -> Float32Array | None:
         """Duration of each path: its seconds, else its tokens; None where neither is known."""
         return self.tokens if self.seconds is None else self.seconds
 
@@ -196,7 +195,7 @@ def at(values: NDArray[Any], place: IntArray) -> NDArray[Any]:
     return np.take_along_axis(values, place[..., None], axis=2)[..., 0]
 
 
-def random_orders(uniform: NDArray[np.float32], cap: int) -> NDArray[np.intp]:
+def random_orders(uniform: Float32Array, cap: int) -> NDArray[np.intp]:
     """Return the positions [..., cap] of the smallest uniform numbers [..., K], in order; ties by position.
 
     The ``argsort`` of the last axis, several times faster, by sorting integers: the 24 bits of such a number,
@@ -274,7 +273,9 @@ class _Credit:
         self.tied = np.ones(rows, np.float32)
         self.values = np.zeros((cap + 1, rows), np.float32)
 
-    def step(self, t: int, cell: NDArray[np.int64], count: NDArray[Any], leads: Mask, joins: Mask) -> None:
+    def step(
+        self, t: int, cell: NDArray[np.int64], count: NDArray[Any], leads: BoolArray, joins: BoolArray
+    ) -> None:
         """Count path ``t``: its key takes the lead, joins the tied leaders, or neither."""
         right = self.right.take(cell)
         right += self.correct[t]
