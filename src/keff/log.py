@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError, PluginError
+from keff.narrow import Fields
 from keff.records import AnswerSpace, Note, frozen
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Question:
     texts: tuple[str, ...] | None = None
     form: Form = "answers"
     part: str = ""
-    meta: Mapping[str, object] = field(default_factory=dict[str, object])
+    meta: Fields = field(default_factory=dict[str, object])
     nan: int = 0
     structured: bool = False
     scores: tuple[float, ...] | None = None
@@ -88,8 +89,8 @@ class LogInfo:
     task: str | None = None
     space: AnswerSpace | None = None
     model: str | None = None
-    config: Mapping[str, object] | None = None
-    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    config: Fields | None = None
+    options: Fields = field(default_factory=dict[str, object])
     code: Mapping[str, Stamp] = field(default_factory=dict[str, "Stamp"])
     integrity: Integrity | None = None
     stopped: bool = False
@@ -156,7 +157,7 @@ OWN = "keff_jsonl"
 LAST = ("jsonl", "run")
 
 
-def find_log(path: Path, name: str | None = None, options: Mapping[str, object] | None = None) -> Log:
+def find_log(path: Path, name: str | None = None, options: Fields | None = None) -> Log:
     """Return the reader of a file or folder: the named one, or the first that accepts it.
 
     ``options`` are those of ``OPTIONS`` that were given; only formats that take all of them are tried. Raises

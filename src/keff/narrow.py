@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TypeAlias, TypeGuard, TypeVar
 
 T = TypeVar("T")
 
 # A JSON object of others: what its members hold is not known before they are looked at.
 Object: TypeAlias = dict[str, object]
+# The same where it is only read.
+Fields: TypeAlias = Mapping[str, object]
 
 
 def is_object(value: object) -> TypeGuard[Object]:

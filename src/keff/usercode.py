@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import UsageError
+from keff.narrow import Fields
 from keff.records import Result, frozen
 
 # The task options that name code, and the flags that they come from.
@@ -121,12 +122,12 @@ def settle(
         )
 
 
-def without_code(options: Mapping[str, object]) -> dict[str, object]:
+def without_code(options: Fields) -> dict[str, object]:
     """Return task options without those that name or trust code."""
     return {name: value for name, value in options.items() if name not in FLAGS and name != UNSAFE}
 
 
-def stamps(options: Mapping[str, object]) -> dict[str, Stamp]:
+def stamps(options: Fields) -> dict[str, Stamp]:
     """Return the stamps of options that name code, which must come from this command line."""
     return {
         kind: UserCode.parse(str(options[kind]), kind.replace("_", " ")).stamp

@@ -22,7 +22,7 @@ from keff.cli._sample_options import parse_pairs
 from keff.engine import Engine
 from keff.engines._local import longest
 from keff.errors import RunError, UsageError
-from keff.narrow import Object
+from keff.narrow import Fields, Object
 from keff.records import Sampling, frozen
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
@@ -115,7 +115,7 @@ class Wishes:
 
 def made_engine(
     name: str,
-    own: Mapping[str, object],
+    own: Fields,
     asked: Callable[[], Iterable[Asked]],
     on: str | None,
     workers: int | None,

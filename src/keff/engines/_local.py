@@ -13,7 +13,7 @@ import threading
 import urllib.request
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from keff.errors import EngineError, PluginError, UsageError
-from keff.narrow import Object, entries, fields, items
+from keff.narrow import Fields, Object, entries, fields, items
 from keff.records import Completion, Message, Sampling, frozen
 
 # Prompts that are counted in tokens: the longest one in bytes need not be the longest in tokens.
@@ -79,7 +79,7 @@ def _tokens(address: str, key: str, prompt: Sequence[Message]) -> int:
     return len(items(_call(f"{address}/tokenize", key, asked)["tokens"]))
 
 
-def _call(url: str, key: str, body: Mapping[str, object] | None = None) -> Object:
+def _call(url: str, key: str, body: Fields | None = None) -> Object:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     # The server is in this process: no proxy of the environment stands before it.

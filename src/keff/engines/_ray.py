@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from keff.engine import Capabilities, Engine
 from keff.errors import EngineError, KeffError, UsageError
-from keff.narrow import Object
+from keff.narrow import Fields, Object
 from keff.plugins import declares, load
 from keff.records import Completion, Message, Sampling
 
@@ -59,7 +59,7 @@ def connect(on: str) -> None:
 class EngineActor:
     """One engine in a worker process; its errors are returned as ``failure``."""
 
-    def __init__(self, name: str, options: Mapping[str, object]) -> None:
+    def __init__(self, name: str, options: Fields) -> None:
         self._name, self._options = name, options
         self._engine: Engine | None = None
 
@@ -101,7 +101,7 @@ class Cluster:
     uses them, else one for each node. ``connect`` comes first.
     """
 
-    def __init__(self, name: str, options: Mapping[str, object], workers: int | None = None) -> None:
+    def __init__(self, name: str, options: Fields, workers: int | None = None) -> None:
         self.name = name
         self.local = declares("engine", name, "local")
         self.needs_gpu = declares("engine", name, "needs_gpu")

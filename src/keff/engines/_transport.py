@@ -6,10 +6,9 @@ import asyncio
 import ssl
 import sys
 import time
-from collections.abc import Mapping
 
 from keff.errors import EngineError
-from keff.narrow import entries
+from keff.narrow import Fields, entries
 from keff.protocol.assembler import Assembler
 from keff.protocol.client import Client, limited, plain, unpacked
 from keff.protocol.connection import Call
@@ -103,7 +102,7 @@ class Transport:
             return [str(entry.get("id")) for entry in listed]
         raise self.error(wrong, transient=False)
 
-    async def chat(self, body: Mapping[str, object], n: int) -> list[Completion]:
+    async def chat(self, body: Fields, n: int) -> list[Completion]:
         """Send one chat request for n paths; returns the completed paths, streamed or not.
 
         Raises EngineError, or UnsupportedError when the server says that the request itself is wrong.

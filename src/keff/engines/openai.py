@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import urlsplit
 
 from keff.engine import Capabilities
 from keff.engines._transport import ServerAddress, Transport, UnsupportedError
 from keff.errors import EngineError, UsageError
+from keff.narrow import Fields
 from keff.protocol.server import (
     Sharing,
     chat_body,
@@ -67,7 +68,7 @@ class OpenAI:
         timeout: float = 600.0,
         parallel: int = 32,
         thinking: Literal["auto", "template", "effort"] = "auto",
-        extra_body: str | Mapping[str, object] | None = None,
+        extra_body: str | Fields | None = None,
         omit: str = "",
     ) -> None:
         given = base_url or os.environ.get("OPENAI_BASE_URL") or f"https://{HOSTED}/v1"
@@ -164,7 +165,7 @@ class OpenAI:
         body |= self._extra_body
         return {name: value for name, value in body.items() if name not in self._omit}
 
-    def _simplify(self, refusal: str, body: Mapping[str, object]) -> bool:
+    def _simplify(self, refusal: str, body: Fields) -> bool:
         """Drop the refused field from later requests, if it does not change the paths.
 
         False when there is nothing to give up.

@@ -25,7 +25,7 @@ from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Rese
 from keff.gateway.traffic.ledger import OwnLedger
 from keff.gateway.traffic.monitor import StateFile
 from keff.gateway.traffic.traffic import Learner
-from keff.narrow import fields, items
+from keff.narrow import Fields, fields, items
 from keff.protocol.values import Object, decoded
 
 log = logging.getLogger("keff.gateway")
@@ -144,7 +144,7 @@ class HeldState(StateFile):
         """Return the state that was saved for a plan, or None."""
         return fields(self.states[plan]) if plan in self.states else None
 
-    def save(self, plan: str, state: Mapping[str, object]) -> None:
+    def save(self, plan: str, state: Fields) -> None:
         """Replace the state of a plan."""
         self.states[plan] = dict(state)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from keff.errors import LogError
@@ -10,7 +9,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, spoken, verdict
 from keff.logs.parts.lines import FirstLine, Row, json_lines
 from keff.logs.parts.values import at, inner, known_task
-from keff.narrow import items
+from keff.narrow import Fields, items
 
 
 class EvalScope(FirstLine, Graded, PathReader):
@@ -52,7 +51,7 @@ class EvalScope(FirstLine, Graded, PathReader):
             "question": spoken((items(row.get("input")) or [row.get("input")])[-1]),
         }
 
-    def _verdict(self, where: str, score: Mapping[str, object]) -> Canonical:
+    def _verdict(self, where: str, score: Fields) -> Canonical:
         values = inner(score, "value")
         main = score.get("main_score_name")
         name = self.scorer or (str(main) if main in values else next(iter(values), ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from keff.errors import LogError
@@ -10,12 +9,12 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import at, inner, known_task, optional_text
-from keff.narrow import entries, items, only
+from keff.narrow import Fields, entries, items, only
 
 # Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
 
-Entry = Mapping[str, object]
+Entry = Fields
 
 
 class Helm(PathReader):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from keff.log import LogInfo, Tell
@@ -20,7 +19,7 @@ from keff.logs.parts.inspect_log import (
     samples,
 )
 from keff.logs.parts.values import at, inner, known_task, number_or_none, optional_text
-from keff.narrow import entries
+from keff.narrow import Fields, entries
 from keff.records import Note
 
 
@@ -69,7 +68,7 @@ class InspectAi(Graded, PathReader):
         scores.say(self.name, tell)
 
 
-def _canonical(sample: InspectSample, score: Mapping[str, object]) -> Canonical:
+def _canonical(sample: InspectSample, score: Fields) -> Canonical:
     text, answer = completion(sample), score.get("answer")
     # ``includes`` and the model graded scorers keep the whole completion, the first with its case folded.
     whole = isinstance(answer, str) and answer.strip().casefold() == text.strip().casefold()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
@@ -11,7 +11,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.tabled import once_each, question_or_scores
 from keff.logs.parts.values import gold_of, inner, known_task
-from keff.narrow import is_array, items
+from keff.narrow import Fields, is_array, items
 
 # The task stands in the name of the file alone: no row of details names it.
 NAME = re.compile(r"details_(.+?)_\d{4}-\d{2}-\d{2}T[\d.:-]+\.parquet")
@@ -58,7 +58,7 @@ class LightEval:
         )
 
 
-def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool) -> Question:
+def _question(where: str, number: int, row: Fields, *, texts: bool) -> Question:
     doc, response = inner(row, "doc"), inner(row, "model_response")
     generations: object = response.get("text_post_processed") or response.get("text")
     prompt, gold = doc.get("query"), _chosen(doc)
@@ -73,7 +73,7 @@ def _question(where: str, number: int, row: Mapping[str, object], *, texts: bool
     return question_or_scores(where, {**asked, "gold_answer": gold}, texts=texts)
 
 
-def _chosen(doc: Mapping[str, object]) -> object:
+def _chosen(doc: Fields) -> object:
     """Return the choices marked as right."""
     known, index = items(doc.get("choices")), doc.get("gold_index")
     places = items(index) or [index]

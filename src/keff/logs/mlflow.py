@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from keff.logs.parts.foreign import (
 )
 from keff.logs.parts.lines import Row, first_object, objects
 from keff.logs.parts.values import as_truth, at, inner, thousandth
-from keff.narrow import Object, entries, fields, text
+from keff.narrow import Fields, Object, entries, fields, text
 
 
 class Mlflow(Graded, PathReader):
@@ -74,7 +73,7 @@ class Mlflow(Graded, PathReader):
             at(info, "trace_id", "request_id"),
         )
 
-    def _verdict(self, where: str, info: Mapping[str, object]) -> Canonical:
+    def _verdict(self, where: str, info: Fields) -> Canonical:
         said = [
             (name, at(each, "feedback/value"))
             for each in _assessments(info)
@@ -95,7 +94,7 @@ class Mlflow(Graded, PathReader):
         return {}
 
 
-def _assessments(info: Mapping[str, object]) -> list[Object]:
+def _assessments(info: Fields) -> list[Object]:
     return [each for each in entries(info.get("assessments")) if each.get("valid") is not False]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, spoken
 from keff.logs.parts.lines import Row, first_row, json_lines
 from keff.logs.parts.values import at, inner
-from keff.narrow import entries
+from keff.narrow import Fields, entries
 from keff.records import Note
 
 # A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
@@ -75,7 +75,7 @@ def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
         )
 
 
-def _said(body: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
+def _said(body: Fields) -> Iterator[tuple[str, bool]]:
     """Yield each choice's text, and whether it was cut at the token limit."""
     for choice in entries(body.get("choices")):
         yield spoken(at(choice, "message", "text")) or "", choice.get("finish_reason") == "length"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
@@ -11,9 +11,9 @@ from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text
-from keff.narrow import Object, entries, fields, only, text
+from keff.narrow import Fields, Object, entries, fields, only, text
 
-Attributes = Mapping[str, object]
+Attributes = Fields
 
 # How OpenLLMetry wrote messages before the conventions had attributes for them.
 FLAT = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.content")

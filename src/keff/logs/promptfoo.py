@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from keff.errors import LogError
@@ -10,7 +9,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import at, inner, thousandth
-from keff.narrow import Object, entries, only
+from keff.narrow import Fields, Object, entries, only
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.
 ERROR = 2
@@ -73,7 +72,7 @@ def _results(path: Path) -> list[Object]:
     return entries(at(whole_json(path), "results/results", "results"))
 
 
-def _provider(result: Mapping[str, object]) -> str:
+def _provider(result: Fields) -> str:
     return str(at(result, "provider/label", "provider/id", "provider"))
 
 

@@ -13,7 +13,7 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, refused
 from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, short, truth, whole
-from keff.narrow import is_array
+from keff.narrow import Fields, is_array
 
 # Token F1 from which an open answer counts as right (the paper's criterion for open answers).
 F1_NEEDED = 0.5
@@ -51,13 +51,13 @@ BY_TASK = {
     "cruxeval": "cruxeval_literal_exact",
     "mbpp": "mbpp_per_assert_sandbox",
 }
-NOTHING: Mapping[str, object] = {}
+NOTHING: Fields = {}
 # Tasks that the files name otherwise than keff.
 SHORT = {"arc": "arc_challenge", "math500": "math", "hotpot": "hotpotqa"}
 
 
 # Part of a file -> where it begins, and its provenance, which must stay the same.
-Provenances = dict[str, tuple[str, Mapping[str, object]]]
+Provenances = dict[str, tuple[str, Fields]]
 
 
 def task_of(row: Row) -> str:
@@ -91,7 +91,7 @@ class Published(FirstLine):
         return _questions(path, {}, refused, texts=texts, tell=tell)
 
 
-def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Mapping[str, object]], list[str]]:
+def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Fields], list[str]]:
     """Read a whole file and return its questions together with all errors in it.
 
     Returns the questions that could be read, the provenance of each part's first row, and the problems. A
@@ -235,7 +235,7 @@ def _scorer(row: Row) -> str | None:
     return optional_text(_provenance(row).get("scorer")) or BY_TASK.get(task_of(row), str(row["task"]))
 
 
-def _provenance(row: Row) -> Mapping[str, object]:
+def _provenance(row: Row) -> Fields:
     return inner(row, "provenance") if "provenance" in row else NOTHING
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields, items
+from keff.narrow import Fields, entries, fields, items
 from keff.protocol.reply import RepeatedError, reasoning_of
 from keff.protocol.values import DONE, Events, Object, data_of, decoded, text_of, words
 
@@ -32,7 +31,7 @@ class Assembler:
             self.take(chunk)
         return chunks
 
-    def take(self, chunk: Mapping[str, object]) -> None:
+    def take(self, chunk: Fields) -> None:
         """Add one chunk; raises EngineError for one without a path."""
         # Azure begins with a chunk that names nothing.
         if not self._head.get("id"):
@@ -65,7 +64,7 @@ class Assembler:
 PIECES = frozenset({"content", "reasoning_content", "reasoning", "refusal", "tool_calls"})
 
 
-def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
+def _add_delta(choice: Object, part: Fields) -> None:
     delta = fields(part.get("delta"))
     message = fields(choice["message"])
     for name, value in (
@@ -86,7 +85,7 @@ def _add_delta(choice: Object, part: Mapping[str, object]) -> None:
     choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]
 
 
-def _add_call(message: Object, part: Mapping[str, object]) -> None:
+def _add_call(message: Object, part: Fields) -> None:
     """Add a fragment of a tool call: the name once, arguments piece by piece."""
     calls = entries(message.setdefault("tool_calls", []))
     place = part.get("index", 0)

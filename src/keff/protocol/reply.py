@@ -11,7 +11,7 @@ by the length of text. Neither: one token per four characters. A count that cann
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from statistics import fmean
@@ -20,7 +20,7 @@ from typing import Annotated, NamedTuple, TypedDict, cast
 import msgspec
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields, is_array
+from keff.narrow import Fields, entries, fields, is_array
 from keff.protocol.server import FATAL, PASSING
 from keff.protocol.values import (
     HIGHEST_LOGPROB,
@@ -35,7 +35,7 @@ from keff.protocol.values import (
 )
 from keff.records import Completion, FinishReason, Logprobs
 
-ChoiceObject = Mapping[str, object]
+ChoiceObject = Fields
 
 
 class Token(msgspec.Struct, gc=False):
@@ -210,7 +210,7 @@ def token_counts(choices: Sequence[ChoiceObject], told: Sequence[int], usage: in
     return apportion(usage, lengths) if usage is not None else [math.ceil(length / 4) for length in lengths]
 
 
-def reasoning_of(message: Mapping[str, object]) -> str:
+def reasoning_of(message: Fields) -> str:
     """Return the hidden reasoning that a server returns apart from the text."""
     return text_of(message.get("reasoning_content") or message.get("reasoning") or "")
 
@@ -288,9 +288,7 @@ def body_error(error: object) -> EngineError:
     )
 
 
-def completions(
-    response: Mapping[str, object], choices: Sequence[ChoiceObject], seconds: float
-) -> list[Completion]:
+def completions(response: Fields, choices: Sequence[ChoiceObject], seconds: float) -> list[Completion]:
     """Return one completion per choice, with token counts by the module's rule."""
     given = counts_of(response.get("usage"))
     told = [tokens_of(choice) for choice in choices]

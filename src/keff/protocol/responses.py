@@ -11,11 +11,10 @@ left out that chat can say (``chat_request``), and its answer goes back (``respo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import cast
 
 from keff.errors import EngineError
-from keff.narrow import entries, fields, is_array
+from keff.narrow import Fields, entries, fields, is_array
 from keff.protocol.reply import body_error, reasoning_of
 from keff.protocol.values import Object, text_of
 
@@ -29,7 +28,7 @@ LOGPROBS = "message.output_text.logprobs"
 LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def not_voted(body: Mapping[str, object]) -> str | None:
+def not_voted(body: Fields) -> str | None:
     """Return why a Responses request cannot be answered by a vote, or None."""
     if body.get("background"):
         return "background"
@@ -40,12 +39,12 @@ def not_voted(body: Mapping[str, object]) -> str | None:
     return "tools that are no functions" if kinds - {"function"} else None
 
 
-def chat_view(body: Mapping[str, object]) -> Object:
+def chat_view(body: Fields) -> Object:
     """Return a Responses request as chat, without fields that chat lacks."""
     return {name: value for name, value in chat_request(body).items() if name in VIEWED and value is not None}
 
 
-def choice_of(response: Mapping[str, object]) -> Object:
+def choice_of(response: Fields) -> Object:
     """Return a response as a chat choice.
 
     Raises EngineError for a body that is no response, or one that failed.
@@ -74,7 +73,7 @@ def choice_of(response: Mapping[str, object]) -> Object:
     return choice | {"logprobs": {"content": logprobs}} if logprobs else choice
 
 
-def _add_message(message: Object, logprobs: list[Object], item: Mapping[str, object]) -> None:
+def _add_message(message: Object, logprobs: list[Object], item: Fields) -> None:
     for part in entries(item.get("content")):
         if part.get("type") == "refusal":
             message["refusal"] = part.get("refusal") or "refused"
@@ -83,7 +82,7 @@ def _add_message(message: Object, logprobs: list[Object], item: Mapping[str, obj
             logprobs += entries(part.get("logprobs"))
 
 
-def _call(item: Mapping[str, object]) -> Object:
+def _call(item: Fields) -> Object:
     """Return a function call in chat's form."""
     function = {"name": item.get("name"), "arguments": item.get("arguments")}
     return {"id": item.get("call_id"), "type": "function", "function": function}
@@ -105,7 +104,7 @@ def chat_usage(usage: object) -> object:
     return {USAGE.get(name, name): value for name, value in fields(cast("object", usage)).items()}
 
 
-def response_usage(usage: Mapping[str, object]) -> Object:
+def response_usage(usage: Fields) -> Object:
     """Return a chat usage under the Responses API's field names."""
     names = {chat: own for own, chat in USAGE.items()}
     told: Object = {names.get(name, name): value for name, value in usage.items()}
@@ -143,14 +142,14 @@ NOT_IN_CHAT = ("item_reference", "custom_tool_call")
 REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-def needs_responses(body: Mapping[str, object]) -> str | None:
+def needs_responses(body: Fields) -> str | None:
     """Return the field that prevents a request from being sent as chat, or None."""
     named = next((name for name in KEPT_BY_SERVERS if body.get(name) is not None), None)
     unknown = any(item.get("type") in NOT_IN_CHAT for item in entries(body.get("input")))
     return named or ("input" if unknown else None)
 
 
-def chat_request(body: Mapping[str, object]) -> Object:
+def chat_request(body: Fields) -> Object:
     """Return the complete chat request equivalent to a Responses request."""
     chat = {name: value for name, value in body.items() if name not in OWN_WORDS}
     chat["messages"] = _chat_messages(body)
@@ -172,12 +171,12 @@ def chat_request(body: Mapping[str, object]) -> Object:
     return chat | {name: value for name, value in more.items() if value is not None}
 
 
-def _below(given: Mapping[str, object], kind: str) -> Object:
+def _below(given: Fields, kind: str) -> Object:
     """Return a flat field of Responses nested as in chat, under the name of its type."""
     return {"type": kind, kind: {name: value for name, value in given.items() if name != "type"}}
 
 
-def _chat_messages(body: Mapping[str, object]) -> list[Object]:
+def _chat_messages(body: Fields) -> list[Object]:
     messages: list[Object] = []
     if body.get("instructions") is not None:
         messages.append({"role": "system", "content": body["instructions"]})
@@ -212,7 +211,7 @@ def _content(content: object) -> object:
     return [_part(part) for part in parts]
 
 
-def _part(part: Mapping[str, object]) -> Object:
+def _part(part: Fields) -> Object:
     kind = part.get("type")
     if kind == "input_image":
         shown = {"url": part.get("image_url"), "detail": part.get("detail")}
@@ -225,9 +224,7 @@ def _part(part: Mapping[str, object]) -> Object:
     return {"type": "text", "text": text_of([part])}
 
 
-def response_of(
-    name: str, choice: Mapping[str, object], model: object, asked: Mapping[str, object]
-) -> Object:
+def response_of(name: str, choice: Fields, model: object, asked: Fields) -> Object:
     """Return a chat choice as a response to the request ``asked``."""
     message, finish = fields(choice.get("message")), str(choice.get("finish_reason"))
     status = "incomplete" if finish in REASON else "completed"
@@ -261,7 +258,7 @@ def response_of(
     }
 
 
-def _called(call: Mapping[str, object], name: str) -> Object:
+def _called(call: Fields, name: str) -> Object:
     said = fields(call.get("function"))
     given = said.get("arguments")
     return {

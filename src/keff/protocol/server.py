@@ -20,12 +20,12 @@ from typing import cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from keff.errors import UsageError
-from keff.narrow import fields
+from keff.narrow import Fields, fields
 from keff.protocol.values import Object, decoded, storable, words
 from keff.records import Message, Sampling, frozen
 
 
-def json_object(given: str | Mapping[str, object] | None, option: str) -> Object:
+def json_object(given: str | Fields | None, option: str) -> Object:
     """Return a JSON-object option, given as text or mapping; raises UsageError otherwise."""
     try:
         read: object = json.loads(given) if isinstance(given, str) else dict(given or {})

@@ -13,6 +13,7 @@ from keff.errors import UsageError
 from keff.log import NAMED, LogInfo, Question
 from keff.logs.parts.columns import LISTS
 from keff.logs.parts.tabled import question_of
+from keff.narrow import Fields
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Record
 from keff.stats.votes import PER_PATH as MEASURED
@@ -28,7 +29,7 @@ NEEDS_GOLD = (
 )
 
 
-def questions_of(source: object, data: Mapping[str, object]) -> list[Question]:
+def questions_of(source: object, data: Fields) -> list[Question]:
     """Return the questions of an array or of nested lists.
 
     Numbers without gold answers are correctness [n, K]: 0, 1, and NaN for a path that is missing. Anything
@@ -78,7 +79,7 @@ def _is_numeric(source: object, rows: Sequence[Sequence[object]]) -> bool:
     return all(value is None or isinstance(value, int | float) for row in rows for value in row)
 
 
-def _graded(rows: Sequence[Sequence[object]], data: Mapping[str, object]) -> list[Question]:
+def _graded(rows: Sequence[Sequence[object]], data: Fields) -> list[Question]:
     """Return questions from correctness alone; a missing path counts as not drawn."""
     kept = [[value for value in row if value is not None and value == value] for row in rows]
     wrong = next((value for row in kept for value in row if value not in (0, 1)), None)
@@ -103,7 +104,7 @@ def _graded(rows: Sequence[Sequence[object]], data: Mapping[str, object]) -> lis
     ]
 
 
-def _columns(data: Mapping[str, object], n: int) -> dict[str, list[object]]:
+def _columns(data: Fields, n: int) -> dict[str, list[object]]:
     """Return the additional data by field, one value (or list of paths) per question."""
     given = [word for word in (*PER_QUESTION, *PER_PATH) if data.get(word) is not None]
     columns: dict[str, list[object]] = {"id": list(range(n))}

@@ -13,6 +13,7 @@ import numpy as np
 
 from keff.errors import LogError, UsageError
 from keff.log import LogInfo, Question
+from keff.narrow import Fields
 from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
 from keff.reading.ballot import ballot
@@ -59,7 +60,7 @@ EXPECTED = (
 )
 
 
-def opening_of(how: Mapping[str, object], *, texts: bool = False) -> Opening:
+def opening_of(how: Fields, *, texts: bool = False) -> Opening:
     """Return the opening options of a log; raises UsageError for other keywords."""
     unknown(how)
     _no_words([word for word in how if word in WORDS], "a path")
@@ -70,7 +71,7 @@ def _opening(how: Mapping[str, Any], texts: bool = False) -> Opening:
     return Opening(texts=texts, **{name: value for name, value in how.items() if name in OPENING})
 
 
-def record_of(source: object, how: Mapping[str, object]) -> Record:
+def record_of(source: object, how: Fields) -> Record:
     """Return the record of data in memory: a Record, Votes, array, nested lists or frame.
 
     Raises UsageError with what was expected.
@@ -121,7 +122,7 @@ def _made(
     return Record(name, info, replace(votes, notes=(*notes, *votes.notes)) if notes else votes)
 
 
-def _framed(frame: object, words: Mapping[str, object]) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
+def _framed(frame: object, words: Fields) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
     frames = import_extra("keff.reading.frames", "reading a data frame")
     wrong = next((word for word, name in words.items() if not isinstance(name, str)), None)
     if wrong is not None:

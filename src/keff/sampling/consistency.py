@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import openai
 
 from keff.answers import Space, of_unknown_options, read, space
 from keff.errors import EngineError, UsageError
-from keff.narrow import fields
+from keff.narrow import Fields, fields
 from keff.policy import (
     Policy,
     RunningVote,
@@ -234,7 +234,7 @@ class _PathsOfQuestion:
     client: Any
     policy: Policy
     space: Space
-    request: Mapping[str, object]
+    request: Fields
 
     async def run(self) -> Consensus:
         """Draw until the policy stops, then cancel paths in flight."""

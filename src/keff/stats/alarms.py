@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keff.narrow import Object, items, number
+from keff.narrow import Fields, Object, items, number
 from keff.stats.votes import FloatArray, IntArray
 
 # The numbers of requests at which it looks: 20, 28, 40, 57, 80, ... to ten million.
@@ -96,7 +96,7 @@ class MeanLooks:
         return dict(vars(self))
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> Self:
+    def from_state(cls, state: Fields) -> Self:
         """Return the alarm restored from ``state``; ValueError where that is no state of this alarm."""
         looks = cls([[0.0], [1.0]], [0.0, 1.0])
         for name, before in list(looks.__dict__.items()):

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 from keff.gateway.accounts.accounts import RESERVED, Account, AccountLedger, Reservation, day_now
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.metrics import Metrics
-from keff.narrow import is_array, items
+from keff.narrow import Fields, is_array, items
 from keff.protocol.reply import counts_of
 from keff.records import frozen
 from keff.sampling.cost import VERIFIER, Price, Usage, price_of
@@ -112,9 +112,7 @@ class AnswerLengths:
         return UNSTATED
 
 
-def ceiling(
-    body: Mapping[str, object], raw: bytes, price: Price, seconds: float, usual: int = UNSTATED
-) -> Ceiling:
+def ceiling(body: Fields, raw: bytes, price: Price, seconds: float, usual: int = UNSTATED) -> Ceiling:
     """Return the upper bound on the cost of a request's path; ``raw`` are the bytes of its body.
 
     Its prompt has at most a token for each byte, its answer the length that it states, or the ``usual`` one.
@@ -130,7 +128,7 @@ def charge(usage: Usage, price: Price, paths: int, seconds: float) -> float:
     return usage.dollars(price) + paths * price.path + seconds * price.second
 
 
-def paths_asked(body: Mapping[str, object]) -> int:
+def paths_asked(body: Fields) -> int:
     """Return how many answers a body asks for: ``n`` or ``best_of`` of each of its prompts."""
     prompts = items(body["prompt"]) if is_array(body.get("prompt")) else []
     several = sum(isinstance(prompt, str) or is_array(prompt) for prompt in prompts) or 1
@@ -276,9 +274,7 @@ class Billing:
             self.metrics.count("keff_spend_errors_total", len(ended))
             _not_written(error)
 
-    def most(
-        self, body: Mapping[str, object], raw: bytes, key: str, model: object, seconds: float
-    ) -> Ceiling | None:
+    def most(self, body: Fields, raw: bytes, key: str, model: object, seconds: float) -> Ceiling | None:
         """Return the upper bound on a path's cost for a request of this key; None without a price."""
         price = self.prices.of(model)
         return price and ceiling(body, raw, price, seconds, self.lengths.usual((key, str(model))))

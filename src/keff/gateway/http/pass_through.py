@@ -22,7 +22,7 @@ from keff.gateway.upstream.answer import CHAT, Answer, ClientHeaders, UpstreamCa
 from keff.gateway.upstream.server import Upstream, body_of, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
-from keff.narrow import entries, fields
+from keff.narrow import Fields, entries, fields
 from keff.protocol.client import BROKEN, unpacked
 from keff.protocol.connection import CUT, EVENTS, BrokenError, Call
 from keff.protocol.responses import chat_usage
@@ -72,9 +72,7 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
                 await asyncio.sleep(rest_after(error, tries))
 
 
-async def _relayed(
-    service: Service, job: RequestJob, exchange: Exchange, more: Mapping[str, object], until: float
-) -> None:
+async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: Fields, until: float) -> None:
     call = job.call(0, 1, job.first)
     traced: Mapping[str, str] = {} if job.span is None else job.span.headers()
     body = call.body[:-1] + b"," + json.dumps(more).encode()[1:]
@@ -331,7 +329,7 @@ class Meter:
         self.deltas += not empty and "response" not in chunk
         return self._pass_usage or not empty
 
-    def note(self, said: Mapping[str, object]) -> None:
+    def note(self, said: Fields) -> None:
         """Record usage and model from an answer or a stream event."""
         for holder in (said, fields(said.get("response")), fields(said.get("message"))):
             self.usage |= _stated(holder.get("usage"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from keff.gateway.vote.vote import Drawn, Outcome
-from keff.narrow import fields
+from keff.narrow import Fields, fields
 from keff.protocol.reply import counts_of
 from keff.protocol.responses import response_of, response_usage
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
@@ -41,7 +41,7 @@ def total_usage(paths: Iterable[Drawn]) -> Object:
     return total
 
 
-def _add_usage(total: Object, more: Mapping[str, object], *, details: bool = True) -> None:
+def _add_usage(total: Object, more: Fields, *, details: bool = True) -> None:
     """Add the numbers of a usage to a total, ``details`` one level deep; absurd ones are skipped."""
     for name, value in more.items():
         before = total.get(name)
@@ -84,7 +84,7 @@ def vote_object(
     outcome: Outcome,
     policy: str,
     stale: Sequence[str],
-    usage: Mapping[str, object],
+    usage: Fields,
     uncounted: int,
     dollars: float | None,
 ) -> Object:
@@ -127,9 +127,7 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
     ]
 
 
-def completion(
-    name: str, paths: Sequence[Drawn], usage: Mapping[str, object], vote: Mapping[str, object]
-) -> Object:
+def completion(name: str, paths: Sequence[Drawn], usage: Fields, vote: Fields) -> Object:
     """Return the chat reply: the response of the first path, with these paths as its choices.
 
     ``name`` if it has no id.
@@ -148,9 +146,9 @@ def completion(
 def response(
     name: str,
     path: Drawn,
-    usage: Mapping[str, object],
-    vote: Mapping[str, object],
-    asked: Mapping[str, object] | None = None,
+    usage: Fields,
+    vote: Fields,
+    asked: Fields | None = None,
 ) -> Object:
     """Return the Responses reply: the shown path's response with the usage of all paths.
 

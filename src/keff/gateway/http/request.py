@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
-from keff.narrow import entries, fields, is_array, items
+from keff.narrow import Fields, entries, fields, is_array, items
 from keff.protocol import responses
 from keff.protocol.values import Object, decoded, encoded
 
@@ -174,7 +174,7 @@ def _common_fields(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
     return Ask(body, wish, stream=stream, stream_options=options, api=api)
 
 
-def head_of(body: Mapping[str, object]) -> bytes:
+def head_of(body: Fields) -> bytes:
     """Return a JSON body without its closing brace; raises Problem (400) for values JSON cannot hold."""
     try:
         return encoded(body)[:-1]
@@ -183,9 +183,7 @@ def head_of(body: Mapping[str, object]) -> bytes:
         raise Problem(400, line) from None
 
 
-def with_prompt(
-    messages: Sequence[Mapping[str, object]], system: str | None, template: str | None
-) -> list[Mapping[str, object]]:
+def with_prompt(messages: Sequence[Fields], system: str | None, template: str | None) -> list[Fields]:
     """Return messages with a system message, and with a template around the last user message.
 
     A template that holds ``{question}`` replaces the message, with the question in its place; any other

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from keff.gateway.http.errors import Problem
-from keff.narrow import entries, fields, items
+from keff.narrow import Fields, entries, fields, items
 from keff.protocol.values import Object, sendable
 
 # Headers of a stream that no proxy may hold back.
 NOT_HELD = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
-def event(value: Mapping[str, object]) -> bytes:
+def event(value: Fields) -> bytes:
     """Return one server-sent event."""
     return b"data: " + sendable(value) + b"\n\n"
 
 
-def events_of(reply: Mapping[str, object], *, include_usage: bool) -> bytes:
+def events_of(reply: Fields, *, include_usage: bool) -> bytes:
     """Return a finished reply, of chat or of Responses, as the events of a stream."""
     chat = "choices" in reply
     return b"".join(chunks(reply, include_usage=include_usage) if chat else response_events(reply))
@@ -29,7 +29,7 @@ def failure(problem: Problem) -> bytes:
     return event({"error": problem.error()})
 
 
-def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[bytes]:
+def chunks(reply: Fields, *, include_usage: bool) -> Iterator[bytes]:
     """Yield a finished chat reply as stream chunks.
 
     Of each choice role, content and end (of the first with the vote); usage where asked, ``[DONE]``.
@@ -55,11 +55,11 @@ def chunks(reply: Mapping[str, object], *, include_usage: bool) -> Iterator[byte
     yield b"data: [DONE]\n\n"
 
 
-def _delta(index: int, content: Mapping[str, object]) -> Object:
+def _delta(index: int, content: Fields) -> Object:
     return {"index": index, "delta": content, "finish_reason": None}
 
 
-def _content(message: Mapping[str, object]) -> Object:
+def _content(message: Fields) -> Object:
     content = {name: value for name, value in message.items() if name != "role" and value is not None}
     if isinstance(content.get("tool_calls"), list):
         calls = items(content["tool_calls"])
@@ -86,12 +86,12 @@ def response_failure(problem: Problem, name: str) -> bytes:
     return b"".join(_numbered([("response.created", {"response": begun}), ("error", told)]))
 
 
-def response_events(reply: Mapping[str, object]) -> Iterator[bytes]:
+def response_events(reply: Fields) -> Iterator[bytes]:
     """Yield a finished Responses reply as stream events: created, its items one by one, completed."""
     return _numbered(_events(reply))
 
 
-def _events(reply: Mapping[str, object]) -> Iterator[_Told]:
+def _events(reply: Fields) -> Iterator[_Told]:
     begun: Object = {**reply, "status": "in_progress", "output": [], "usage": None}
     begun.pop("keff", None)
     yield "response.created", {"response": begun}

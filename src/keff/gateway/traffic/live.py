@@ -20,7 +20,7 @@ from keff.gateway.traffic.ledger import OwnLedger
 from keff.gateway.traffic.metrics import MetricLabels, Metrics, exposed, series
 from keff.gateway.traffic.savings import COMPARED
 from keff.gateway.traffic.traffic import History, plan_of, reading_warning
-from keff.narrow import entries, fields
+from keff.narrow import Fields, entries, fields
 from keff.protocol.values import Object
 
 log = logging.getLogger("keff.gateway")
@@ -87,7 +87,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def page(state: Mapping[str, object], others: list[Object], history: History) -> bytes:
+def page(state: Fields, others: list[Object], history: History) -> bytes:
     """Return the live page as HTML."""
     drift = _drift(fields(state.get("drift")))
     warnings = [str(state["warning"])] if state.get("warning") else []
@@ -117,7 +117,7 @@ def page(state: Mapping[str, object], others: list[Object], history: History) ->
     ).encode()
 
 
-def _headline(state: Mapping[str, object]) -> str:
+def _headline(state: Fields) -> str:
     """Return the headline: requests, paths for each, and the saving."""
     requests, saved = state.get("requests") or 0, fields(state.get("saved")).get("value")
     paths = fields(state.get("paths_per_request")).get("value")
@@ -216,7 +216,7 @@ def _table(rows: object, columns: Sequence[str], none: str = "None so far.") -> 
     return f'<div class="t" tabindex="0"><table class="r"><tr>{head}{body}</table></div>'
 
 
-def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
+def _changes(change: Fields) -> list[tuple[str, str]]:
     """Return label and value of each change against today's policy; a saving has a minus."""
     return [
         (f"{name} per request, against {change.get('against')}", _cell(change[name], "+"))
@@ -225,7 +225,7 @@ def _changes(change: Mapping[str, object]) -> list[tuple[str, str]]:
     ]
 
 
-def _drift(state: Mapping[str, object]) -> str:
+def _drift(state: Fields) -> str:
     if not state:
         return "no profile yet"
     on = [name for name, alarm in fields(state.get("alarms")).items() if alarm]

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from keff.errors import UsageError
 from keff.gateway.traffic.metrics import MetricLabels, series
-from keff.narrow import fields
+from keff.narrow import Fields, fields
 from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
 from keff.protocol.values import Object, decoded
@@ -115,7 +115,7 @@ class StateFile:
         except ValueError:
             raise UsageError(OTHER_VERSION) from None
 
-    def save(self, plan: str, state: Mapping[str, object]) -> None:
+    def save(self, plan: str, state: Fields) -> None:
         """Replace the saved state of a plan; a full disk is logged, and serving goes on."""
         try:
             self._db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (plan, json.dumps(state)))

@@ -16,6 +16,7 @@ from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.vote.vote import Outcome
+from keff.narrow import Fields
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy
@@ -25,7 +26,7 @@ from keff.sampling.cost import Price, Usage
 
 log = logging.getLogger("keff.gateway")
 
-RequestBody = Mapping[str, object]
+RequestBody = Fields
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Branch:
         if plan.max_tokens is not None:
             body.pop("max_completion_tokens", None)
             body["max_tokens"] = plan.max_tokens
-        messages = cast("Sequence[Mapping[str, object]]", body["messages"])
+        messages = cast("Sequence[Fields]", body["messages"])
         body["messages"] = with_prompt(messages, plan.system, plan.template)
         return body
 

@@ -27,7 +27,7 @@ from keff.answers import (
 from keff.answers.json import JsonSpace
 from keff.errors import KeffError, PlanError, TaskError
 from keff.gateway.http.errors import Problem
-from keff.narrow import fields, items
+from keff.narrow import Fields, fields, items
 from keff.plan import Plan
 from keff.protocol.reply import finish_reason
 from keff.protocol.values import Object, question_of, text_of
@@ -69,7 +69,7 @@ class Reader:
         """Whether reading may be slow and belongs in a thread."""
         return self.space.name in SLOW_SPACES or self.task is not None
 
-    def read(self, choice: Mapping[str, object]) -> PathReading:
+    def read(self, choice: Fields) -> PathReading:
         """Return the vote of one choice of a response.
 
         A tool call votes on its name and arguments, and a text as in the pilot, JSON too. A refusal and a cut
@@ -92,7 +92,7 @@ class Reader:
         return None if found is None else found.answer
 
 
-def said(choice: Mapping[str, object], ignored: frozenset[str]) -> tuple[str | None, bool, str | None]:
+def said(choice: Fields, ignored: frozenset[str]) -> tuple[str | None, bool, str | None]:
     """Return a choice's text, whether it was cut off, and the key of its tool calls.
 
     A refusal is neither.
@@ -181,7 +181,7 @@ def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[
     return Reader(made, tool_ignore=tool_ignore)
 
 
-def labelled(reader: Reader, view: Mapping[str, object]) -> Reader:
+def labelled(reader: Reader, view: Fields) -> Reader:
     """Return the reader with the request's choice labels, where its space has none.
 
     Those of an enumeration in its schema, or of the options in its last message.
@@ -194,7 +194,7 @@ def labelled(reader: Reader, view: Mapping[str, object]) -> Reader:
     return replace(reader, space=choice_of(labels))
 
 
-def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
+def lacking(reader: Reader | None, view: Fields) -> list[str]:
     """Return ["fields"] if the request's schema lacks JSON fields that the plan votes on, else []."""
     space = None if reader is None else reader.space
     if not isinstance(space, JsonSpace) or not space.fields:
@@ -204,7 +204,7 @@ def lacking(reader: Reader | None, view: Mapping[str, object]) -> list[str]:
     return ["fields"] if members and any(head not in members for head in heads) else []
 
 
-def _members(view: Mapping[str, object]) -> Object:
+def _members(view: Fields) -> Object:
     """Return the members of the JSON schema that a request states."""
     return fields(fields(schema_of(view.get("response_format"))).get("properties"))
 
@@ -225,7 +225,7 @@ def _space(spec: str) -> Space:
         raise PlanError(f"{error}: name another with --answer-space") from None
 
 
-def _foreign(options: Mapping[str, object]) -> Any:
+def _foreign(options: Fields) -> Any:
     """Return the task that another package provides for reading answers, else None."""
     name = str(options.get("name") or "")
     if name not in entry_points(group="keff.tasks").names:

@@ -26,7 +26,7 @@ from keff.answers import (
     voting_fields,
 )
 from keff.gateway.vote.extraction import PathReading, said
-from keff.narrow import entries, fields, items
+from keff.narrow import Fields, entries, fields, items
 from keff.protocol.values import Object, question_of, text_of
 
 Kind = Literal["tool", "json", "numeric", "choice", "binary", "text"]
@@ -94,7 +94,7 @@ class Asked(NamedTuple):
         return self.as_json or self.contract or bool(self.kinds)
 
 
-def asked(body: Mapping[str, object]) -> Asked:
+def asked(body: Fields) -> Asked:
     """Return the kinds of answer that a request asks for."""
     as_json = str(fields(body.get("response_format")).get("type")).startswith("json")
     messages = cast("list[Object]", body["messages"])
@@ -115,7 +115,7 @@ def asked(body: Mapping[str, object]) -> Asked:
     )
 
 
-def is_tiny(body: Mapping[str, object]) -> bool:
+def is_tiny(body: Fields) -> bool:
     """Return whether a request is too short to hold an answer."""
     lengths = [body.get("max_tokens"), body.get("max_completion_tokens")]
     return any(isinstance(length, int) and 0 < length <= TINY for length in lengths)
@@ -128,7 +128,7 @@ class KindReader:
         self._ignored = tool_ignore
         self._spaces = {kind: space(kind) for kind in ("numeric", "choice", "binary", "text")}
 
-    def read(self, choice: Mapping[str, object], about: Asked) -> PathReading:
+    def read(self, choice: Fields, about: Asked) -> PathReading:
         """Return the keys of one choice by kind of answer; empty if it holds none."""
         text, truncated, call = said(choice, self._ignored)
         if text is None:

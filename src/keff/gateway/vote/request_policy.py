@@ -17,7 +17,7 @@ from keff import plugins
 from keff.errors import PlanError, PolicyError, unknown
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import SYSTEM_ROLES, Wish
-from keff.narrow import fields
+from keff.narrow import Fields, fields
 from keff.plan import Plan
 from keff.policy import Branching, Policy, PolicyWarning, parse_policy
 from keff.policy.spec import PolicySpec
@@ -64,7 +64,7 @@ class PlanTerms:
     upstream: str | None = None
     names: frozenset[str] = frozenset()
     system: str | None = None
-    fields: Mapping[str, object] = field(default_factory=Object)
+    fields: Fields = field(default_factory=Object)
     length: int | None = None
     length_field: str = "max_tokens"
 

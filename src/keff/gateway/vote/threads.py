@@ -10,13 +10,14 @@ failed is remembered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
 from keff.answers import limited, warm
 from keff.gateway.vote.extraction import PathReading, Reader
+from keff.narrow import Fields
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ class AnswerReading:
         self._left = REQUEST_SECONDS
         self._turn = asyncio.Lock()
 
-    async def read(self, choice: Mapping[str, object]) -> PathReading:
+    async def read(self, choice: Fields) -> PathReading:
         """Return the vote of one choice."""
         if not self._reader.slow:
             return self._reader.read(choice)
@@ -76,7 +77,7 @@ class AnswerReading:
             at_once = PathReading(None, False)
         return await self._patiently(choice) or at_once
 
-    async def _patiently(self, choice: Mapping[str, object]) -> PathReading | None:
+    async def _patiently(self, choice: Fields) -> PathReading | None:
         clock = asyncio.get_running_loop().time
         async with self._turn:
             await self._pool.ready()
@@ -90,6 +91,6 @@ class AnswerReading:
                 self._left -= clock() - begun
 
 
-def _read_within(reader: Reader, choice: Mapping[str, object]) -> PathReading:
+def _read_within(reader: Reader, choice: Fields) -> PathReading:
     with limited(ANSWER_SECONDS):
         return reader.read(choice)

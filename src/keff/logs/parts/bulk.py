@@ -20,7 +20,7 @@ from keff.log import LISTED, NAMED, Question, Tell, unheard
 from keff.logs.parts.coding import Coded, Codes, Golds, NotPlainError, Texts, TooVariedError, joined
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import MOST_COUNT, name_of, optional_text
-from keff.narrow import Object
+from keff.narrow import Fields, Object
 from keff.records import frozen
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class PartsLog(Protocol):
         ...
 
 
-def read_row(row: Mapping[str, object], read: ReadText) -> Object:
+def read_row(row: Fields, read: ReadText) -> Object:
     """Return a row with answers, keys and rules as its texts are read; raises NotPlainError."""
     if row.get("all_texts") is None:
         return {**row, "all_keys": None, "all_rules": None}
@@ -180,7 +180,7 @@ class RowColumns:
         self.asked = array("q")
         self.lists: frozenset[str] | None = None
 
-    def add(self, rows: Sequence[Mapping[str, object]]) -> None:
+    def add(self, rows: Sequence[Fields]) -> None:
         """Append rows; raises NotPlainError where one has to be read by the row reader."""
         if self.read is not None:
             rows = [read_row(row, self.read) for row in rows]

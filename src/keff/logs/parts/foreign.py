@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import as_truth, inner, optional_text, real, short
-from keff.narrow import Object, fields, is_array, items
+from keff.narrow import Fields, Object, fields, is_array, items
 from keff.records import Note, stable_hash
 
 # Answers that tell whether a log holds answers or whole completions.
@@ -22,7 +22,7 @@ LOOKED_AT = 256
 MOST_WORDS = 8
 
 # A row per path: id, answer, text, correct, gold_answer, model, path, tokens, ... as the tool says.
-Canonical = Mapping[str, object]
+Canonical = Fields
 
 
 class LeftOut(Counter[str]):
@@ -137,9 +137,7 @@ SAMPLING = {
 }
 
 
-def configured(
-    engine: Mapping[str, object], task: str, tool: str, asked: Mapping[str, object], stop: object
-) -> Object:
+def configured(engine: Fields, task: str, tool: str, asked: Fields, stop: object) -> Object:
     """Return a configuration in the form of a run's manifest, without unstated fields."""
     sampling = {ours: asked[theirs] for theirs, ours in SAMPLING.items() if asked.get(theirs) is not None}
     return {

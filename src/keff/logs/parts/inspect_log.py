@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from keff.log import Tell
 from keff.logs.parts.foreign import Canonical, UsableRows, configured, verdict
 from keff.logs.parts.lines import head_of, members, parse, unpack, whole_json
 from keff.logs.parts.values import at, inner, is_missing, number_or_none
-from keff.narrow import Object, entries, fields, is_array, is_object, items
+from keff.narrow import Fields, Object, entries, fields, is_array, is_object, items
 from keff.records import Note
 
 # The header of a log that ended, and of one that is still being written or was cut off.
 HEADERS = ("header.json", "_journal/start.json")
 
-InspectSample = Mapping[str, object]
+InspectSample = Fields
 
 
 def refusal(path: Path) -> str | None:
@@ -32,7 +32,7 @@ def refusal(path: Path) -> str | None:
     return None if known and head.startswith(b"{") else 'no object with "eval" and "samples"'
 
 
-def header(path: Path) -> Mapping[str, object]:
+def header(path: Path) -> Fields:
     """Return the header of the log: ``eval``, ``status``, ``error`` and more."""
     if not _is_zip(path):
         return fields(whole_json(path))
@@ -91,7 +91,7 @@ def content(value: object) -> str:
 BODY = ("presence_penalty", "frequency_penalty", "top_k", "reasoning_effort", "logit_bias")
 
 
-def configuration(about: Mapping[str, object], task: str | None) -> Object:
+def configuration(about: Fields, task: str | None) -> Object:
     """Return the configuration stated in the header.
 
     inspect names a model as ``provider/name``; the name is what a server is asked for.
@@ -106,13 +106,13 @@ def configuration(about: Mapping[str, object], task: str | None) -> Object:
     return configured(engine, named, "inspect_ai", said, said.get("stop_seqs"))
 
 
-def _generation(about: Mapping[str, object]) -> Object:
+def _generation(about: Fields) -> Object:
     """Return the generation settings: the task's, overridden by the call's."""
     settings = inner(about, "plan", "config"), inner(about, "eval", "model_generate_config")
     return {name: value for part in settings for name, value in part.items() if value is not None}
 
 
-def options(about: Mapping[str, object]) -> Object:
+def options(about: Fields) -> Object:
     """Return the task's options: the system message, from generation settings or a solver."""
     systems = [
         at(step, "params/template")
@@ -127,7 +127,7 @@ def options(about: Mapping[str, object]) -> Object:
     return {"system": system} if system else {}
 
 
-def expected(spec: Mapping[str, object]) -> int:
+def expected(spec: Fields) -> int:
     """Return how many samples the log should hold; 0 if unstated."""
     samples, epochs = (number_or_none(at(spec, place)) for place in ("dataset/samples", "config/epochs"))
     return int(samples or 0) * int(epochs or 1)
@@ -171,13 +171,13 @@ class Scores:
         if self.wanted is not None and self.name not in self.names:
             raise LogError(f"scorer={self.wanted}: the scorers are {', '.join(self.names) or 'none'}")
 
-    def score(self, sample: InspectSample) -> Mapping[str, object]:
+    def score(self, sample: InspectSample) -> Fields:
         """Return a sample's whole score by the scorer in use."""
         given = inner(sample, "scores")
         self.names.update(dict.fromkeys(given))
         return inner(given, self.name)
 
-    def value(self, where: str, score: Mapping[str, object]) -> object:
+    def value(self, where: str, score: Fields) -> object:
         """Return the value of the score in use, or None."""
         value: object = score.get("value")
         if is_array(value):

@@ -35,7 +35,7 @@ from keff.logs.parts.values import (
     truth,
     whole,
 )
-from keff.narrow import Object, is_array, is_object, items
+from keff.narrow import Fields, Object, is_array, is_object, items
 from keff.records import Note
 
 LISTS = tuple(LIST_OF.values())
@@ -58,7 +58,7 @@ PER_PATH: Mapping[str, tuple[str, Callable[[object], Any]]] = {
     "texts": ("all_texts", whole),
 }
 
-Row = Mapping[str, object]
+Row = Fields
 # Reads the rows of a table, each with its place, from the start.
 Rows = Callable[[], Iterable[tuple[str, Row]]]
 
