@@ -141,6 +141,20 @@ def first_bytes(path: Path, size: int) -> bytes:
         return file.read(size)
 
 
+def address(path: Path) -> str | None:
+    """Return the URL of an object store, such as s3://bucket/votes, as text; None for a local path."""
+    # A path holds one slash of the two; a single letter before the colon is a drive.
+    found = re.match("([a-z][a-z0-9+.-]+):/+(.+)", str(path))
+    if found is None or path.exists():
+        return None
+    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
+
+
+def shown(path: Path) -> str:
+    """Return a path as text, as it was given: the address of an object store with both slashes."""
+    return address(path) or str(path)
+
+
 # Options of readers, and how the command line calls them.
 OPTIONS = {"columns": "--columns", "scorer": "scorer=", "threshold": "threshold="}
 
@@ -172,7 +186,7 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
         name = name or "parquet"  # several files, or an object store
     except (OSError, ValueError) as error:
         # Names above 255 bytes, null bytes, folders that may not be entered.
-        raise LogError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise LogError(f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     tried: dict[str, str] = {}
     for known in [name] if name else _readers():
         try:
@@ -225,9 +239,9 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"
     more = " (--format NAME tells why it is no log of another tool)" if len(reasons) > 1 else ""
-    table = next((f"{path}: {reason}" for reason in reasons if reason.startswith("no column ")), None)
+    table = next((f"{shown(path)}: {reason}" for reason in reasons if reason.startswith("no column ")), None)
     name = max(tried, key=lambda one: (one == path.suffix[1:], reasons.count(tried[one])))
-    return (table or f"{path} is in no format that keff reads ({name}: {tried[name]})") + more
+    return (table or f"{shown(path)} is in no format that keff reads ({name}: {tried[name]})") + more
 
 
 EMPTY = "the file is empty"

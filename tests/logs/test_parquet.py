@@ -11,7 +11,7 @@ import pytest
 
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.reading.open import open_record
+from keff.reading.open import Opening, open_record
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -125,6 +125,13 @@ def test_a_pattern_and_the_address_of_a_folder_are_one_record(tmp_path: Path) ->
     parquet.write_table(pyarrow.Table.from_pylist(rows[:1]), tmp_path / "in" / "d.parquet")
     with pytest.raises(LogError, match=r"in/d\.parquet: row 1: duplicate id 'q0'"):
         open_record(tmp_path / "in" / "**" / "*.parquet")
+    # An address keeps both slashes, in what names the record and in what names the file at fault.
+    address = f"file://{tmp_path}/in"
+    with pytest.raises(LogError, match=f"^{address}/d.parquet: row 1: duplicate id 'q0'"):
+        open_record(Path(address))
+    assert open_record(Path(f"{address}/a.parquet")).path == f"{address}/a.parquet"
+    with pytest.raises(LogError, match=f"^{address}/d.parquet is in no .* column 'x'"):
+        open_record(Path(f"{address}/d.parquet"), Opening(columns="id=x"))
 
 
 @pytest.mark.parametrize(

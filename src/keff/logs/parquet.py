@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, first_bytes, unheard
+from keff.log import LogInfo, Question, Tell, address, first_bytes, shown, unheard
 from keff.logs.parts.bulk import Bulk, ColumnOptions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Layout, lay_out
@@ -24,15 +23,6 @@ from keff.logs.parts.tabled import (
     unpacked,
 )
 from keff.plugins import import_extra
-
-
-def address(path: Path) -> str | None:
-    """Return the URL of an object store, such as s3://bucket/votes, as text; None for a local path."""
-    # A path holds one slash of the two; a single letter before the colon is a drive.
-    found = re.match("([a-z][a-z0-9+.-]+):/+(.+)", str(path))
-    if found is None or path.exists():
-        return None
-    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
 
 
 def matching(path: Path) -> list[Path]:
@@ -82,7 +72,9 @@ def _reading(path: Path) -> Generator[ModuleType]:
     try:
         yield arrow
     except arrow.FAILURES as error:
-        raise LogError(f"{path}: damaged or cut off ({reason_of(error)}): write the file again") from None
+        raise LogError(
+            f"{shown(path)}: damaged or cut off ({reason_of(error)}): write the file again"
+        ) from None
 
 
 def reason_of(error: Exception) -> str:

@@ -10,8 +10,8 @@ import ray
 from ray.exceptions import RayError
 
 from keff.engines._ray import connect, failure
-from keff.log import find_log
-from keff.logs.parquet import ParquetLog, address, parts_of
+from keff.log import address, find_log
+from keff.logs.parquet import ParquetLog, parts_of
 from keff.logs.parts.bulk import Bulk, ColumnOptions
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.ballot import Ballot, Reading

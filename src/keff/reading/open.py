@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError, UsageError
-from keff.log import Log, LogInfo, Question, Tell, find_log, unheard
+from keff.log import Log, LogInfo, Question, Tell, find_log, shown, unheard
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, ColumnOptions, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, kept_verdicts, taken, with_verdicts, within_memory
@@ -139,7 +139,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             notes.append(kept_verdicts(how))
         held = votes.questions
         questions = Lazy(len(held), lambda row: read_again(held[row], how, texts=opening.texts))
-        return Record(str(path), info, replace(votes, questions=questions, notes=(*notes, *votes.notes)))
+        return Record(shown(path), info, replace(votes, questions=questions, notes=(*notes, *votes.notes)))
 
 
 def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -> Ballot:
@@ -206,7 +206,7 @@ def opened(
 def log_questions(path: Path, opening: Opening) -> LogQuestions:
     """Return all questions of a log, with as many paths as are analysed."""
     if opening.on is not None:
-        raise UsageError(f"{path}: {_NOT_ON_NODES}")
+        raise UsageError(f"{shown(path)}: {_NOT_ON_NODES}")
     notes: list[Note] = []
     with naming(path):
         log, info, how, found = opened(path, opening, notes.append, texts=opening.texts)
@@ -245,7 +245,7 @@ def recorded(source: LogQuestions, questions: list[Question], opening: Opening, 
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
-    path = f"{source.path}#{name}" if name else str(source.path)
+    path = f"{shown(source.path)}#{name}" if name else shown(source.path)
     info = replace(source.info, model=names[0]) if len(names) == 1 else source.info
     notes = (*source.notes, *votes.notes)
     return Record(path, info, replace(votes, notes=notes), names if len(names) > 1 else ())
@@ -282,7 +282,7 @@ def naming(path: Path) -> Generator[None]:
         yield
     except (LogError, TaskError) as error:
         named = RaggedError if isinstance(error, RaggedError) else LogError
-        raise error if str(path) in str(error) else named(f"{path}: {error}") from None
+        raise error if shown(path) in str(error) else named(f"{shown(path)}: {error}") from None
 
 
 def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:

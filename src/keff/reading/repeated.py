@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import Question
+from keff.log import Question, shown
 from keff.reading.ballot import RaggedError, correct_of, with_answers
 from keff.reading.branches import names_in, split
 from keff.reading.open import Opening, Record, by_columns, log_questions, naming, recorded
@@ -77,7 +77,7 @@ def _apart(path: Path, opening: Opening) -> list[RepeatedScores]:
                 sizes = {len(question.answers) for question in own}
                 ragged = len(sizes) > 1 and opening.trim is None and not source.info.stopped
                 if ragged or any(question.scores is not None for question in own):
-                    label = f"{path}#{mark}" if mark else str(path)
+                    label = f"{shown(path)}#{mark}" if mark else shown(path)
                     found.append(_of_questions(own, source, opening.trim, label))
                 else:
                     found.append(of_record(recorded(source, own, opening, mark)))

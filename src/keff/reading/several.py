@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import Question
+from keff.log import Question, shown
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, names_in, split, with_branches
@@ -124,8 +124,8 @@ def _branches(source: LogQuestions, questions: list[Question], opening: Opening,
         questions = [with_branches(question, names) for question in whole.ballot.questions]
     unnamed = not opening.branches and names[0].startswith("column ")
     text = (
-        f"{source.path} holds {len(names)} models or prompts, read apart here: keff combine {source.path} "
-        "weighs their votes together"
+        f"{shown(source.path)} holds {len(names)} models or prompts, read apart here: "
+        f"keff combine {shown(source.path)} weighs their votes together"
     )
     naming_them = "--branches a,b,c (or a JSON file) names the columns"
     note = Note("several_branches", f"{text}; {naming_them}" if unnamed else text)

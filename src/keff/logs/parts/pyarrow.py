@@ -20,8 +20,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, Question, Tell
-from keff.logs.parquet import address, matching, reason_of
+from keff.log import LISTED, NAMED, Question, Tell, address, shown
+from keff.logs.parquet import matching, reason_of
 from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, ColumnOptions, Reread, RowColumns
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
@@ -35,9 +35,13 @@ LONG = frozenset({"all_texts", "all_truncated", "question"})
 
 @frozen
 class _ParquetFile:
-    """One Parquet file of a record, local or in an object store, with its time of change."""
+    """One Parquet file of a record, local or in an object store, with its time of change.
+
+    ``name`` is shown: its address, where ``path`` is only the way on its ``disk``.
+    """
 
     name: str
+    path: str
     size: int
     changed: int
     disk: pyarrow.fs.FileSystem = field(compare=False)
@@ -49,7 +53,7 @@ class _ParquetFile:
         """
         local = isinstance(self.disk, pyarrow.fs.LocalFileSystem)
         return pyarrow.parquet.ParquetFile(
-            self.disk.open_input_file(self.name),
+            self.disk.open_input_file(self.path),
             pre_buffer=not local,
             buffer_size=2**16 * local,
             page_checksum_verification=True,
@@ -59,19 +63,23 @@ class _ParquetFile:
 def _files(path: Path) -> list[_ParquetFile]:
     """Return the files of a record in order of name; raises LogError where none can be read."""
     url, disk, names = address(path), pyarrow.fs.LocalFileSystem(), [str(each) for each in matching(path)]
+    store = ""
     try:
         if url is not None:
+            store = url[: url.index("/") + 2]
             disk, name = pyarrow.fs.FileSystem.from_uri(url)
             names = [name]
             if disk.get_file_info(name).type is pyarrow.fs.FileType.Directory:
                 names = pyarrow.fs.FileSelector(name, recursive=True)
         found = [each for each in disk.get_file_info(names) if each.is_file]
     except FAILURES as error:
-        raise LogError(f"{url or path} cannot be read: {reason_of(error)}") from None
+        raise LogError(f"{shown(path)} cannot be read: {reason_of(error)}") from None
     found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
     if not found:
-        raise LogError(f"{url or path}: there is no Parquet file")
-    files = (_ParquetFile(each.path, each.size, each.mtime_ns or 0, disk) for each in found)
+        raise LogError(f"{shown(path)}: there is no Parquet file")
+    files = (
+        _ParquetFile(store + each.path, each.path, each.size, each.mtime_ns or 0, disk) for each in found
+    )
     return sorted(files, key=lambda each: each.name)
 
 

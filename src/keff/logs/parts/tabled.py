@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, LogInfo, Question, Tell, unheard
+from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
 from keff.logs.parts.bulk import Bulk, ColumnOptions, parts_of_questions
 from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
@@ -200,7 +200,7 @@ class TableLog(Columned):
         """Return the columns by meaning; raises LogError where the file is no table of answers."""
         layout = self.layout(path)
         if isinstance(layout, str):
-            raise LogError(f"{path}: {layout}")
+            raise LogError(f"{shown(path)}: {layout}")
         return layout
 
     def info(self, path: Path) -> LogInfo:
