@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
+from keff.logs import jsonl
 from keff.logs.parts.columns import lay_out
+from keff.logs.parts.lines import whole_json
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.several import open_records
 
@@ -225,7 +227,7 @@ def test_one_row_per_question_and_model_is_one_record_per_model(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "content",
-    [[["4", "5"]], {"q1": {"answers": ["4", "5"]}}, {"results": {"q1": "4"}}],
+    [[["4", "5"]], {"q1": {"said": ["4", "5"]}}, {"results": {"q1": "4"}}],
     ids=["bare lists", "by id", "below a name"],
 )
 def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: object) -> None:
@@ -235,7 +237,7 @@ def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: ob
         open_record(file)
 
 
-TABLES: dict[str, object] = {
+TABLES: dict[str, Any] = {
     "columns": {"id": ["q1", "q2"], "answers": [["4", "5"], ["1", None]], "gold_answer": ["4", "1"]},
     "split": {
         "_type": "table",
@@ -244,15 +246,36 @@ TABLES: dict[str, object] = {
         "ncols": 3,
     },
     "by id": {"q1": ["4", "5"], "q2": ["1", None]},
+    "keff's own names": {
+        "id": ["q1", "q2"],
+        "all_answers": [["4", "5"], ["1", None]],
+        "gold_answer": ["4", "1"],
+    },
+    "pandas": {
+        "id": {"0": "q1", "1": "q2"},
+        "answers": {"0": ["4", "5"], "1": ["1", None]},
+        "gold_answer": {"1": "1", "0": "4"},
+    },
+    "rows by id": {
+        "q1": {"answers": ["4", "5"], "gold_answer": "4"},
+        "q2": {"answers": ["1", None], "gold_answer": "1"},
+    },
 }
+TABLES["rows"] = [{"id": name} | row for name, row in TABLES["rows by id"].items()]
 
 
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_in_one_json_object_is_read(tmp_path: Path, name: str, indent: int | None) -> None:
+def test_a_table_in_one_json_value_is_read_in_one_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, indent: int | None
+) -> None:
     file = tmp_path / "log.json"
     file.write_text(json.dumps(TABLES[name], indent=indent))
+    # The columns, the first row, whether rows stand together and the rows are one pass over the text.
+    parsed: list[Path] = []
+    monkeypatch.setattr(jsonl, "whole_json", lambda path: parsed.append(path) or whole_json(path))
     found = open_record(file, Opening(answer_space="exact")).ballot
+    assert parsed == [file]
     assert list(found.names) == ["q1", "q2"]
     assert list(found.keys) == [("4", "5"), ("1", None)]
     assert list(found.golds) == ([None, None] if name == "by id" else ["4", "1"])
@@ -378,6 +401,13 @@ def test_texts_beside_an_answer_are_no_paths(tmp_path: Path) -> None:
 def test_an_answer_beside_a_list_of_answers_may_be_their_vote(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="answer may be answer or all_preds: say which"):
         open_record(written(tmp_path, "jsonl", [{"id": "q", "answer": "4", "all_preds": ["4", "5"]}]))
+
+
+def test_an_answer_beside_outputs_with_scores_is_the_gold_one(tmp_path: Path) -> None:
+    rows = [{"id": "q", "answer": "4", "samples": [{"text": f"It is {n}.", "score": n} for n in (4, 5)]}]
+    found = open_record(written(tmp_path, "jsonl", rows), Opening(answer_space="numeric")).ballot
+    assert list(found.golds) == ["4"]
+    assert found.votes.scored().tolist() == [[1, 0]]
 
 
 def test_objects_in_a_list_are_the_paths_of_a_question(tmp_path: Path) -> None:

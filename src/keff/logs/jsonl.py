@@ -12,7 +12,7 @@ from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
 from keff.logs.parts.lines import NO_OBJECT, first_object, first_row, head_of, objects, whole_json
 from keff.logs.parts.tabled import Row, TableLog
 from keff.logs.parts.values import is_structured
-from keff.narrow import entries, fields, items
+from keff.narrow import entries, fields, is_array, items
 
 # Of a list of lists, and of rows below a name.
 NO_ROWS = (
@@ -24,33 +24,54 @@ NO_ROWS = (
 class JsonTable(TableLog):
     """Reader of JSON objects, one per line or in one array, whose fields are the columns of a table.
 
-    The first says which fields there are. One object may be the whole table: a list for each column, rows
-    below the names of columns, or the answers of each question by its id.
+    The first says which fields there are. One object may be the whole table: a list for each column or an
+    object, as pandas writes it, rows below the names of columns, or each question or its answers by its id.
     """
 
     name = "jsonl"
+    # The file that was read last, and its rows where it is one value: several passes parse it once.
+    _held: tuple[Path | None, list[Row] | None] = None, None
 
     def layout(self, path: Path) -> Layout | str:
         """Return the columns by meaning, or why the file is no table of answers."""
         row = next(iter(self._table(path) or ()), first_object(path))
         if isinstance(row, str):
             return NO_ROWS if row == NO_OBJECT or head_of(path).startswith(b"{\n") else row
-        layout = lay_out(list(_paths(row)[0]), self.columns)
+        layout = self._laid_out(row)
         nested = all(map(is_structured, row.values())) or any(
             is_structured(next(iter(fields(value).values()), 0)) for value in row.values()
         )
         return NO_ROWS if isinstance(layout, str) and nested else layout
 
+    def _laid_out(self, row: Row) -> Layout | str:
+        return lay_out(list(_paths(row)[0]), self.columns)
+
     def _table(self, path: Path) -> list[Row] | None:
-        """Return the rows of a file that is one object; None for another one."""
+        """Return the rows of a file that is one array or object; None for another one."""
+        if self._held[0] != path:
+            self._held = path, self._whole(path)
+        return self._held[1]
+
+    def _whole(self, path: Path) -> list[Row] | None:
         head = fields(first_row(path))
-        if not ("columns" in head or all(map(is_structured, head.values()))) or head_of(path)[:1] != b"{":
+        alone = "columns" in head or all(map(is_structured, head.values()))
+        if not alone or head_of(path)[:1] not in (b"{", b"["):
             return None
         try:
-            table = fields(whole_json(path))
+            whole = whole_json(path)
         except LogError:  # several objects
             return None
+        if is_array(whole):
+            return rows if all(rows := entries(whole)) else None
+        table = fields(whole)
         names, cells = list(table), list(map(items, table.values()))
+        columns = entries(list(table.values()))
+        if columns and all(columns):
+            keys = dict.fromkeys(chain(*columns))
+            cells = [[column.get(key) for key in keys] for column in columns]
+            rows = [{"id": name} | row for name, row in zip(names, columns, strict=True)]
+            if not isinstance(lay_out(names, self.columns), Layout):
+                return rows if isinstance(self._laid_out(rows[0]), Layout) else None
         if "columns" in table:
             names, cells = list(map(str, items(table["columns"]))), list(map(items, items(table.get("data"))))
         elif not all(cells):
@@ -92,8 +113,8 @@ def _paths(row: Row) -> Sequence[Row]:
     if len(lists) != 1 or hold_paths(about):
         return [row]
     (paths,) = lists.values()
-    # Texts beside an answer may be its sources.
-    if "answer" in row and not hold_paths(paths[0], ("answer", "correct")):
+    # Texts beside an answer may be its sources, where they are not called its outputs.
+    if "answer" in row and not (hold_paths(lists) or hold_paths(paths[0], ("answer", "correct"))):
         return [row]
     if "answer" in row and about.keys().isdisjoint(OBVIOUS["gold_answer"]):
         about["gold_answer"] = row["answer"]

@@ -25,6 +25,7 @@ from keff.logs.parts.lines import (
     quick_rows,
 )
 from keff.logs.parts.tabled import by_model, once_each, question_of, said_by
+from keff.logs.parts.values import is_structured
 
 
 class KeffJsonl(PartsLog):
@@ -37,7 +38,7 @@ class KeffJsonl(PartsLog):
         row = first_row(path)
         if isinstance(row, str):
             return row
-        if "id" not in row:
+        if is_structured(row.get("id", [])):
             return 'the first line has no "id"'
         if "gold_answer" not in row and "all_correct" not in row and set(OBVIOUS["gold_answer"]) & set(row):
             return "the first line has a gold answer by another name"
