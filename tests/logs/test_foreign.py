@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
+from keff.log import find_log
 from keff.reading.open import Opening, open_record
 from keff.reading.several import open_records
 
@@ -54,6 +55,25 @@ def test_every_eval_ever_reads_the_repeats_of_each_model(tmp_path: Path) -> None
         assert record.ballot.votes.scored().tolist() == [[right(i, j) for j in range(3)] for i in range(4)]
         assert record.ballot.questions[0].answers == ("5", "4", "5")
         assert record.ballot.votes.tokens is not None
+
+
+@pytest.mark.parametrize(
+    ("reference", "gold"),
+    [
+        (None, None),
+        ([], None),
+        ("", None),
+        ([""], None),
+        ("4", "4"),
+        (["4", "four"], ["4", "four"]),
+        (["", "4"], ["4"]),
+    ],
+)
+def test_every_eval_ever_takes_no_empty_reference(tmp_path: Path, reference: object, gold: object) -> None:
+    file = lines(
+        tmp_path / "a.jsonl", [instance("a/x", 0, 0) | {"input": {"raw": "?", "reference": reference}}]
+    )
+    assert [question.gold for question in find_log(file).questions(file)] == [gold]
 
 
 def test_every_eval_ever_refuses_what_it_cannot_tell_apart(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from keff.errors import LogError
+from keff.log import find_log
 from keff.reading.open import Opening, open_record
 from keff.reading.several import open_records
 
@@ -83,6 +84,16 @@ def test_the_task_of_the_folder_reads_the_completions(tmp_path: Path) -> None:
     (record,) = open_records(file)
     assert record.info.task == "gsm8k"
     assert record.ballot.votes.scored().tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "gold"),
+    [([], None), ([""], None), (["7"], "7"), (["7", "seven"], ["7", "seven"]), (["", "7"], "7")],
+)
+def test_an_empty_reference_is_no_gold_answer(tmp_path: Path, texts: list[str], gold: object) -> None:
+    references = [{"output": {"text": text}, "tags": ["correct"]} for text in texts]
+    file = log(tmp_path, [state(1, ["7"], instance={"id": "q", "references": references})])
+    assert [question.gold for question in find_log(file).questions(file)] == [gold]
 
 
 def test_letters_of_options_are_the_gold_answers(tmp_path: Path) -> None:
