@@ -129,6 +129,23 @@ def test_a_stream_in_gzip_that_nobody_asked_for_is_unpacked(policy: str) -> None
     assert said_in(raw) == "the answer is 7"
 
 
+@pytest.mark.parametrize("end", [b"", b"data: [DONE]", b'"stop"'])
+def test_votes_read_a_stream_that_nobody_asked_for(end: bytes) -> None:
+    """Where it breaks off within a path the vote says so, as of a stream that was asked for."""
+    raw = events()
+    raw = raw[: raw.index(end)] if end else raw
+    with (
+        raw_server(lambda *_: http(raw, content_type="text/event-stream")) as url,
+        gateway(url, planless=True, policy="fixed:3") as rig,
+    ):
+        reply = rig.post({"model": "m", "messages": QUESTION})
+        assert rig.metric("keff_tokens_total") == (0 if end == b'"stop"' else 3 * (7 + 4))
+    if end == b'"stop"':
+        assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_failed")
+    else:
+        assert (reply.json()["keff"]["answer"], reply.json()["keff"]["paths"]) == ("7", 3)
+
+
 def said_in(raw: bytes) -> str:
     told = [json.loads(line[6:]) for line in raw.decode().splitlines() if line.startswith("data: {")]
     return "".join(event["choices"][0]["delta"].get("content") or "" for event in told if event["choices"])

@@ -154,16 +154,19 @@ def test_an_answer_that_cannot_be_read_is_a_failed_attempt_with_its_row(tmp_path
     assert all(line.startswith("http://127.0.0.1") and "\n" not in line for line in lines)
 
 
+@pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize(
     ("kind", "encoding"),
     [("text/plain", "identity"), ("text/event-stream", "identity"), ("text/event-stream", "gzip")],
 )
-def test_a_stream_is_known_by_its_type_or_its_first_bytes(tmp_path: Path, kind: str, encoding: str) -> None:
+def test_a_stream_is_known_by_its_type_or_its_first_bytes(
+    tmp_path: Path, kind: str, encoding: str, asked: bool
+) -> None:
     delta = {"index": 0, "delta": {"content": "The final answer is 7"}, "finish_reason": "stop"}
     raw = b"data: " + json.dumps({"id": "x", "choices": [delta]}).encode() + b"\n\ndata: [DONE]\n\n"
     body = gzip.compress(raw) if encoding == "gzip" else raw
     with raw_server(lambda *_: http(body, content_type=kind, content_encoding=encoding)) as url:
-        progress = draw(job(tmp_path, url, 2, 1, stream=True))
+        progress = draw(job(tmp_path, url, 2, 1, stream=asked))
     assert (progress.done, progress.failed, progress.abstained) == (2, 0, 0)
 
 

@@ -114,7 +114,7 @@ class Transport:
             return completions(response, choices_of(response), time.perf_counter() - begun)
 
         try:
-            return read(await self._patient(sendable(body), body.get("stream")))
+            return read(await self._patient(sendable(body)))
         except _RefusedError as error:
             refusal = error.refusal
             if refusal.filtered:
@@ -133,13 +133,13 @@ class Transport:
         except Exception as error:
             raise self.error(f"the answer cannot be read ({type(error).__name__})") from error
 
-    async def _patient(self, body: bytes, streamed: object) -> Object:
+    async def _patient(self, body: bytes) -> Object:
         """Send one request, retried while the server is busy or silent."""
         tries = 0
         while True:
             tries += 1
             try:
-                return await self._answer("POST", CHAT, body, streamed)
+                return await self._answer("POST", CHAT, body)
             except _RefusedError as error:
                 if not error.refusal.transient or tries > self._address.max_retries:
                     raise
@@ -150,7 +150,7 @@ class Transport:
                 asked = None
             await asyncio.sleep(pause(tries, asked, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
 
-    async def _answer(self, method: str, path: str, body: bytes = b"", streamed: object = False) -> Object:
+    async def _answer(self, method: str, path: str, body: bytes = b"") -> Object:
         """Return one request's response; raises _RefusedError for an error status."""
         try:
             call = await self._client.request(method, self._client.target(path), self._headers, body)
@@ -159,7 +159,7 @@ class Transport:
                 if call.status >= 300:
                     raw = await limited(call)
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
-                if streamed and await call.streams():
+                if await call.streams():
                     return await self._streamed(call)
                 return reply_of(await limited(call))
             finally:

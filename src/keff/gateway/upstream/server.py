@@ -24,7 +24,7 @@ from keff.gateway.upstream.answer import (
 )
 from keff.narrow import fields
 from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain, unpacked
-from keff.protocol.connection import Call
+from keff.protocol.connection import EVENTS, Call
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import Mask, refusal_of
@@ -129,7 +129,10 @@ class Upstream:
         return await self._heard(work, call)
 
     async def _drawn(self, call: UpstreamCall) -> Answer:
-        return await self._whole(await self.call("POST", call.api.path, call), call)
+        response = await self.call("POST", call.api.path, call)
+        if response.status < 300 and response.kind == EVENTS:  # some servers stream whatever is asked
+            return await self._read(response, call, StreamedPath())
+        return await self._whole(response, call)
 
     async def _whole(self, response: Call, call: UpstreamCall) -> Answer:
         return self._answer(await self._body(response, call), response, call)
@@ -145,8 +148,10 @@ class Upstream:
         # What another server began is no part of this one's answer.
         path.restart()
         response = await self._opened(call._replace(body=call.body[:-1] + STREAMED))
-        if isinstance(response, Answer):
-            return response
+        return response if isinstance(response, Answer) else await self._read(response, call, path)
+
+    async def _read(self, response: Call, call: UpstreamCall, path: StreamedPath) -> Answer:
+        """Return the answer that a stream makes; raises UpstreamError unless it is complete."""
         try:
             async for part in unpacked(response):
                 path.feed(part)
