@@ -116,7 +116,9 @@ def test_a_verifier_that_fails_leaves_ordinary_votes_and_is_counted(
     assert why in str(own.told())
 
 
-def test_a_verifier_that_hangs_is_not_waited_for_by_every_request(serve: Serve) -> None:
+def test_a_verifier_that_hangs_is_not_waited_for_by_every_request_and_that_is_logged_once(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     asked: list[str] = []
 
     async def rate(_: str, text: str) -> float:
@@ -133,6 +135,10 @@ def test_a_verifier_that_hangs_is_not_waited_for_by_every_request(serve: Serve) 
         assert rig.post(SEEDED).json()["keff"]["answer"] == "7"
         assert rig.metric('keff_verifier_paths_total{became="failed"}') == 3 * request
         assert len(asked) == 3
+    (said,) = (line.message for line in caplog.records if line.name == "keff")
+    assert said.startswith(
+        "the verifier mine.py:rate takes more than 0.1 s, 3 times in a row: it is set aside"
+    )
 
 
 def test_one_path_without_an_answer_does_not_end_a_switched_vote(serve: Serve) -> None:

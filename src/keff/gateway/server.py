@@ -117,7 +117,7 @@ def log_to_stderr(quiet: bool) -> None:
     logging._srcfile = None  # pyright: ignore[reportPrivateUsage]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
-    for name in ("keff.gateway", "uvicorn.error"):
+    for name in ("keff", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.propagate = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 import threading
 import time
@@ -85,6 +86,13 @@ class Verifier:
             except TimeoutError:
                 why = f"takes more than {self.seconds:g} s"
                 self._late += 1
+                if self._late == MOST_LATE:
+                    line = (
+                        f"the verifier {self.stamp.name} {why}, {MOST_LATE} times in a row: it is set aside"
+                    )
+                    logging.getLogger("keff").warning(
+                        f"{line} for {REST:g} s, and its paths are ordinary votes"
+                    )
             except Exception as error:  # whatever somebody else's code raises must not end a run
                 why = f"raises {type(error).__name__}"
             spent = time.monotonic() - begun
