@@ -30,7 +30,7 @@ class JsonTable(TableLog):
 
     name = "jsonl"
     # The file that was read last, and its rows where it is one value: several passes parse it once.
-    _held: tuple[Path | None, list[Row] | None] = None, None
+    _held: tuple[Path | None, Sequence[Row] | None] = None, None
 
     def layout(self, path: Path) -> Layout | str:
         """Return the columns by meaning, or why the file is no table of answers."""
@@ -46,13 +46,13 @@ class JsonTable(TableLog):
     def _laid_out(self, row: Row) -> Layout | str:
         return lay_out(list(_paths(row)[0]), self.columns)
 
-    def _table(self, path: Path) -> list[Row] | None:
+    def _table(self, path: Path) -> Sequence[Row] | None:
         """Return the rows of a file that is one array or object; None for another one."""
         if self._held[0] != path:
             self._held = path, self._whole(path)
         return self._held[1]
 
-    def _whole(self, path: Path) -> list[Row] | None:
+    def _whole(self, path: Path) -> Sequence[Row] | None:
         head = fields(first_row(path))
         alone = "columns" in head or all(map(is_structured, head.values()))
         if not alone or head_of(path)[:1] not in (b"{", b"["):

@@ -75,9 +75,8 @@ class Votes:
         _set(self, "answers", answers)
         _set(self, "correct", correct)
         for name, length in (("slots", k), ("clusters", n)):
-            given = getattr(self, name)
-            _set(self, name, None if given is None else _integers(given, name, 1))
-            _same_shape(getattr(self, name), (length,), name)
+            if (given := getattr(self, name)) is not None:
+                _set(self, name, _same_shape(_integers(given, name, 1), (length,), name))
         # The first two, answers and correctness, are integers and were checked above.
         for name in PER_PATH[2:]:
             if (values := getattr(self, name)) is not None:
