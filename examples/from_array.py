@@ -21,4 +21,4 @@ print(f"strict majority of 1, 4 and 16 paths: {keff.majority(right)[[0, 3, 15]].
 answers = np.where(right, "4", rng.choice(["5", "6", "7"], right.shape))
 analysis = keff.analyze(answers, gold_answer=["4"] * len(answers))
 print(analysis)
-print(f"plurality of 16 paths: {analysis.plurality[16]:.1%}; {analysis.recommendation.because}")
+print(f"plurality of 16 paths: {analysis.plurality[16]:.1%}; {analysis.decision.because}")

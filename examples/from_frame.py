@@ -28,7 +28,7 @@ print(f"{analysis.n} questions x {analysis.k} paths; one path is right {analysis
 for k, accuracy in analysis.plurality.items():
     low, high = analysis.bands.plurality[k]
     print(f"  plurality of {k:2d}: {accuracy:.1%} [{low:.1%}, {high:.1%}]")
-print(f"{analysis.recommendation.verdict}: {analysis.recommendation.policy}")
+print(f"{analysis.decision.verdict}: {analysis.decision.policy}")
 
 replayed = keff.replay(frame, ["fixed:4", "fixed:12", "lead_k:2,cap=12"], **columns)
 for row in replayed.policies:

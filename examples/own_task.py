@@ -53,4 +53,4 @@ with tempfile.TemporaryDirectory() as name:
     print(f"K raised to 8: {draw(Sums(), run, 8)} paths drawn")
     analysis = keff.analyze(run)
     print(f"c = {analysis.c.text()}, K_eff = {analysis.k_eff.text()}")
-    print(f"{analysis.recommendation.verdict}: {analysis.recommendation.because}")
+    print(f"{analysis.decision.verdict}: {analysis.decision.because}")

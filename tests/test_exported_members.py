@@ -16,7 +16,7 @@ SCRIPTS = (".__main__", "._boot", "._probe")
 
 
 def test_every_exported_name_is_there_and_lazily_known() -> None:
-    assert sorted(keff._HOME) == keff.__all__ == sorted(keff.__all__)
+    assert sorted(keff._HOME) == keff.__all__ == sorted(keff.__all__) == dir(keff)
     for name in keff.__all__:
         assert getattr(keff, name).__module__.startswith("keff.")
 

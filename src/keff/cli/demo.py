@@ -129,4 +129,4 @@ def end(estimates: Analysis, own: Sequence[tuple[Record, Analysis]], run: Path, 
     if estimates.decision.verdict not in SETTLED and more:
         note(f"keff demo --run {run} asks more questions, beside those that are there.")
     note(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
-    note("keff analyze answers.csv says the same of your log, keff pilot questions.jsonl of your model.")
+    note("Time to answer did not count here; it does in keff analyze answers.csv and keff pilot FILE.")

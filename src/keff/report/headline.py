@@ -14,6 +14,7 @@ from keff.analysis.results.words import (
     reference_words,
     relative,
     signed_dollars,
+    surely,
     why,
 )
 from keff.records import Interval, frozen, number
@@ -69,12 +70,7 @@ def _kept(decision: Decision) -> Tile:
     kept, today = decision.kept, reference_words(decision.reference)
     if kept is not None and kept.limits is not None:
         how = "" if decision.measured else "predicted beyond the recorded paths; "
-        sure = (
-            ""
-            if kept.confidence is None
-            else f"; {kept.confidence:.0%} sure that it keeps the share asked for"
-        )
-        detail = f"{how}95% interval over questions like these{sure}"
+        detail = f"{how}95% interval over questions like these{surely(kept)}"
         return Tile(f"Accuracy kept, of {today}", kept.percent(), detail)
     if decision.accuracy is not None:
         return Tile(

@@ -303,4 +303,8 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
             f"The paper's rule, from c alone: K* = {star.paper} ({star.lo} to {star.hi}; conservative "
             f"{star.conservative}; at most {star.k_max})."
         )
-    yield "Brackets hold 95% intervals over questions like these."
+    yield (
+        "Plurality: the most frequent answer is right; majority: more than half of the paths are. Worth: in "
+        "independent paths. Predicted: by a fitted model. "
+        "Brackets hold 95% intervals over questions like these."
+    )

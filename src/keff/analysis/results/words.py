@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keff import plugins
-from keff.analysis.results.decision import Decision, Differences
+from keff.analysis.results.decision import Decision, Differences, Kept
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
@@ -67,7 +67,7 @@ def _counting_in_words(flight: InFlight) -> str:
     if flight.order == "launch":
         return "in launch order"
     free = flight.alone or flight.rule.spec.startswith("curtailed")
-    least = "" if free else f", at least {LEAST_VOTES}"
+    least = "" if free else f", once {LEAST_VOTES} are in"
     return f"as they arrive{least}"
 
 
@@ -278,14 +278,18 @@ def _certainty(decision: Decision) -> Iterator[str]:
     kept = decision.kept
     if kept is not None:
         predicted = "" if decision.measured else ", predicted beyond the paths recorded"
-        sure = ""
-        if kept.confidence is not None:
-            sure = f"; {kept.confidence:.0%} sure that this workload keeps the share asked for"
         of = reference_words(kept.of or decision.reference)
-        yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{sure}."
+        yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{surely(kept)}."
     if decision.unmet is not None:
         yield f"{decision.unmet}."
     yield from (f"{line}." for line in why(decision))
+
+
+def surely(kept: Kept) -> str:
+    """Return how sure it is that this workload keeps the share; empty where none was asked."""
+    if kept.confidence is None:
+        return ""
+    return f"; {kept.confidence:.0%} sure that this workload keeps the share asked for (99% unless stated)"
 
 
 def why(decision: Decision) -> list[str]:

@@ -256,7 +256,7 @@ _SPLIT = Note(
 
 def _unknown(votes: Votes, questions: int) -> Estimate:
     text = f"Questions with two right paths: {questions}, and {LEAST_QUESTIONS} are needed"
-    note = Note("meeting_unknown", f"{text} to say whether right answers meet.")
+    note = Note("meeting_unknown", f"{text} to say whether right answers are read as equal.")
     return Estimate(math.nan, None, None, "cluster jackknife", questions, votes.k, (note,))
 
 
