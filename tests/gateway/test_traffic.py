@@ -103,6 +103,18 @@ def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
     assert get(rig, "/keff/plan").status_code == 409
 
 
+def test_paths_that_came_and_were_not_needed_are_not_saved() -> None:
+    """Of five in flight the vote needed three: five of today's eight were drawn, in every figure."""
+    seen = Traffic(change=savings.GatewayChange(savings.Baseline("fixed:8", 8)))
+    for _ in range(2):
+        seen.note(("7", "7", "7"), "numeric", "policy", 0)
+        seen.answered(savings.Spent(1.0, None, 5, stop="policy"))
+    told: Any = seen.summary()
+    assert (told["requests"], told["paths_per_request"]["value"], told["saved"]["value"]) == (2, 5, 3 / 8)
+    assert told["change"]["paths"]["value"] == -3 and told["stops"] == {"policy": 2}
+    assert b"5 paths each: 38% of paths saved against fixed:8" in live.page(told, [], seen.history)
+
+
 @pytest.mark.slow
 def test_a_plan_from_traffic_is_served_next_time(serve: Serve, tmp_path: Path) -> None:
     script = Script(answer=numbers(0.6))

@@ -124,7 +124,9 @@ def _headline(state: Fields) -> str:
     if not requests or paths is None:
         return "No request has been voted on yet"
     told = f"{_number(requests, '')} requests, {_number(paths, '')} paths each"
-    return told if saved is None else f"{told}: {_number(saved, '%')} saved against {state.get('now')}"
+    return (
+        told if saved is None else f"{told}: {_number(saved, '%')} of paths saved against {state.get('now')}"
+    )
 
 
 def _charts(history: History) -> str:

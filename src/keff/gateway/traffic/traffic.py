@@ -170,7 +170,6 @@ class Traffic:
 
     def note(self, keys: Sequence[str | None], kind: str | None, stop: str, failed: int) -> None:
         """Count one answered request."""
-        self.paths.add(len(keys))
         self.stops[stop] += 1
         self.failed += failed
         self.abstained += sum(key is None for key in keys)
@@ -190,8 +189,10 @@ class Traffic:
         self.history.add(spent, {} if self.change is None else self.change.take(spent), time.time())
         if spent.dollars is not None:
             self.dollars.add(spent.dollars)
+        # All that were begun: those in flight that the vote did not need are not saved.
+        if spent.stop:
+            self.paths.add(spent.paths)
         if spent.stop == "off":
-            self.paths.add(1)
             self.stops[spent.stop] += 1
 
     def summary(self, served: Policy | None = None) -> Object:
