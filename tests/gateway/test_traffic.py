@@ -103,6 +103,16 @@ def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
     assert get(rig, "/keff/plan").status_code == 409
 
 
+def test_a_share_of_few_requests_stays_below_all_of_them() -> None:
+    seen = Traffic()
+    for keys in (("7", "7", "7"), ("7", "7", "7"), ("7", "8", "7", "7")):
+        seen.note(keys, "numeric", "policy", 0)
+    told: Any = seen.summary()
+    for name in ("agreement", "answers_match"):
+        assert told[name]["value"] == pytest.approx(5 / 6)
+        assert 0 <= told[name]["lo"] < 5 / 6 and told[name]["hi"] == 1
+
+
 def test_paths_that_came_and_were_not_needed_are_not_saved() -> None:
     """Of five in flight the vote needed three: five of today's eight were drawn, in every figure."""
     seen = Traffic(change=savings.GatewayChange(savings.Baseline("fixed:8", 8)))

@@ -209,8 +209,8 @@ class Traffic:
             "change": self._change(served),
             "seconds_p50": p50,
             "seconds_p95": p95,
-            "agreement": shown(self.agreement.interval()),
-            "answers_match": shown(self.matching.interval()),
+            "agreement": shown(_in_range(self.agreement)),
+            "answers_match": shown(_in_range(self.matching)),
             "abstained": self.abstained,
             "failed_calls": self.failed,
             "kinds": dict(self.kinds.most_common()),
@@ -242,6 +242,12 @@ class Traffic:
         """
         rows = list(self.drawn)
         return [_replayed(parse_policy(rule), rows) for rule in OTHERS] if rows else []
+
+
+def _in_range(mean: Mean) -> Interval | None:
+    """Return the interval of a mean of shares: what the normal law puts beyond 0 and 1 is cut off."""
+    found = mean.interval()
+    return None if found is None else found.mapped(lambda share: min(max(share, 0.0), 1.0))
 
 
 def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
