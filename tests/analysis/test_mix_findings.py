@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, claims_of
+from keff.analysis.mix.findings import short
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.errors import UsageError
@@ -57,6 +58,9 @@ def test_the_best_of_many_equal_plans_is_not_flattered() -> None:
         covered += gain.lo <= 0 <= gain.hi  # type: ignore[operator]
     assert np.mean(seen) > 0.08
     assert abs(np.mean(claimed)) < 0.5 * np.mean(seen) and covered / 60 > 0.8
+    # Beside itself a plan is exactly equal.
+    same = claims_of(table, PlanChoice(0, 0, 0), best, rng).best
+    assert same.difference == same.error == 0
 
 
 def test_a_branch_that_is_better_and_cheaper_is_enough() -> None:
@@ -141,7 +145,10 @@ def test_records_that_are_read_wrongly_are_refused_or_named() -> None:
         aligned.branches[0], votes=replace(aligned.branches[0].votes, correct=np.zeros((30, 4), int))
     )
     one = replace(aligned, branches=(wrong, aligned.branches[1]))
-    assert "never_right" in [note.code for note in combine_branches(one, MixSettings(cap=4)).warnings]
+    found = combine_branches(one, MixSettings(cap=4))
+    assert "never_right" in [note.code for note in found.warnings]
+    # What it adds to the other branch is chance.
+    assert found.branches[0].adds == 0 and all(len(plan.branches) == 1 for plan in found.frontier)
     silent = replace(wrong, votes=replace(wrong.votes, answers=np.full((30, 4), -1)))
     mute = replace(aligned, branches=(silent, aligned.branches[1]))
     assert "never_answers" in [note.code for note in combine_branches(mute, MixSettings(cap=4)).warnings]
@@ -223,4 +230,4 @@ def test_the_table_of_plans_says_from_which_worth_each_is_taken(monkeypatch: pyt
     lines = list(found.statements())[-1].splitlines()
     for change in found.by_worth:
         (row,) = (line for line in lines if line.startswith(f"{change.plan.policy} "))
-        assert row.split("  ")[-1].strip() == found.amount(change.worth)
+        assert row.split("  ")[-1].strip() == short(change.worth)

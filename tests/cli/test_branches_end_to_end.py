@@ -85,9 +85,10 @@ def drawn_from(
 @pytest.mark.slow
 def test_two_servers_are_drawn_mixed_and_planned(tmp_path: Path) -> None:
     """Small is right in most paths at a twentieth of the price: the plan knows its servers and costs."""
-    found, _, requests = drawn_from(tmp_path, {"small": 0.7, "large": 0.97})
+    found, _, requests = drawn_from(tmp_path, {"small": 0.7, "large": 0.97}, "--k", "8")
     assert found["n"] == QUESTIONS and found["cost_unit"] == "dollars" and min(requests) >= QUESTIONS
-    assert found["pilot_cost"] == pytest.approx(4 * QUESTIONS * 0.021)
+    # The dear one gets half the paths.
+    assert found["pilot_cost"] == pytest.approx(QUESTIONS * (8 * 0.001 + 4 * 0.02))
     by_name = {branch["name"]: branch for branch in found["branches"]}
     assert by_name["small"]["p"] == pytest.approx(0.7, abs=0.12)
     assert by_name["large"]["p"] == pytest.approx(0.97, abs=0.06)

@@ -106,6 +106,7 @@ def test_prices_of_some_branches_only(logs: list[Path], tmp_path: Path) -> None:
     ("more", "words"),
     [
         (("--value-per-correct", "0.1"), "--prices"),
+        (("--budget-dollars", "1"), "--prices"),
         (("--value-per-correct", "0.1", "--cost-per-path", "0"), "cost-per-path 0"),
         (("--cost-per-path", "-1"), "greater than or equal to 0"),
         (("--prices", "table", "--cost-per-path", "1"), "keep one"),
@@ -124,26 +125,20 @@ def test_bad_prices_end_in_one_line(
 
 
 def test_prices_are_looked_at_before_a_pilot_draws(tmp_path: Path) -> None:
-    questions, files = two_branches(tmp_path, 20)
+    wishes = two_branches(tmp_path, 20)
     run, prices = tmp_path / "run", tmp_path / "prices.toml"
     prices.write_text('["small"]\npath = 1\n')
-    wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", run]
     for more, words in (
         (("--prices", prices), "no price for large"),
         (("--value-per-correct", "1"), "--prices"),
     ):
-        done = command_line.keff(*wishes, *more)
+        done = command_line.keff("pilot", *wishes, *more)
         assert done.returncode == 2 and words in done.stderr and not run.exists()
 
 
-def test_a_budget_in_dollars_needs_prices(logs: list[Path]) -> None:
-    done = command_line.keff("mix", *logs, "--budget-dollars", "1")
-    assert done.returncode == 2 and "--prices" in done.stderr
-
-
 def test_a_pilot_of_two_branches_has_one_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    questions, files = two_branches(tmp_path, 24)
-    run, shown = tmp_path / "run", list[tuple[int, int]]()
+    wishes, run = two_branches(tmp_path, 24), tmp_path / "run"
+    shown = list[tuple[int, int]]()
     update = Progress.update
 
     def note(bar: Progress, *of: Any, **said: Any) -> None:
@@ -152,25 +147,13 @@ def test_a_pilot_of_two_branches_has_one_bar(tmp_path: Path, monkeypatch: pytest
         shown.append((said["completed"], said["total"]))
 
     monkeypatch.setattr(Progress, "update", note)
-    done = command_line.keff(
-        "pilot",
-        questions,
-        "--answer-space",
-        "numeric",
-        *files,
-        "--run",
-        run,
-        "--n",
-        "24",
-        "--json",
-        "--keep-all",
-    )
+    done = command_line.keff("pilot", *wishes, "--n", "24", "--json", "--keep-all")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert (
         found["n"] == 24
         and found["dropped"] == []
-        and [branch["name"] for branch in found["branches"]] == ["small", "large"]
+        and [branch["name"] for branch in found["branches"]] == ["large", "small"]
     )
     assert {folder.name for folder in run.iterdir()} == {"small", "large"}
     # It counts the paths of both branches towards all of them, and never goes back.
@@ -184,10 +167,9 @@ def test_a_pilot_of_two_branches_has_one_bar(tmp_path: Path, monkeypatch: pytest
 
 def test_a_beaten_branch_is_dropped_said_and_left_when_the_pilot_goes_on(tmp_path: Path) -> None:
     """Small is right in half of the paths of large and costs ten times as much: 12 questions tell."""
-    questions, files = two_branches(tmp_path, 30, p=(0.4, 0.95))
     prices, run = tmp_path / "prices.toml", tmp_path / "run"
     prices.write_text('["small"]\nprompt = 0\noutput = 10\n["large"]\nprompt = 0\noutput = 1\n')
-    wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", run, "--prices", prices]
+    wishes = ["pilot", *two_branches(tmp_path, 30, p=(0.4, 0.95)), "--prices", prices]
     done = command_line.keff(*wishes, "--n", "20", "--json")
     assert done.returncode == 0, done.stderr
     assert "small is dropped after 12 questions: large" in done.stderr
@@ -212,12 +194,11 @@ def test_a_beaten_branch_is_dropped_said_and_left_when_the_pilot_goes_on(tmp_pat
 
 
 def test_the_plan_of_a_pilot_says_how_its_branches_are_drawn(tmp_path: Path) -> None:
-    questions, files = two_branches(tmp_path, 20)
-    for file in files[1::2]:
-        Path(str(file)).write_text('temperature = 0.3\nsystem = "Add."\n' + Path(str(file)).read_text())
+    wishes = two_branches(tmp_path, 20)
+    for file in tmp_path.glob("*.toml"):
+        file.write_text('temperature = 0.3\nsystem = "Add."\n' + file.read_text())
     plan = tmp_path / "plan.json"
-    wishes = ["pilot", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run"]
-    done = command_line.keff(*wishes, "--n", "20", "-o", plan, "--keep-all")
+    done = command_line.keff("pilot", *wishes, "--n", "20", "-o", plan, "--keep-all")
     assert done.returncode == 0, done.stderr
     for branch in Plan.read(plan).branches:
         assert branch.name in ("small", "large")
@@ -272,7 +253,7 @@ def test_bad_branch_files_end_in_one_line(tmp_path: Path, text: str, words: str)
     assert done.returncode == 2 and words in done.stderr
 
 
-def two_branches(tmp_path: Path, n: int, p: tuple[float, float] = (0.6, 0.9)) -> tuple[Path, list[object]]:
+def two_branches(tmp_path: Path, n: int, p: tuple[float, float] = (0.6, 0.9)) -> list[object]:
     questions = tmp_path / "q.jsonl"
     rows = [{"id": str(i), "question": f"{i}+{i}?", "answer": str(2 * i)} for i in range(n)]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -283,12 +264,11 @@ def two_branches(tmp_path: Path, n: int, p: tuple[float, float] = (0.6, 0.9)) ->
             f'engine = "fake"\nmodel = "{name}"\n[engine_option]\np = {right}\nseed = {len(name)}\n'
         )
         files += ["--branch", file]
-    return questions, files
+    return [questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run"]
 
 
 def test_sampling_under_a_cascade_asks_the_second_branch_less(tmp_path: Path) -> None:
-    questions, files = two_branches(tmp_path, 30)
-    wishes = ["sample", questions, "--answer-space", "numeric", *files, "--run", tmp_path / "run"]
+    wishes = ["sample", *two_branches(tmp_path, 30)]
     policy = "cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh"
     done = command_line.keff(*wishes, "--policy", policy, "--json")
     assert done.returncode == 0, done.stderr
@@ -299,10 +279,9 @@ def test_sampling_under_a_cascade_asks_the_second_branch_less(tmp_path: Path) ->
 
 
 def test_a_cascade_without_its_branches_is_refused(tmp_path: Path) -> None:
-    questions, files = two_branches(tmp_path, 3)
-    wishes = ["sample", questions, "--answer-space", "numeric", "--run", tmp_path / "run"]
+    wishes = ["sample", *two_branches(tmp_path, 3)]
     spec = "cascade:small(lead_k:2,cap=4)/other(fixed:1)"
-    alone = command_line.keff(*wishes, "--engine", "fake", "--policy", spec)
+    alone = command_line.keff(*wishes[:4], *wishes[-2:], "--engine", "fake", "--policy", spec)
     assert alone.returncode == 2 and "draws from one model" in alone.stderr
-    missing = command_line.keff(*wishes, *files, "--policy", spec)
+    missing = command_line.keff(*wishes, "--policy", spec)
     assert missing.returncode == 2 and "asks branch other" in missing.stderr

@@ -119,6 +119,11 @@ def test_one_generation_given_twice_is_refused(tmp_path: Path) -> None:
         align(records(tmp_path, rows, rows))
 
 
+def test_equal_answers_of_equal_length_are_no_copies(tmp_path: Path) -> None:
+    rows = [question(str(key), ["4", "4"], all_tokens=[3, 3]) for key in range(12)]
+    assert align(records(tmp_path, rows, rows)).notes[0].code == "same_answers"
+
+
 def test_duplicated_questions_are_named(tmp_path: Path) -> None:
     rows = [question("a", ["4"]), question("a", ["5"])]
     with pytest.raises(LogError, match="'a'"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +14,14 @@ from keff import files
 from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
-from keff.cli._preflight import Spending, is_paid, price_at, sample_as_wished
+from keff.cli._preflight import Spending, is_paid, sample_as_wished
 from keff.cli._sampling import Shown, Wishes, report
 from keff.errors import UsageError
 from keff.files import toml_of
 from keff.policy import Policy
 from keff.policy.spec import NAME
-from keff.reading.join import align
+from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
-from keff.sampling import RUN_FILE
 from keff.sampling.branches import BranchSampler, sample_branches
 from keff.sampling.cost import Price
 from keff.sampling.job import Job, configuration
@@ -68,25 +68,26 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
         extra = [f"{key}={value}" for key, value in options.items()]  # pyright: ignore[reportUnknownVariableType]
         own = {**given, "engine_option": [*(wishes.engine_option or []), *extra] or None}
         branches[name] = replace(wishes, run=wishes.run / name, **own)
-    return branches
+    # In the order in which ``keff mix`` finds their folders: it finds the same then.
+    return dict(sorted(branches.items()))
 
 
 def draw_branches(
     branches: Mapping[str, Wishes], prices: Mapping[str, Price] | None = None, *, keep_all: bool = False
-) -> list[Path]:
+) -> None:
     """Draw the pilot of every branch, in rounds, within the one total of tokens or dollars.
 
-    Returns the run folders. The first round takes at most four paths per question and shows what a path
-    of each branch costs; dear branches then get half the paths of the others. After 12, 25 and 50 questions
-    branches that are not worth their cost beside a cheaper one are drawn no further, unless
-    ``keep_all``; their run folders say so, and a resumed pilot leaves them as they are.
+    The first round takes at most four paths per question and shows what a path of each branch costs; dear
+    branches then get half the paths of the others. After 12, 25 and 50 questions branches that are not worth
+    their cost beside a cheaper one are drawn no further, unless ``keep_all``; their run folders say so, and a
+    resumed pilot leaves them as they are.
     """
     first, total = next(iter(branches.values())), Spending.of(*branches.values())
     wanted = dict(branches)
     sizes, shown, drawn = _rounds(first.n), Shown(), dict[str, tuple[Job, Progress]]()
     for number, size in enumerate(sizes):
-        if number == 1:
-            wanted = _fewer_of_the_dear(branches)
+        if number == 1 and not total.reason():
+            wanted = _fewer_of_the_dear(branches, prices)
         going = {name: own for name, own in wanted.items() if keep_all or dropped_by(own.run) is None}
         if first.n is not None:
             dropped = (shown.held.get(own.run, 0) for name, own in wanted.items() if name not in going)
@@ -101,18 +102,12 @@ def draw_branches(
         if keep_all or size not in LOOKS or size == sizes[-1] or total.reason() or len(going) < 2:
             continue
         _drop_beaten(going, size, prices)
-    _tell(drawn.values(), total)
-    if keep_all:
-        for wishes in branches.values():
-            (wishes.run / DROPPED).unlink(missing_ok=True)
-    return [wishes.run for wishes in branches.values()]
-
-
-def _tell(drawn: Iterable[tuple[Job, Progress]], total: Spending) -> None:
-    for job, progress in drawn:
+    for job, progress in drawn.values():
         report(job, progress)
     if why := total.reason():
         note(f"{why} by all branches together; what was drawn before counts")
+    for wishes in branches.values() if keep_all else ():
+        (wishes.run / DROPPED).unlink(missing_ok=True)
 
 
 def _rounds(n: int | None) -> list[int | None]:
@@ -130,8 +125,7 @@ def _rounds(n: int | None) -> list[int | None]:
 
 def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Price] | None) -> None:
     """Mark the run folders of branches dropped after ``size`` questions."""
-    records = [open_record(wishes.run, Opening(partial=True)) for wishes in going.values()]
-    group = align(records, list(going))
+    group = _drawn(going)
     if group.n > size:
         return  # a resumed pilot is past this look
     for name, by in beaten(group, path_costs(group, prices).paths).items():
@@ -153,26 +147,23 @@ def dropped_by(run: Path) -> str | None:
         raise UsageError(f"{mark}: not what a pilot writes; remove it to count the branch in full") from None
 
 
-def _fewer_of_the_dear(branches: Mapping[str, Wishes]) -> dict[str, Wishes]:
-    cost = {name: _path_cost(wishes) for name, wishes in branches.items()}
-    cheapest = min((value for value in cost.values() if value > 0), default=0.0)
+def _drawn(branches: Mapping[str, Wishes]) -> Aligned:
+    records = [open_record(wishes.run, Opening(partial=True)) for wishes in branches.values()]
+    return align(records, list(branches))
+
+
+def _fewer_of_the_dear(
+    branches: Mapping[str, Wishes], prices: Mapping[str, Price] | None
+) -> dict[str, Wishes]:
+    """Return the branches with half the paths for dear ones, by what the paths drawn so far cost."""
+    cost = [float(paid.mean()) for paid in path_costs(_drawn(branches), prices).paths]
+    cheapest = min((value for value in cost if value > 0), default=math.inf)
     return {
         name: replace(wishes, k=max(wishes.k // 2, min(wishes.k, FIRST_PATHS)))
-        if cost[name] >= DEAR * cheapest > 0
+        if paid >= DEAR * cheapest
         else wishes
-        for name, wishes in branches.items()
+        for (name, wishes), paid in zip(branches.items(), cost, strict=True)
     }
-
-
-def _path_cost(wishes: Wishes) -> float:
-    """Return the mean cost of a branch's stored paths: dollars where priced, else tokens."""
-    if not (wishes.run / RUN_FILE).exists():
-        return 0.0
-    with Run.open(wishes.run) as run:
-        tokens = [scored.completion.tokens for item in run.items() for scored in run.kept(item.id)]
-    price = price_at(wishes)
-    mean = sum(tokens) / max(len(tokens), 1)
-    return mean * price.output if price is not None and price.output > 0 else mean
 
 
 def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, tuple[Job, Progress]]:

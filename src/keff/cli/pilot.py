@@ -57,11 +57,16 @@ def command(
         aim = MixAim(wanted.retain, wanted.budget_dollars, wanted.value_per_correct, wanted.cost_per_path)
         mixing = MixSettings(wanted.cap or 32, aim, read_table(wishes.prices), seed=wishes.seed)
         mixing.check([(name, own.model) for name, own in branches.items()])  # before anything is drawn
-        outputs = Outputs(out, page, branch)
-        drawn = draw_branches(branches, mixing.prices, keep_all=keep_all)
-        # What a spent budget left undrawn was said above.
-        opening = Opening(partial=True)
-        mix_runs(drawn, mixing, outputs, opening, names=list(branches), verbose=verbose, json=json)
+        draw_branches(branches, mixing.prices, keep_all=keep_all)
+        mix_runs(
+            [own.run for own in branches.values()],
+            mixing,
+            Outputs(out, page, branch),
+            Opening(partial=True),  # what a spent budget left undrawn was said above
+            names=list(branches),
+            verbose=verbose,
+            json=json,
+        )
         return
     settings = replace(wanted, prices=wishes.prices, seed=wishes.seed).settings()
     if settings.terms.tariff is not None and wishes.model is not None:

@@ -53,7 +53,7 @@ def worth_rows(mix: MixFindings) -> Datasets:
     ends: list[float] = [first, *worths, 4 * max([*worths, mix.pays_from or first])]
     steps: dict[bool, list[Row]] = {True: [], False: []}
     for line, begin, end in zip(mix.by_worth, ends, ends[1:], strict=False):
-        place = {"from": begin, "to": end, "value": line.plan.accuracy.value, "told": told(line.plan)}
+        place = {"from": begin, "to": end, "value": line.plan.expected, "told": told(line.plan)}
         steps[line.plan.policy == mix.advice.plan.policy].append(place)
     pays: list[Row] = []
     if mix.pays_from:

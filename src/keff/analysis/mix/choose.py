@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ from keff.stats.votes import FloatArray, IntArray
 # 2 on recorded groups (docs/branches-measured.md); any of .5 to 1 does nearly as well.
 ERRORS = 0.75
 
-# Worths tried in each factor of ten: the curve names a change of plan to within a sixth.
-STEPS = 16
+# Worths tried in each factor of ten, and how often a step with a change of plan is halved to find where.
+STEPS, HALVINGS = 16, 10
 
 # The curve ends at this many mean costs of a plan: a right answer worth more changes no plan.
 DEAREST = 1e5
@@ -77,8 +78,8 @@ class PlanTable:
 
     def take(self, rows: IntArray, ids: IntArray) -> PlanTable:
         """Return the table restricted to questions (repeats allowed), with cluster numbers ``ids``."""
-        part = {"accuracy": self.accuracy.take(rows, axis=1), "cost": self.cost.take(rows, axis=1)}
-        return replace(self, **part, ids=ids)
+        accuracy, cost = self.accuracy.take(rows, axis=1), self.cost.take(rows, axis=1)
+        return replace(self, accuracy=accuracy, cost=cost, ids=ids)
 
     @cached_property
     def mean_accuracy(self) -> FloatArray:
@@ -123,11 +124,18 @@ class PlanTable:
     @cached_property
     def curve(self) -> list[tuple[float, int]]:
         """The plan to take by the worth of a right answer: thresholds of worth, rising from 0."""
-        low = max(float(self.mean_cost.min()), 1e-300) / 2
-        decades = max(math.log10(DEAREST * max(float(np.median(self.mean_cost)), 2e-300) / low), 1.0)
-        tried = [0.0, *(low * 10 ** (step / STEPS) for step in range(math.ceil(decades * STEPS) + 1))]
-        taken = [(worth, self.at(worth)) for worth in tried]
-        return [here for place, here in enumerate(taken) if place == 0 or here[1] != taken[place - 1][1]]
+        paid = self.mean_cost[self.mean_cost > 0]
+        first, last = float(paid.min()) / 2, DEAREST * float(np.median(paid))
+        tried = [0.0, *np.geomspace(first, last, math.ceil(STEPS * math.log10(last / first))).tolist()]
+        out = [(0.0, self.at(0))]
+        for low, high in pairwise(tried):
+            plan = self.at(high)
+            if plan != out[-1][1]:
+                for _ in range(HALVINGS):
+                    middle = (low + high) / 2
+                    low, high = (low, middle) if self.at(middle) == plan else (middle, high)
+                out.append((high, plan))
+        return out
 
     def pays_from(self, plan: int) -> float | None:
         """Return the worth of a right answer from which a plan beats every cheaper single branch.
@@ -324,6 +332,9 @@ def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.ra
     optimism = np.array(seen) if len(seen) > 1 else np.zeros((2, 5))
     value = _figures(table, choice) - optimism.mean(axis=0)
     error = np.sqrt(_errors(table, choice) ** 2 + optimism.var(axis=0, ddof=1))
+    # Against itself a plan is exactly equal, whatever resamples would have chosen.
+    same = choice.taken == np.array([-1, choice.best, choice.best, choice.cheap, choice.cheap])
+    value[same] = error[same] = 0
     best = Against(value[1], error[1], value[2], error[2], units)
     half = best.t * error[0]
     lo, hi = max(value[0] - half, 0.0), min(value[0] + half, 1.0)
@@ -343,9 +354,12 @@ def _figures(table: PlanTable, choice: PlanChoice) -> FloatArray:
     places = [choice.taken, choice.best, choice.cheap]
     right = table.accuracy[places].mean(axis=1, dtype=np.float64)
     paid = np.log(np.maximum(table.cost[places].mean(axis=1, dtype=np.float64), 1e-300))
-    return np.array(
-        [right[0], paid[0] - paid[1], right[0] - right[1], paid[0] - paid[2], right[0] - right[2]]
-    )
+    beside = np.stack([paid[0] - paid[1:], right[0] - right[1:]], axis=1)
+    return np.append(right[0], beside)
+
+
+# Which of the five figures are accuracies.
+IN_ACCURACY = np.array([1, 0, 1, 0, 1])
 
 
 def _errors(table: PlanTable, choice: PlanChoice) -> FloatArray:
@@ -354,9 +368,7 @@ def _errors(table: PlanTable, choice: PlanChoice) -> FloatArray:
     rows = [right]
     for place in (choice.best, choice.cheap):
         rows += [paid - _relative(table.cost[place]), right - table.accuracy[place]]
-    found = errors(np.array(rows, np.float64), table.ids)
-    differ = [True, False, choice.best != choice.taken, False, choice.cheap != choice.taken]
-    return np.maximum(found, np.where(differ, UNSEEN / len(table.ids), 0))
+    return np.maximum(errors(np.array(rows, np.float64), table.ids), UNSEEN / len(table.ids) * IN_ACCURACY)
 
 
 def _relative(cost: Reals) -> Reals:

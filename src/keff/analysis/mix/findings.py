@@ -43,6 +43,7 @@ class BranchLine(Result):
 class PlanLine(Result):
     """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches.
 
+    ``expected`` is the accuracy counted in the choice (``expected_accuracies``).
     ``seconds`` stay None until records time their paths.
     """
 
@@ -50,6 +51,7 @@ class PlanLine(Result):
     kind: str
     branches: tuple[str, ...]
     accuracy: Interval
+    expected: float
     cost: Interval
     seconds: None = None
 
@@ -93,8 +95,8 @@ class MixAdvice(Result):
         ratio, difference = map(plain, self.against_cheap)
         del told["plan"]
         told["against_cheap"] = {"cost_ratio": ratio, "accuracy_difference": difference}
-        shown = {"policy": "policy", "branches": "branches", "accuracy": "accuracy_on_pilot", "cost": "cost"}
-        return told | {name: plan[own] for own, name in shown.items()}
+        shown = {name: plan[name] for name in ("policy", "branches", "expected", "cost")}
+        return told | shown | {"accuracy_on_pilot": plan["accuracy"]}
 
 
 @frozen
@@ -176,9 +178,9 @@ class MixFindings(Finding):
             asked = f"Ask {first} first; what it leaves open goes to {', then '.join(others)}"
         if plan.policy == self.best_single.policy or advice.cost_ratio.value != advice.cost_ratio.value:
             return f"{asked}."
-        change = 100 * (advice.cost_ratio.value - 1)
-        points = 100 * advice.accuracy_difference.value
-        return f"{asked}: {change:+.0f}% cost, {points:+.1f} points against the best single branch's plan."
+        change = f"{100 * (advice.cost_ratio.value - 1):+.0f}% cost"
+        points = f"{100 * advice.accuracy_difference.value:+.1f} points"
+        return f"{asked}: {change}, {points} against the best single branch's plan."
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line per branch: accuracy, cost, what it adds, and its correlation with each other."""
@@ -200,12 +202,13 @@ class MixFindings(Finding):
         """The sentence on the worth of a right answer from which the recommended plan pays."""
         if self.pays_from is None:
             return (
-                "A cheaper plan of one branch may be expected to be as accurate: state --value-per-correct."
+                "A cheaper plan of one branch is expected to be as accurate, which this pilot does not show: "
+                "state --value-per-correct to take it."
             )
         if self.pays_from <= 0:
             return "No plan of one branch is cheaper."
-        worth = self.amount(self.pays_from)
-        return f"It pays where a right answer is worth {worth} or more; below, a cheaper branch alone does."
+        worth = f"where a right answer is worth {self.amount(self.pays_from)} or more"
+        return f"It pays beside every cheaper plan of one branch {worth}."
 
     @property
     def pilot_line(self) -> str:
@@ -213,15 +216,15 @@ class MixFindings(Finding):
         cost = f"This pilot took {self.amount(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
-        saved = f"{short(self.pays_back)} questions"
-        return f"{cost}; against the best single branch's plan that is saved in {saved}."
+        saved = f"that is saved in {short(self.pays_back)} questions"
+        return f"{cost}; against the best single branch's plan {saved}."
 
     @property
     def ceiling_line(self) -> str:
         """The sentence on the ceiling: the questions that no path of any branch gets right."""
-        share, other = self.ceiling.percent(), "on the other questions no path of any branch is right"
-        why = other if self.ceiling.value < 1 else "on every question here some path is right"
-        return f"No vote can pass {share}: {why}."
+        others = "on the other questions no path of any branch is right"
+        why = others if self.ceiling.value < 1 else "on every question here some path is right"
+        return f"No vote can pass {self.ceiling.percent()}: {why}."
 
     def statements(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""
@@ -234,7 +237,7 @@ class MixFindings(Finding):
             if advice.plan.policy != self.best_single.policy:
                 held = advice.cost_ratio, advice.accuracy_difference
                 yield self._against("the best single branch's plan", self.best_single, *held)
-            if verbose:
+            if verbose and advice.plan.policy != self.cheap_single.policy:
                 near = "the cheapest single branch's plan within a standard error of it"
                 yield self._against(near, self.cheap_single, *advice.against_cheap)
         yield self.worth_line
@@ -267,13 +270,17 @@ class MixFindings(Finding):
             (
                 plan.policy + ("  <- recommended" if plan.policy == taken else ""),
                 plan.accuracy.percent(),
+                f"{plan.expected:.1%}",
                 short(plan.cost.value),
-                ", ".join(self.amount(at.worth) for at in self.by_worth if at.plan.policy == plan.policy),
+                ", ".join(short(at.worth) for at in self.by_worth if at.plan.policy == plan.policy),
             )
             for plan in sorted(held.values(), key=lambda plan: plan.cost.value)
         ]
-        head = ("policy", "accuracy", f"{self.cost_unit} per question", "from")
-        title = "The frontier, and from which worth of a right answer a plan is taken"
+        head = ("policy", "accuracy", "counted", f"cost, {self.cost_unit}", "from")
+        title = (
+            "The frontier on this pilot; accuracies counted in the choice, shrunk to what such plans gained "
+            f"elsewhere; from which worth of a right answer, in {self.cost_unit}, a plan is taken"
+        )
         yield "\n" + text_table([head, *plans], title)
 
     @staticmethod

@@ -22,6 +22,7 @@ from keff.analysis.mix.findings import (
     MixVerdict,
     PlanLine,
     WorthLine,
+    short,
 )
 from keff.analysis.mix.orders import PREDICTED, Orders, Reals, draw_orders
 from keff.analysis.mix.prices import Costs, named_prices, path_costs
@@ -30,11 +31,11 @@ from keff.analysis.mix.search import (
     CandidatePlan,
     along_stages,
     as_cascade,
+    frontier,
     mixes,
     pairs,
     singles,
     triples,
-    undominated,
 )
 from keff.errors import UsageError
 from keff.reading.join import Aligned
@@ -127,30 +128,34 @@ class MixAnalysis:
             _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
         )
         self.ids = cluster_numbers(group.clusters, group.n)
-        self.table = PlanTable.of(plans, self.recorded, self.ids)
+        # What a branch that is never right adds to others is chance.
+        right = self.stats.p > 0
+        held = (plan for plan in plans if len(plan.branches) == 1 or right[list(plan.branches)].all())
+        self.table = PlanTable.of(held, self.recorded, self.ids)
         self.choose = partial(choose, aim=settings.aim)
         self.choice = self.choose(self.table)
         taken = self.table.plans[self.choice.taken]
         # The orders are not kept: of a large record they take as much memory as its votes.
         self.escalation = escalation(taken.spec, orders, group) if taken.kind == "cascade" else None
 
-    def line(self, plan: CandidatePlan) -> PlanLine:
+    def line(self, place: int) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""
+        plan = self.table.plans[place]
         accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids)
         cost = interval_mean(plan.cost, self.ids)
         if not plan.within(self.recorded):
             accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")
         names = tuple(self.group.names[branch] for branch in plan.branches)
-        return PlanLine(plan.spec, plan.kind, names, accuracy, cost.interval)
+        expected = float(self.table.expected[place])
+        return PlanLine(plan.spec, plan.kind, names, accuracy, expected, cost.interval)
 
     def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
         """Return the findings of the analysis."""
         group = self.group
         stats = self.stats
         c, ones = correlation_intervals(self.correct, group.clusters), np.ones(len(group.branches))
-        frontier = undominated(self.table.plans)
         spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
-        cost, curve = self.table.mean_cost, self.table.curve
+        cost, accuracy = self.table.mean_cost, self.table.mean_accuracy
         saved = float(cost[self.choice.best] - cost[self.choice.taken])
         return MixFindings(
             n=group.n,
@@ -166,14 +171,14 @@ class MixAnalysis:
                 np.sum([branch.votes.counts for branch in group.branches], axis=0).astype(np.float64),
                 self.ids,
             ),
-            frontier=tuple(self.line(plan) for plan in frontier),
-            singles=tuple(self.line(plan) for plan in self.table.plans if plan.kind == "single"),
+            frontier=tuple(map(self.line, frontier(cost.tolist(), accuracy.tolist()))),
+            singles=tuple(map(self.line, np.flatnonzero(self.table.single).tolist())),
             dropped=dropped,
             escalation=self.escalation,
-            best_single=self.line(self.table.plans[self.choice.best]),
-            cheap_single=self.line(self.table.plans[self.choice.cheap]),
+            best_single=self.line(self.choice.best),
+            cheap_single=self.line(self.choice.cheap),
             advice=self._advice(stats.units),
-            by_worth=tuple(WorthLine(worth, self.line(self.table.plans[plan])) for worth, plan in curve),
+            by_worth=tuple(WorthLine(worth, self.line(plan)) for worth, plan in self.table.curve),
             pays_from=self.table.pays_from(self.choice.taken),
             pilot_cost=spent,
             pays_back=None if saved <= 0 else math.ceil(spent / saved),
@@ -204,7 +209,7 @@ class MixAnalysis:
         return float(accuracy[cheap].max() - accuracy[without].max()) if without.any() else None
 
     def _advice(self, units: int) -> MixAdvice:
-        taken = self.line(self.table.plans[self.choice.taken])
+        taken = self.line(self.choice.taken)
         if units < FEWEST:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
@@ -253,7 +258,7 @@ class MixAnalysis:
             )
             return "saves", None, _joined(shown, split, declined)
         if needed := best.questions_needed(self.group.n, tolerance):
-            why = f"about {needed} more questions would tell"
+            why = f"about {short(needed)} more questions would tell"
             return "probably saves", needed, _joined(why, split, declined)
         if best.log_ratio < 0:
             why = f"it is cheaper and loses more than the {100 * tolerance:g}-point tolerance"
@@ -271,13 +276,13 @@ class MixAnalysis:
         if not better.any():
             return ""
         place = int(np.argmax(np.where(better, accuracy, -1)))
-        share, points = cost[place] / cost[taken], 100 * (accuracy[place] - accuracy[taken])
         predicted = not self.table.measured[place] and self.settings.aim.value_per_correct is None
         many = "the best of many is so in part by luck, and may be worse on other questions"
         more = "it draws more paths than are recorded, and such plans are taken by --value-per-correct only"
         return (
-            f"{self.table.plans[place].spec} looks better on this pilot (cost x {share:.2f}, accuracy "
-            f"{points:+.1f} points) and is declined: {more if predicted else many}"
+            f"{self.table.plans[place].spec} looks better on this pilot (cost x "
+            f"{cost[place] / cost[taken]:.2f}, accuracy {100 * (accuracy[place] - accuracy[taken]):+.1f} "
+            f"points) and is declined: {more if predicted else many}"
         )
 
     def _notes(self) -> Iterator[Note]:
