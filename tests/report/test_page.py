@@ -121,7 +121,8 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path
 def side_pages(folder: Path) -> list[Path]:
     """The pages of ``keff mix``, ``keff noise``, ``keff compare`` and of the gateway."""
     logs = [write_log(folder / f"{name}.jsonl", rows(30, 6, seed)) for seed, name in enumerate("ab")]
-    write_mix_page(keff.mix(*logs, names=["small & <i>cheap</i>", "large"]), folder / "mix.html")
+    names = ["small & <i>cheap</i>", "large-2024_chain_of_thought_of_nine_steps"]
+    write_mix_page(keff.mix(*logs, names=names), folder / "mix.html")
     history, today = History(), GatewayChange(Baseline("fixed:8", 8))
     for number in range(60):
         spent = Spent(2.0, 0.01, 3 + number % 4, 5.0, 300, id=f"r{number}", key="alice", model="m")
