@@ -182,7 +182,8 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
         path.stat()
     except FileNotFoundError:
         if not re.search(r"[*?[]|^\w\w+:/", str(path)):
-            raise LogError(f"{path} does not exist") from None
+            piped = "; what comes on standard input has to be in a file" * (str(path) == "-")
+            raise LogError(f"{path} does not exist{piped}") from None
         name = name or "parquet"  # several files, or an object store
     except (OSError, ValueError) as error:
         # Names above 255 bytes, null bytes, folders that may not be entered.
@@ -214,13 +215,8 @@ PACKED = {
     b"\x28\xb5\x2f\xfd": "unzstd",
     b"BZh": "bunzip2 -k",
     b"\xfd7zXZ": "unxz -k",
+    b"PK\x03\x04": "unzip",
 }
-
-
-def _unpacking(path: Path) -> str | None:
-    """Return the shell command that decompresses a file; None if it is not compressed."""
-    head = first_bytes(path, 5)
-    return next((command for mark, command in PACKED.items() if head.startswith(mark)), None)
 
 
 def _why(path: Path, tried: Mapping[str, str]) -> str:
@@ -231,8 +227,13 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     """
     if is_utf16(path):
         return f"{path}: {UTF_16}"
-    if command := _unpacking(path):
+    if path.suffix == ".xlsx":
+        return f"{path} is a workbook: save its sheet as CSV, and read that"
+    head = first_bytes(path, 5)
+    if command := next((command for mark, command in PACKED.items() if head.startswith(mark)), None):
         return f"{path} is compressed: {command} {path}, and read what that leaves"
+    if path.is_fifo():
+        return f"{path} is a pipe, and a log is read several times: write it to a file, and read that"
     if path.is_dir():
         return f"{path} is a folder: name a log in it, or make one of all (keff join {path} --pool -o OUT)"
     reasons = list(tried.values())

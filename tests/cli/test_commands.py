@@ -106,6 +106,13 @@ def test_two_paths_give_runs_and_pool_gives_one(log: Path, tmp_path: Path) -> No
     assert (pooled["n"], pooled["clusters"]) == (60, 30)
 
 
+def test_logs_of_one_question_each_are_a_table_that_says_how_they_become_one(tmp_path: Path) -> None:
+    for i in range(3):
+        (tmp_path / f"{i}.json").write_text(json.dumps({"id": i, "gold": "1", "answers": ["1", "2", "1"]}))
+    assert "3 records of one question: nothing to vote on within one" in keff("analyze", tmp_path).stdout
+    assert "--seed" in bad("replay", tmp_path / "0.json", "--seed", "-1")
+
+
 @pytest.mark.slow
 def test_runs_of_one_path_each_become_one_record(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
@@ -113,7 +120,7 @@ def test_runs_of_one_path_each_become_one_record(tmp_path: Path) -> None:
     for j in range(4):
         rows = ({"id": i, "gold": "1", "answer": str(1 + (i * j) % 3 // 2)} for i in range(12))
         (runs / f"run{j}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "--pool puts them side by side" in keff("analyze", runs).stdout
+    assert "--pool makes one record of all" in keff("analyze", runs).stdout
     pooled = good("analyze", runs, "--pool")
     assert (pooled["n"], pooled["k"]) == (12, 4)
     assert "is a folder: name a log in it, or make one of all (keff join" in bad("replay", runs)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import random
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -139,6 +141,65 @@ def test_a_compressed_log_says_how_to_unpack_it(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(json.dumps(rows(gold="gold")[0]).encode()))
     with pytest.raises(LogError, match=r"is compressed: gunzip -k .*log\.jsonl\.gz, and read"):
         open_record(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "remedy"),
+    [
+        ("log.zip", None, r"is compressed: unzip .*log\.zip, and read"),
+        ("log.xlsx", None, "is a workbook: save its sheet as CSV"),
+        ("log.csv", b"id,answer,gold\nq,caf\xe9,4\n", r"not UTF-8 text \(save it as UTF-8\)"),
+        ("log.csv", b"0,1,1\n1,0,1\n", "no column names in the first line: write a header"),
+        ("log.jsonl", b'{"id": "q", "answers": ["4", "5"], "tokens": [7, -1]}\n', "-1 .leave out, or null"),
+    ],
+)
+def test_files_of_another_kind_say_what_to_do(
+    tmp_path: Path, name: str, content: bytes | None, remedy: str
+) -> None:
+    if content is None:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("sheet.xml", "<x/>")
+    else:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(LogError, match=remedy):
+        open_record(tmp_path / name)
+
+
+def test_standard_input_and_pipes_are_to_be_written_to_a_file(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="what comes on standard input has to be in a file"):
+        open_record("-")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LogError, match="is a pipe, and a log is read several times: write it to a file"):
+        open_record(tmp_path / "pipe")
+
+
+def test_choices_of_a_chat_server_are_the_paths(tmp_path: Path) -> None:
+    told = [
+        {
+            "id": f"q{item}",
+            "answer": "A",
+            "choices": [
+                {"index": n, "message": {"content": f"It is {a}"}} for n, a in enumerate(ANSWERS[item])
+            ],
+        }
+        for item in range(N)
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told))
+    votes = open_record(tmp_path / "log.jsonl", Opening(answer_space="choice")).ballot.votes
+    assert votes.scored().tolist() == RIGHT
+
+
+@pytest.mark.parametrize("tokens", [123, None])
+def test_one_number_for_all_paths_of_a_question_is_said_to_be_left(tmp_path: Path, tokens: object) -> None:
+    told = [row | {"tokens": tokens, "model": "m"} for row in listed("answers", gold="A")]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told))
+    ballot = open_record(tmp_path / "log.jsonl").ballot
+    said = [note.message for note in ballot.notes if note.code == "one_for_all"]
+    assert (
+        said
+        == ["tokens: one value for all paths of a question is not read: write a list"][: tokens is not None]
+    )
+    assert ballot.votes.tokens is None
 
 
 def test_the_columns_of_a_binary_file_are_no_advice(tmp_path: Path) -> None:

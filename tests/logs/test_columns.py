@@ -139,6 +139,10 @@ def test_the_example_names_the_columns_most_likely_meant(names: tuple[str, ...],
     assert isinstance(said, str) and said.endswith(f": --columns {example}, for example")
 
 
+def test_where_no_column_is_left_to_name_an_id_is_to_be_given() -> None:
+    assert lay_out(("answers", "gold")) == "no column id (it has answers, gold): give each question one"
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [

@@ -163,7 +163,7 @@ branches_option = panel("Several branches")
 aim_option = panel("Other aims than --retain")
 AnalysisSeed = Annotated[
     int,
-    computing_option("--seed", help="Random seed of resamples, orders and folds."),
+    computing_option("--seed", min=0, help="Random seed of resamples, orders and folds."),
 ]
 Replicates = Annotated[int, computing_option("--replicates", min=100, help="Bootstrap resamples.")]
 Epsilon = Annotated[float, computing_option("--epsilon", help="The paper's marginal-gain threshold for K*.")]

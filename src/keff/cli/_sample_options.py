@@ -43,7 +43,9 @@ PilotK = Annotated[
         show_default="4 with --branch, 8 with --now up to 8, else 16",
     ),
 ]
-Seed = Annotated[int, model_option("--seed", help="Seed of the choice of questions and of every path.")]
+Seed = Annotated[
+    int, model_option("--seed", min=0, help="Seed of the choice of questions and of every path.")
+]
 Temperature = Annotated[float, model_option("--temperature", min=0, help="Sampling temperature.")]
 TopP = Annotated[float, model_option("--top-p", min=0, max=1, help="Nucleus sampling mass.")]
 MaxTokens = Annotated[

@@ -68,8 +68,8 @@ def show(analyses: list[tuple[Record, Analysis]], *, verbose: bool = False, json
     if json:
         tell_runs([(record.path, analysis) for record, analysis in analyses], json=True)
         return
-    if len(analyses) > 1 and all(analysis.k == 1 for _, analysis in analyses):
-        _print_branches(analyses)
+    if len(analyses) > 1 and all(1 in (analysis.n, analysis.k) for _, analysis in analyses):
+        _print_few(analyses)
         return
     for record, analysis in analyses:
         if len(analyses) > 1:
@@ -87,10 +87,11 @@ def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False)
     warn_all(analysis.warnings)
 
 
-def _print_branches(branches: Sequence[tuple[Record, Analysis]]) -> None:
-    """Print a table of branches that have one path per question each."""
-    text = "nothing to vote on within one (repeats of one model: --pool puts them side by side)"
-    say(f"{len(branches)} records of one path per question: {text}")
+def _print_few(branches: Sequence[tuple[Record, Analysis]]) -> None:
+    """Print a table of records that have one question, or one path of each, and so decide nothing."""
+    few = "path per question" if all(analysis.k == 1 for _, analysis in branches) else "question"
+    text = "nothing to vote on within one (of one model: --pool makes one record of all)"
+    say(f"{len(branches)} records of one {few}: {text}")
     ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
     rows = [("record", "accuracy", "questions")]
     for record, analysis in ranked:

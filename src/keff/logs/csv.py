@@ -12,7 +12,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16
 from keff.logs.parts.columns import Layout, lay_out, may_list
-from keff.logs.parts.lines import MOST_BLANK, TOO_BLANK, loads
+from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, loads
 from keff.logs.parts.tabled import Row, TableLog
 from keff.narrow import HALF
 from keff.records import Note
@@ -52,7 +52,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
     if not head:
         return "the file is empty"
     if any(mark == "\ufffd" or (mark < " " and mark != "\t") for mark in head):
-        return "not UTF-8 text"
+        return NOT_UTF8
     if head[0] in "{[":
         return "the first line is JSON, not the header of a table"
     delimiter = said or max(",;\t|", key=head.count)
@@ -72,7 +72,11 @@ class CsvLog(TableLog):
     def layout(self, path: Path) -> Layout | str:
         """Return the columns by meaning, or why the file is no table of answers."""
         header = _header(path)
-        return header if isinstance(header, str) else lay_out(header[0], self.columns)
+        if isinstance(header, str):
+            return header
+        if not any(name.strip("-+.0123456789") for name in header[0]):
+            return "no column names in the first line: write a header, such as id,answer,gold_answer"
+        return lay_out(header[0], self.columns)
 
     def doubts(self, path: Path) -> list[Note]:
         """Return a note where the last value may have been cut off."""
@@ -135,7 +139,7 @@ def _check_row(where: str, fields: list[str], names: list[str]) -> None:
     if "\0" in text:
         raise LogError(f"{where}: a cell holds a null character: not a text file")
     if not text.isascii() and HALF.search(text):
-        raise LogError(f"{where}: not UTF-8 text")
+        raise LogError(f"{where}: {NOT_UTF8}")
     if fields == names:
         raise LogError(f"{where}: the header occurs again: remove this line")
 

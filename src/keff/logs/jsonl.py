@@ -11,8 +11,8 @@ from keff.log import Tell
 from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
 from keff.logs.parts.lines import NO_OBJECT, first_object, first_row, head_of, objects, whole_json
 from keff.logs.parts.tabled import Row, TableLog
-from keff.logs.parts.values import is_structured
-from keff.narrow import entries, fields, is_array, items
+from keff.logs.parts.values import at, is_structured
+from keff.narrow import Object, entries, fields, is_array, items
 
 # Of a list of lists, and of rows below a name.
 NO_ROWS = (
@@ -107,19 +107,27 @@ def _paths(row: Row) -> Sequence[Row]:
     What is beside the list belongs to the question: an ``answer`` there is the gold one.
     """
     lists = {
-        name: paths for name, value in row.items() if (paths := entries(value)) and all(map(_is_path, paths))
+        name: paths for name, value in row.items() if (paths := _entries(value)) and all(map(_is_path, paths))
     }
     about = {name: value for name, value in row.items() if name != "answer" and name not in lists}
     if len(lists) != 1 or hold_paths(about):
         return [row]
     (paths,) = lists.values()
     # Texts beside an answer may be its sources, where they are not called its outputs.
-    if "answer" in row and not (hold_paths(lists) or hold_paths(paths[0], ("answer", "correct"))):
+    if "answer" in row and not (
+        "message" in paths[0] or hold_paths(lists) or hold_paths(paths[0], ("answer", "correct"))
+    ):
         return [row]
     if "answer" in row and about.keys().isdisjoint(OBVIOUS["gold_answer"]):
         about["gold_answer"] = row["answer"]
     ids = {name: about[name] for name in OBVIOUS["id"] if name in about}
     return [about | path | ids for path in paths]
+
+
+def _entries(value: object) -> list[Object]:
+    """Return the objects of a list; of a chat server's choices the text is what the message says."""
+    said = ((entry, at(entry, "message/content")) for entry in entries(value))
+    return [entry | {"text": text} if text else entry for entry, text in said]
 
 
 def _is_path(entry: Row) -> bool:

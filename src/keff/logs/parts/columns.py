@@ -170,7 +170,8 @@ def lay_out(
     if lacking:
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
         example = _example(lacking, names, runs, used)
-        return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {say}{example}, for example"
+        way = f"{say}{example}, for example" if "id=COLUMN" not in example else "give each question one"
+        return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {way}"
     return Layout(single, numbered, tuple(notes))
 
 

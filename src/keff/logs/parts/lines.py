@@ -262,13 +262,14 @@ def loads(text: str) -> object:
 # Made once: json.loads with a hook makes one for every line, which takes longer than reading it.
 _DECODER = json.JSONDecoder(object_pairs_hook=unique)
 
+NOT_UTF8 = "not UTF-8 text (save it as UTF-8)"
 TOO_BLANK = f"more than {MOST_BLANK:,} blank lines: not a log"
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON ({error.msg} at column {error.colno})"
-    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"not JSON ({error})"
+    return NOT_UTF8 if isinstance(error, UnicodeDecodeError) else f"not JSON ({error})"
 
 
 # No single record of answers is larger; what claims to be is refused before it is unpacked.

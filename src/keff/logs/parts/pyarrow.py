@@ -76,7 +76,9 @@ def _files(path: Path) -> list[_ParquetFile]:
         raise LogError(f"{shown(path)} cannot be read: {reason_of(error)}") from None
     found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
     if not found:
-        raise LogError(f"{shown(path)}: there is no Parquet file")
+        raise LogError(
+            f"{shown(path)}: there is no Parquet file (patterns in quotes and addresses are for these)"
+        )
     files = (
         _ParquetFile(store + each.path, each.path, each.size, each.mtime_ns or 0, disk) for each in found
     )

@@ -226,7 +226,9 @@ class TableLog(Columned):
             tell(note)
         heard: list[Note] = []
         needed = texts or not {"answer", "correct"} & {*layout.single, *layout.numbered}
-        yield from tabled(lambda: self.rows(path, layout, heard.append, texts=needed), layout, texts=texts)
+        yield from tabled(
+            lambda: self.rows(path, layout, heard.append, texts=needed), layout, texts=texts, tell=tell
+        )
         # Passes over the file may be several: what they leave out is one thing.
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
@@ -240,7 +242,7 @@ class TableLog(Columned):
         )
 
 
-def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Question]:
+def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
     """Yield Questions from a table's rows.
 
     One row per question where a word has numbered columns or lists, else one row per path.
@@ -250,6 +252,10 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False) -> Iterator[Quest
     several = [] if "path" in layout.single else [word for word in layout.single if word in LIST_OF]
     listed = [word for word in several if isinstance(first.get(layout.single[word]), list)]
     if layout.numbered or {"answer", "correct", "text", "score"} & set(listed):
+        alone = [layout.single[word] for word in several if word not in (*listed, "model")]
+        if known := [name for name in alone if not is_missing(first.get(name))]:
+            text = f"{', '.join(known)}: one value for all paths of a question is not read: write a list"
+            tell(Note("one_for_all", text))
         return once_each(
             (where, by_model(question_or_scores(where, wide, texts=texts), wide))
             for where, row in rows()
