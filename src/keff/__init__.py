@@ -2,11 +2,8 @@
 
 In: recorded answers, or questions and a model. Out: how many paths pay, and a gateway that draws as many.
 
-    analysis = keff.analyze("answers.csv", now=8)       # columns id, answer, gold_answer
-    analysis = keff.analyze([["4", "4", "5"], ...], gold_answer=["4", ...])  # the answers of each question
-    print(analysis.decision)                            # what to draw instead of 8, and how sure that is
-    keff.replay("answers.csv", ["lead_k:3", "fixed:8"])     # what stopping rules would have done
-    keff.write_report("answers.csv", "report.html")
+    print(keff.analyze("answers.csv", now=8).decision)  # columns id, answer, gold_answer: what to draw, not 8
+    keff.analyze([["4", "4", "5"], ...], gold_answer=["4", ...])  # also keff.replay, keff.write_report, keff.vote
 
 Names are loaded when they are first used, so ``import keff`` stays quick.
 Read ``analysis.front`` (the public functions); docs/tour.md is the way through the rest.
