@@ -3,7 +3,7 @@
 In: recorded answers, or questions and a model. Out: how many paths pay, and a gateway that draws as many.
 
     print(keff.analyze("answers.csv", now=8).decision)  # columns id, answer, gold_answer: what to draw, not 8
-    keff.analyze([["4", "4", "5"], ...], gold_answer=["4", ...])  # also keff.replay, keff.write_report, keff.vote
+    keff.analyze([["4", "4", "5"], ...], gold_answer=["4", ...])  # also keff.replay, keff.write_report
 
 Names are loaded when they are first used, so ``import keff`` stays quick.
 Read ``analysis.front`` (the public functions); docs/tour.md is the way through the rest.
