@@ -176,7 +176,8 @@ def _located_items(task: Task) -> Iterator[tuple[str, Item]]:
         copies = seen[item.id] = seen.get(item.id, 0) + 1
         if copies > 1:
             if not task.repeats:
-                raise TaskError(f"{where}: duplicate id {item.id!r}: ids must be unique")
+                line = f"{where}: duplicate id {item.id!r}"
+                raise TaskError(f"{line}: ids must be unique, and so must questions without one")
             item = replace(item, id=f"{item.id}#{copies}", cluster=cluster)
         yield where, item
     if not seen:

@@ -106,6 +106,12 @@ def test_two_paths_give_runs_and_pool_gives_one(log: Path, tmp_path: Path) -> No
     assert (pooled["n"], pooled["clusters"]) == (60, 30)
 
 
+@pytest.mark.parametrize("name", ["questions.csv", "questions.jsonl.gz", "."])
+def test_questions_of_another_kind_say_how_they_are_written(tmp_path: Path, name: str) -> None:
+    said = bad("sample", name, "--model", "m", "--run", tmp_path / "run")
+    assert "data files end in .jsonl (an object a line) or .parquet" in said
+
+
 def test_logs_of_one_question_each_are_a_table_that_says_how_they_become_one(tmp_path: Path) -> None:
     for i in range(3):
         (tmp_path / f"{i}.json").write_text(json.dumps({"id": i, "gold": "1", "answers": ["1", "2", "1"]}))

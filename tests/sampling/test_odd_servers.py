@@ -20,6 +20,7 @@ import pytest
 
 from fault_server import Script, running
 from keff import plugins
+from keff.cli._sampling import report
 from keff.errors import EngineError, UsageError
 from keff.reading.open import open_record
 from keff.records import Sampling
@@ -168,6 +169,14 @@ def test_a_stream_is_known_by_its_type_or_its_first_bytes(
     with raw_server(lambda *_: http(body, content_type=kind, content_encoding=encoding)) as url:
         progress = draw(job(tmp_path, url, 2, 1, stream=asked))
     assert (progress.done, progress.failed, progress.abstained) == (2, 0, 0)
+
+
+def test_the_reason_of_the_last_failure_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with raw_server(lambda *_: http(b"<html>sign in</html>")) as url:
+        one = job(tmp_path, url, 1, 1)
+        report(one, draw(one))
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"6 attempts failed, the last with: {url}: the answer is not JSON, or was cut short; run" in said
 
 
 @pytest.mark.slow

@@ -95,16 +95,26 @@ def test_ids_are_content_hashes_where_they_are_absent(tmp_path: Path) -> None:
     first = [item.id for item in items(load(tmp_path, {"question": "a?"}, {"question": "b?"}))]
     again = [item.id for item in items(load(tmp_path, {"question": "b?"}, {"question": "a?", "answer": "x"}))]
     assert first == again[::-1]
-    with pytest.raises(TaskError, match=r"own\.jsonl:2: duplicate id '7'"):
+    with pytest.raises(TaskError, match=r"own\.jsonl:2: duplicate id '7': .* so must questions"):
         list(items(load(tmp_path, {"id": 7, "question": "a?"}, {"id": "7", "question": "b?"})))
+
+
+@pytest.mark.parametrize(
+    ("row", "gold"),
+    [({"gold_answer": 7}, "7"), ({"gold_answer": 7, "answer": "8"}, "8"), ({"answer": None}, None)],
+)
+def test_a_gold_answer_may_be_called_as_logs_call_it(tmp_path: Path, row: dict, gold: str | None) -> None:
+    task = load(tmp_path, {"question": "a?"} | row)
+    assert [item.gold for item in items(task)] == [gold]
+    assert task.space == ("text" if gold is None else "numeric")
 
 
 @pytest.mark.parametrize(
     ("row", "says"),
     [
         ({"id": "b", "prompt": "x"}, 'no "question" and no "messages" \\(found: id, prompt\\)'),
-        ({"question": 5}, "question is 5, not a string"),
-        ({"question": "  "}, "not a string"),
+        ({"question": 5}, "question is 5: expected a text"),
+        ({"question": "  "}, "question is '  ': expected a text that is not blank"),
         ({"messages": []}, "not a list of messages"),
         ({"messages": ["hi"]}, "malformed message: expected"),
         ({"messages": [{"role": "user", "content": None}]}, "the content of the last message"),

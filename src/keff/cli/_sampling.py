@@ -152,7 +152,7 @@ def on_cluster(on: str, workers: int | None, engine: str, options: Object) -> En
 def load_task(name: str, options: Object) -> tuple[Task, Object]:
     """Return the task of a benchmark name or of a user's JSONL file."""
     given = {option: value for option, value in options.items() if value is not None}
-    if name.endswith(".jsonl") or "/" in name:
+    if "." in name or "/" in name:
         given["data"] = str(Path(name).resolve())
         name = "jsonl"
     return plugins.load("task", name, **given), {"name": name, **given}
@@ -189,7 +189,8 @@ def report(job: Job, drawn: orders.Progress) -> None:
     """Print the drawn counts on stderr."""
     line = f"{job.folder}: {drawn.done} paths drawn, {drawn.kept} kept from before, {drawn.items} questions"
     if drawn.failed:
-        line += f"; {drawn.failed} attempts failed: run the same command to try them again"
+        why = f", the last with: {drawn.why}" if drawn.why else ""
+        line += f"; {drawn.failed} attempts failed{why}; run the same command to try them again"
     if drawn.refused:
         line += f"; {refusals(drawn.refused)}"
     if drawn.estimated:

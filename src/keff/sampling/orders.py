@@ -39,7 +39,7 @@ class Progress:
     ``failed`` counts failed attempts; ``estimated`` paths have no count of tokens from the server that can
     be right; ``refused`` names the questions that it did not take, with its reason; ``rules`` says how
     answers were found; ``unfinished`` questions still need paths that failed, under a policy; ``rated`` are
-    the paths that a verifier rated.
+    the paths that a verifier rated; ``why`` is what the last attempt that failed failed with.
     """
 
     total: int | None = None
@@ -58,6 +58,7 @@ class Progress:
     stopped: str | None = None
     unfinished: int = 0
     rated: int = 0
+    why: str = ""
 
     def after(self, before: Progress) -> Progress:
         """Return the sum of this session and an earlier one of the same run."""

@@ -298,6 +298,7 @@ class Session:
             raise error
         self.run.add(self._paths(span, [None] * span.count, str(error)))
         self.progress.failed += span.count
+        self.progress.why = str(error)
         if error.refused:
             self._note_refusal(span, error)
             return

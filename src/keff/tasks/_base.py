@@ -70,7 +70,7 @@ def read_file(path: str | Path) -> Iterator[Located]:
     """Yield the rows of a local .jsonl or .parquet file; raises TaskError with file and line."""
     path = Path(path)
     if path.suffix not in (".jsonl", ".parquet"):
-        raise TaskError(f"{path}: data files end in .jsonl or .parquet")
+        raise TaskError(f"{path}: data files end in .jsonl (an object a line) or .parquet")
     if not path.is_file():
         raise TaskError(f"{path}: no such file")
     return _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
@@ -284,5 +284,5 @@ def text(row: Row, column: str) -> str:
     """Return a column's text; raises ValueError where blank or no text."""
     value = row[column]
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{column} is {value!r}, not a string")
+        raise ValueError(f"{column} is {value!r}: expected a text that is not blank")
     return value

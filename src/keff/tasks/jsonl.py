@@ -34,9 +34,10 @@ class Jsonl(SpacedTask):
     """Task of one file's questions: ``{"id", "question", "answer"}`` a line.
 
     ``messages`` (a list in the OpenAI form, the last from the user) may stand instead of ``question``;
-    ``id`` may be absent (then a content hash), and so may ``answer`` (then nothing is scored) and
-    ``cluster``; other fields are kept as ``item.meta``. ``answer`` is a text, a number, true or false, an
-    object (JSON), or a list of acceptable ones; with a scorer it is handed to it as it is.
+    ``id`` may be absent (then a content hash), and so may ``answer`` (then ``gold_answer`` is taken, and
+    without either nothing is scored) and ``cluster``; other fields are kept as ``item.meta``. ``answer`` is a
+    text, a number, true or false, an object (JSON), or a list of acceptable ones; with a scorer it is handed
+    to it as it is.
 
     The final-answer instruction of the answer space is added to a ``question``. Nothing is added to
     ``messages``, or when there is an ``answer_regex`` or ``scorer``, whose prompt is the user's own.
@@ -62,7 +63,7 @@ class Jsonl(SpacedTask):
         self.templates: Sequence[str] = read_templates(template) if template else ("",)
         self.regex = None if answer_regex is None else _compile(answer_regex)
         self.scorer = None if scorer is None else UserCode.parse(scorer, "scorer")
-        golds = [gold for row in read_file(data) if (gold := row.get("answer")) is not None]
+        golds = [gold for row in read_file(data) if (gold := _answer(row)) is not None]
         self.space = answer_space or infer_space(golds)
         if self.space == "code":
             raise TaskError("answer space code runs tests, which own questions lack: name python, or exact")
@@ -91,7 +92,7 @@ class Jsonl(SpacedTask):
             raise TaskError(f'"id" is {identity!r}: expected a string or an integer')
         meta = {name: value for name, value in row.items() if name not in _FIELDS}
         own = self.regex is not None or self.scorer is not None or "question" not in row
-        gold = row.get("answer") if self.scorer else _gold(row.get("answer"))
+        gold = _answer(row) if self.scorer else _gold(_answer(row))
         cluster = "" if row.get("cluster") is None else str(row["cluster"])
         return Item(str(identity), messages, gold, self.space, cluster, {**meta, "own_prompt": own})
 
@@ -180,6 +181,11 @@ def _compile(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise TaskError(f"the answer expression {pattern!r} is not valid: {error}") from error
+
+
+def _answer(row: Row) -> object:
+    """Return a row's gold answer, which logs call ``gold_answer``."""
+    return row.get("answer", row.get("gold_answer"))
 
 
 def _gold(gold: object) -> object:
