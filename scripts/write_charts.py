@@ -286,7 +286,8 @@ def _frontier(title: str) -> Any:
         rules.mark_text(color=BLUE, dy=-12, fontSize=13, fontWeight="bold").encode(
             x=x, y=y, text="letter:N", tooltip=rule
         ),
-        chosen.mark_text(color=ORANGE, dy=-17, fontSize=13, fontWeight="bold").encode(
+        # Below: the letters of rules at the same cost stand above.
+        chosen.mark_text(color=ORANGE, dy=28, fontSize=13, fontWeight="bold").encode(
             x=x, y=y, text=alt.value("keff"), tooltip=rule
         ),
         chosen.mark_point(color=ORANGE, opacity=1, filled=True, size=170).encode(x=x, y=y, tooltip=rule),

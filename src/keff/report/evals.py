@@ -146,14 +146,22 @@ def write_audit_page(found: Audit, file: Path) -> None:
         )
         for each in found.suspects
     ]
-    headers = ("id", "question", "P(gold is wrong)", "gold answer", "agreed", "share", "equal as")
+    headers = (
+        "id",
+        "question",
+        "P(gold is wrong)",
+        "gold answer",
+        "agreed answer",
+        "its share of paths",
+        "equal as",
+    )
     # A log without texts, or without unequal forms, has nothing to say there.
     told = [place for place in range(len(headers)) if any(row[place] for row in rows)]
     sheet = Sheet(
         title="Which gold answers may be wrong?",
         about=f"{found.n:,} questions, {len(found.branches)} branch{'es' * (len(found.branches) > 1)}",
         answer=found.line(),
-        tiles=[("no path of any branch is right", f"{found.never_right:.1%}")],
+        tiles=[("no path of any branch is right", found.ceiling.mapped(lambda right: 1 - right).percent())],
         chart=_chart("forest", shares=True),
         data=forest(bars, zero=False),
         caption="Shares of questions. Lines are 95% intervals over questions like these.",
