@@ -121,7 +121,16 @@ def test_one_generation_given_twice_is_refused(tmp_path: Path) -> None:
 
 def test_equal_answers_of_equal_length_are_no_copies(tmp_path: Path) -> None:
     rows = [question(str(key), ["4", "4"], all_tokens=[3, 3]) for key in range(12)]
-    assert align(records(tmp_path, rows, rows)).notes[0].code == "same_answers"
+    assert [note.code for note in align(records(tmp_path, rows, rows)).notes] == ["same_answers"]
+
+
+def test_copies_of_single_paths_and_of_some_questions_are_refused_or_named(tmp_path: Path) -> None:
+    rows = [question(str(key), ["4"], all_tokens=[300 + key]) for key in range(24)]
+    with pytest.raises(UsageError, match="hold the same paths"):
+        align(records(tmp_path, rows, rows))
+    others = [row | {"all_answers": ["5"]} for row in rows[12:]]
+    (note,) = align(records(tmp_path, rows, rows[:12] + others)).notes
+    assert note.code == "same_paths" and "12 of 24" in note.message
 
 
 def test_duplicated_questions_are_named(tmp_path: Path) -> None:

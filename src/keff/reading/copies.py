@@ -147,22 +147,35 @@ def check_separate(
         equal = np.array_equal(seen[a], seen[b])
         cells = [(seen[a] + 0j, seen[b] + 0j)]
         mine, other = tokens[a], tokens[b]
-        timed = False
+        timed = 0
         if mine is not None and other is not None:
             cells.append((seen[a] + 1j * mine[:COMPARED], seen[b] + 1j * other[:COMPARED]))
-            # Lengths that only follow from the answer are no news.
-            timed = np.array_equal(*cells[1]) and bool(np.ptp(mine, axis=1).any())
-        paths = max(_copied_columns(*pair) for pair in cells)
-        if timed or paths or any(_same_multisets(*pair) for pair in cells):
-            what = f"{paths} of {seen[b].shape[1]} paths" if paths else "all" if timed else "in another order"
+            timed = _timed_copies(*cells[1])
+        paths, whole = max(_copied_columns(*pair) for pair in cells), timed == len(seen[a])
+        if whole or paths or any(_same_multisets(*pair) for pair in cells):
+            what = f"{paths} of {seen[b].shape[1]} paths" if paths else "all" if whole else "in another order"
             raise UsageError(
                 f"{names[a]} and {names[b]} hold the same paths ({what}, equal on every question): branches "
                 "are drawn separately, with seeds of their own; leave one of them out"
             )
+        if timed >= max(FEWEST_COMPARED, 2 * SHARE * len(seen[a])):
+            text = (
+                f"{names[a]} and {names[b]} have equal answers of equal lengths on {timed} of {len(seen[a])} "
+                "questions: branches are drawn separately, with seeds of their own"
+            )
+            notes.append(Note("same_paths", text))
         if equal and len(seen[a]) >= FEWEST_COMPARED:
             text = f"{names[a]} and {names[b]} give the same answers: one of them is enough, or one is a copy"
             notes.append(Note("same_answers", text))
     return notes
+
+
+def _timed_copies(left: Cells, right: Cells) -> int:
+    """Return on how many questions all answers and lengths are equal; 0 where lengths follow from answers."""
+    if left.shape != right.shape:
+        return 0
+    same = left[(left == right).all(axis=1)]
+    return len(same) if len(np.unique(same.imag)) > len(same) / 2 else 0
 
 
 def _copied_columns(left: Cells, right: Cells) -> int:

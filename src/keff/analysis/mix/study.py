@@ -103,7 +103,7 @@ def combine_branches(
     """
     settings = settings or MixSettings()
     if group.n < 2 or len(np.unique(group.clusters)) < 2:
-        raise UsageError(f"all branches share {group.n} question(s): combining them needs at least two")
+        raise UsageError(f"all branches share {group.n} question(s) in one cluster: two are needed at least")
     if not any(branch.votes.scored().any() for branch in group.branches):
         raise UsageError(
             f"no path of any branch is right as {group.space}: name another space with --answer-space"
@@ -214,6 +214,7 @@ class MixAnalysis:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
             why = f"{units} independent questions say too little of a choice: at least {FEWEST} are needed"
+            why = _joined(why, self._declined())
             found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
             rng = np.random.default_rng(self.settings.seed + 1)
