@@ -121,11 +121,12 @@ class Replay(Finding):
         size = f"{self.n:,} questions x {self.k} paths"
         title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
         if self.labelled:
-            title = f"{size}; kept is the share of plurality@{self.cap}; 95% intervals"
+            kept = f"kept is of the accuracy of the vote of {self.cap} paths (cap)"
+            title = f"{size}; {kept}, equal cost that of fewer fixed paths; 95% intervals"
         yield self.line()
         for heading, columns in (
             (title, self._measured),
-            (f"Change from {self.baseline}", _optional_columns(self)),
+            (f"Change from {self.baseline}, what is drawn today (now)", _optional_columns(self)),
         ):
             yield f"\n{text_table(self._table(columns), heading)}"
 
