@@ -208,7 +208,7 @@ class MixFindings(Finding):
         if self.pays_from <= 0:
             return "No plan of one branch is cheaper."
         worth = f"where a right answer is worth {self.amount(self.pays_from)} or more"
-        return f"It pays beside every cheaper plan of one branch {worth}."
+        return f"It pays, against every cheaper plan of one branch, {worth}."
 
     @property
     def pilot_line(self) -> str:
@@ -278,8 +278,9 @@ class MixFindings(Finding):
         ]
         head = ("policy", "accuracy", "counted", f"cost, {self.cost_unit}", "from")
         title = (
-            "The frontier on this pilot; accuracies counted in the choice, shrunk to what such plans gained "
-            f"elsewhere; from which worth of a right answer, in {self.cost_unit}, a plan is taken"
+            "The frontier on this pilot; counted: accuracy as a choice by worth counts it, shrunk to what "
+            f"such plans gained elsewhere; from: the worth of a right answer, in {self.cost_unit}, from "
+            "which each is taken"
         )
         yield "\n" + text_table([head, *plans], title)
 
