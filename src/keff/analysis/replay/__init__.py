@@ -140,7 +140,8 @@ def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) 
         )
     fitted = [rule.spec for rule in rules if unfitted(rule)]
     if fitted and votes.n_clusters < 2:
-        raise PolicyError(f"{fitted[0]} is fitted on other questions than it is judged on: one is not enough")
+        why = "is fitted on other questions than it is judged on"
+        raise PolicyError(f"{fitted[0]} {why}: record two or more, or name policies that are not fitted")
     if settings.cap is not None and settings.cap > votes.k:
         raise PolicyError(
             f"the cap is {settings.cap} paths and the records hold {votes.k}: use at most {votes.k}"

@@ -103,7 +103,11 @@ class Replay(Finding):
     def line(self) -> str:
         """Return the cheapest replayed policy that keeps 99%, in one sentence."""
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
-        of = f"the accuracy of {self.cap} paths" if self.labelled else f"the answers of {self.baseline}"
+        of = (
+            f"the accuracy of {self.cap} path{'s' * (self.cap > 1)}"
+            if self.labelled
+            else f"the answers of {self.baseline}"
+        )
         if not enough:
             return f"Nothing replayed keeps {ASKED:.0%} of {of}."
         best = min(enough, key=lambda row: row.cost)
@@ -118,7 +122,7 @@ class Replay(Finding):
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one sentence or table at a time."""
-        size = f"{self.n:,} questions x {self.k} paths"
+        size = f"{self.n:,} questions x {self.k} path{'s' * (self.k > 1)}"
         title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
         if self.labelled:
             kept = f"kept is of the accuracy of the vote of {self.cap} paths (cap)"
