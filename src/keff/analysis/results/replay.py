@@ -125,7 +125,7 @@ class Replay(Finding):
         size = f"{self.n:,} questions x {self.k} path{'s' * (self.k > 1)}"
         title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
         if self.labelled:
-            kept = f"kept is of the accuracy of the vote of {self.cap} paths (cap)"
+            kept = f"kept is of the accuracy of the vote of {self.cap} path{'s' * (self.cap > 1)} (cap)"
             title = f"{size}; {kept}, equal cost that of fewer fixed paths; 95% intervals"
         yield self.line()
         for heading, columns in (
