@@ -123,9 +123,7 @@ def test_a_spent_budget_leaves_the_branches_level(tmp_path: Path) -> None:
     found, said, requests = drawn_from(tmp_path, {"small": 0.7, "large": 0.97}, *spent, n=100)
     assert "the cost limit of $6 is reached" in said and 50 < found["n"] < 100
     assert max(requests) <= 1.3 * min(requests)
-    again = command_line.keff(
-        "mix", tmp_path / "run", "--partial", "--prices", tmp_path / "prices.toml", "--json"
-    )
+    again = command_line.keff("mix", tmp_path / "run", "--prices", tmp_path / "prices.toml", "--json")
     assert again.returncode == 0, again.stderr
     mixed = json.loads(again.stdout)
     assert [branch["name"] for branch in mixed["branches"]] == ["large", "small"]

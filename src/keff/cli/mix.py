@@ -8,6 +8,7 @@ Example: keff mix small.jsonl large.jsonl --prices prices.toml
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.mix.choose import MixAim
@@ -57,6 +58,8 @@ def command(
     opening = log.opening()
     # A folder that is no run holds those of a pilot: one of each branch.
     runs = [run for path in paths for run in logs_at(path, opening)]
+    # A pilot that a budget ended is taken as it is, as when it was drawn.
+    opening = replace(opening, partial=opening.partial or len(runs) > len(paths))
     mix_runs(runs, settings, Outputs(out, report), opening, verbose=verbose, json=json)
 
 
