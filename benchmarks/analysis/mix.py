@@ -27,6 +27,7 @@ from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_i
 from keff.analysis.mix.orders import Orders, draw_orders
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
+from keff.analysis.mix.shrink import paths_of
 from keff.errors import PolicyError
 from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
@@ -128,8 +129,8 @@ class Pilot:
 
     ``every`` [2, Q] are those of all plans of up to eight paths, shown or not. ``gain_error`` [P] is the
     standard error of the difference to A there. ``on_all`` [2, P] are accuracy and cost on all questions,
-    the pilot's too, ``in_full`` [2, P] those on the pilot's questions by all recorded paths. ``part`` holds
-    the pilot's paths, which cost ``costs``.
+    the pilot's too, ``in_full`` [2, P] those on the pilot's questions by all recorded paths. ``path`` [2A]
+    is the accuracy of ``paths_of`` on all. ``part`` holds the pilot's paths, which cost ``costs``.
     """
 
     table: PlanTable
@@ -141,6 +142,7 @@ class Pilot:
     gain_error: FloatArray
     on_all: FloatArray
     in_full: FloatArray
+    path: FloatArray
     part: Aligned
     costs: tuple[FloatArray, ...]
 
@@ -235,7 +237,8 @@ def _pilot(
     orders = draw_orders(part, costs, MOST_PATHS, np.random.default_rng(0))
     recorded = [branch.votes.k for branch in part.branches]
     ids = np.unique(part.clusters, return_inverse=True)[1]
-    shown = PlanTable.of([p for p in plans_of(orders, part.names) if p.spec in whole], recorded, ids)
+    held = [plan for plan in plans_of(orders, part.names) if plan.spec in whole]
+    shown = PlanTable.of(held, recorded, part.answered, ids)
     rest = np.setdiff1d(np.arange(group.n), drawn)
     accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans], np.float64)
     paid = np.array([whole[plan.spec].cost[rest].mean(dtype=np.float64) for plan in shown.plans])
@@ -250,9 +253,10 @@ def _pilot(
         [getattr(plan, name)[rest].mean(dtype=np.float64) for plan in whole.values()]
         for name in ("accuracy", "cost")
     ]
-    return Pilot(
-        shown, ids, unit, accuracy.mean(axis=1), paid, np.array(every), error, on_all, in_full, part, costs
-    )
+    ones = [whole[plan.spec] for plan in shown.plans if plan.kind == "single"]
+    path = paths_of(ones, np.array([plan.accuracy for plan in ones]), group.answered)[1].mean(axis=1)
+    true, found = accuracy.mean(axis=1), np.array(every)
+    return Pilot(shown, ids, unit, true, paid, found, error, on_all, in_full, path, part, costs)
 
 
 Known = dict[Group, list[Pilot]]

@@ -30,13 +30,13 @@ from benchmarks.analysis.mix import (
 )
 from keff.analysis.mix.choose import STAKES
 from keff.analysis.mix.drop import LOOKS, expected_loss
-from keff.analysis.mix.shrink import Law, path_shares
+from keff.analysis.mix.shrink import Law, paths_of, votes_of
 from keff.stats.votes import FloatArray
 
 MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1e9)
 GRID = {
-    "apart": (0.01, 0.015, 0.02, 0.03),
-    "apart_of_several": (0.015, 0.02, 0.03, 0.04),
+    "apart": (0.01, 0.015, 0.02),
+    "apart_of_several": (0.015, 0.02, 0.03),
     "last": (0.3, 0.4, 0.5),
 }
 OTHER_STAKES = (10.0, 20.0, 30.0, 50.0, 100.0, 1000.0)
@@ -103,12 +103,10 @@ def print_gains(known: Known) -> None:
 
 def _gains(pilot: Pilot) -> tuple[FloatArray, FloatArray]:
     """Return (1 - 1/m) q(1 - q) and gain [2, P] of votes of one branch, and of plans of several."""
-    plans, right = pilot.table.plans, pilot.on_all[0]
-    single, most = pilot.table.single, np.array([sum(plan.most) for plan in plans])
-    alone = np.flatnonzero(single & (most == 1))
-    q = path_shares(plans, [plans[place].branches[0] for place in alone]) @ right[alone]
-    rows = np.array([(1 - 1 / most) * q * (1 - q), right - q])
-    return rows[:, single & (most > 1)], rows[:, ~single]
+    table, votes = pilot.table, votes_of(pilot.table.plans)
+    q = paths_of(table.plans, table.accuracy, table.answered)[0] @ pilot.path
+    rows = np.array([votes * q * (1 - q), pilot.on_all[0] - q])
+    return rows[:, table.single & (votes > 0)], rows[:, ~table.single]
 
 
 def print_margins(known: Known) -> None:

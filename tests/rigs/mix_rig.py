@@ -44,4 +44,4 @@ def table_of(accuracy: FloatArray, cost: FloatArray, single: int = 99) -> PlanTa
         )
         for i in range(len(accuracy))
     ]
-    return PlanTable.of(made, [99] * len(made), np.arange(accuracy.shape[1]))
+    return PlanTable.of(made, [99] * len(made), np.ones_like(accuracy), np.arange(accuracy.shape[1]))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keff.errors import LogError, UsageError
 from keff.log import Question
@@ -137,6 +138,12 @@ class Aligned:
     def names(self) -> tuple[str, ...]:
         """The names of the branches."""
         return tuple(branch.name for branch in self.branches)
+
+    @property
+    def answered(self) -> NDArray[np.float32]:
+        """The share of each branch's paths that answer, of every question [A, n]."""
+        shares = [np.mean(branch.votes.answered() >= 0, axis=1) for branch in self.branches]
+        return np.array(shares, np.float32)
 
     def take(self, items: Sequence[int] | IntArray) -> Aligned:
         """Return the group restricted to some questions."""

@@ -52,7 +52,8 @@ class PlanTable:
     """Replayed plans side by side, for a choice by worth: ``accuracy`` and ``cost`` [P, n].
 
     Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P]. ``ids``
-    [n] number the clusters of the questions from 0. ``law`` is the prior of what plans gain.
+    [n] number the clusters of the questions from 0, ``answered`` [A, n] is the share of each branch's paths
+    that answer. ``law`` is the prior of what plans gain.
     """
 
     plans: tuple[CandidatePlan, ...]
@@ -60,11 +61,14 @@ class PlanTable:
     cost: Reals
     single: Some
     measured: Some
+    answered: Reals
     ids: IntArray
     law: Law = LAW
 
     @classmethod
-    def of(cls, plans: Iterable[CandidatePlan], recorded: Sequence[int], ids: IntArray) -> PlanTable:
+    def of(
+        cls, plans: Iterable[CandidatePlan], recorded: Sequence[int], answered: Reals, ids: IntArray
+    ) -> PlanTable:
         """Return the table of plans; ``recorded`` are the recorded paths of each branch."""
         held = list(plans)
         shape = len(held), len(held[0].accuracy)
@@ -74,12 +78,12 @@ class PlanTable:
             held[place] = replace(plan, accuracy=accuracy[place], cost=cost[place])
         single = np.array([plan.kind == "single" for plan in held])
         measured = np.array([plan.within(recorded) for plan in held])
-        return cls(tuple(held), accuracy, cost, single, measured, ids)
+        return cls(tuple(held), accuracy, cost, single, measured, answered, ids)
 
     def take(self, rows: IntArray, ids: IntArray) -> PlanTable:
         """Return the table restricted to questions (repeats allowed), with cluster numbers ``ids``."""
-        accuracy, cost = self.accuracy.take(rows, axis=1), self.cost.take(rows, axis=1)
-        return replace(self, accuracy=accuracy, cost=cost, ids=ids)
+        part = {name: getattr(self, name).take(rows, axis=1) for name in ("accuracy", "cost", "answered")}
+        return replace(self, **part, ids=ids)
 
     @cached_property
     def mean_accuracy(self) -> FloatArray:
@@ -94,7 +98,7 @@ class PlanTable:
     @cached_property
     def expected(self) -> FloatArray:
         """The posterior mean accuracy of each plan [P], by ``expected_accuracies``."""
-        return expected_accuracies(self.plans, self.accuracy, self.ids, self.law)
+        return expected_accuracies(self.plans, self.accuracy, self.answered, self.ids, self.law)
 
     @cached_property
     def _paired(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keff.analysis.mix.orders import Reals
-from keff.analysis.mix.search import CandidatePlan
+from keff.analysis.mix.search import EQUAL, CandidatePlan
 from keff.records import frozen
 from keff.stats.votes import FloatArray, IntArray
 
@@ -23,20 +23,18 @@ class Law:
 
     The vote of one branch is expected to gain ``gain`` (1 - 1/m) q(1 - q), m the most paths that the plan
     draws, a plan of several branches the same with ``of_several``; ``apart`` and ``apart_of_several`` are
-    the standard deviations beyond that, ``between`` that of ``gain`` and ``of_several`` between workloads.
-    ``last``: the most that the last branch of a cascade counts in q.
+    the standard deviations beyond that. ``last``: the most that the last branch of a cascade counts in q.
     """
 
-    gain: float = 0.24
-    of_several: float = 0.35
-    apart: float = 0.015
+    gain: float = 0.15
+    of_several: float = 0.25
+    apart: float = 0.01
     apart_of_several: float = 0.02
-    between: float = 0.06
-    last: float = 0.4
+    last: float = 0.5
 
 
-# With any family left out the gains are .21 to .27 and .31 to .38. They deviate by .023 and .029 within a
-# group and by .13 between groups; a little less has least regret.
+# With any family left out the gains are .12 to .18 and .22 to .31. They deviate by .024 and .032; less has
+# least regret, for choices are between plans of one workload.
 LAW = Law()
 
 # A plan chosen because it lost nothing on n questions loses something on others: the error of a difference is
@@ -55,29 +53,18 @@ def blocks(plans: int, questions: int) -> Iterator[slice]:
 
 
 def expected_accuracies(
-    plans: Sequence[CandidatePlan], accuracy: Reals, ids: IntArray, law: Law = LAW
+    plans: Sequence[CandidatePlan], accuracy: Reals, answered: Reals, ids: IntArray, law: Law = LAW
 ) -> FloatArray:
     """Return the posterior mean accuracy of each plan [P], from ``accuracy`` [P, n] in clusters ``ids``.
 
-    q + g + (gain - g) s^2 / (s^2 + error^2): q of one path of its branches on the pilot, gain what the plan
-    has more there, g and s the mean and deviation of ``law``. How branches differ is left as it was seen.
+    q + g + (gain - g) s^2 / (s^2 + error^2): q of one path of its branches on the pilot (``paths_of``), gain
+    what the plan has more there, g and s the mean and deviation of ``law``. How branches differ is left as it
+    was seen.
     """
-    one: dict[int, int] = {}
-    for place, plan in enumerate(plans):
-        if len(plan.branches) == 1:  # the first rule of each branch is one path
-            one.setdefault(plan.branches[0], place)
-    share, path = path_shares(plans, list(one), law), accuracy[list(one.values())]
+    share, path = paths_of(plans, accuracy, answered, law)
     q = share @ path.mean(axis=1, dtype=np.float64)
     single = np.array([len(plan.branches) == 1 for plan in plans])
-    most = np.array([sum(plan.most) for plan in plans])
-    prior: FloatArray = np.zeros_like(q)
-    for some, gain in ((single, law.gain), (~single, law.of_several)):
-        x = np.where(some, (1 - 1 / most) * q * (1 - q), 0).astype(path.dtype)
-        if x.any():
-            # What all such plans together gain on these questions: some workloads gain more than others.
-            seen = ((x @ accuracy - x @ share.astype(path.dtype) @ path) / (x @ x))[None]
-            part = law.between**2 / (law.between**2 + errors(seen, ids)[0] ** 2)
-            prior += x * (gain + part * (seen.mean() - gain))
+    prior = votes_of(plans) * q * (1 - q) * np.where(single, law.gain, law.of_several)
     spread = np.where(single, law.apart, law.apart_of_several) ** 2
     for rows in blocks(len(plans), len(ids)):
         # In the precision of accuracies, which is fast.
@@ -85,6 +72,28 @@ def expected_accuracies(
         part = spread[rows] / (spread[rows] + errors(gain, ids) ** 2)
         q[rows] += prior[rows] + part * (gain.mean(axis=1, dtype=np.float64) - prior[rows])
     return q
+
+
+def votes_of(plans: Sequence[CandidatePlan]) -> FloatArray:
+    """Return 1 - 1/m of each plan [P], m the most paths that it draws."""
+    return 1 - 1 / np.array([sum(plan.most) for plan in plans])
+
+
+def paths_of(
+    plans: Sequence[CandidatePlan], accuracy: Reals, answered: Reals, law: Law = LAW
+) -> tuple[FloatArray, Reals]:
+    """Return what one path of each branch counts in q of each plan [P, 2A], and its accuracy [2A, n].
+
+    Of a branch's paths the share ``answered`` [A, n] answers. A vote passes over the others: what accuracy
+    they lose, the last A rows, counts 1 - 1/m.
+    """
+    one: dict[int, int] = {}
+    for place, plan in enumerate(plans):
+        if len(plan.branches) == 1:  # the first rule of each branch is one path
+            one.setdefault(plan.branches[0], place)
+    share, path = path_shares(plans, list(one), law), accuracy[list(one.values())]
+    lost = path / np.maximum(answered[list(one)], EQUAL) - path
+    return np.hstack([share, share * votes_of(plans)[:, None]]), np.vstack([path, lost])
 
 
 def path_shares(plans: Sequence[CandidatePlan], branches: Sequence[int], law: Law = LAW) -> FloatArray:

@@ -131,7 +131,7 @@ class MixAnalysis:
         # What a branch that is never right adds to others is chance.
         right = self.stats.p > 0
         held = (plan for plan in plans if len(plan.branches) == 1 or right[list(plan.branches)].all())
-        self.table = PlanTable.of(held, self.recorded, self.ids)
+        self.table = PlanTable.of(held, self.recorded, group.answered, self.ids)
         self.choose = partial(choose, aim=settings.aim)
         self.choice = self.choose(self.table)
         taken = self.table.plans[self.choice.taken]
@@ -276,7 +276,7 @@ class MixAnalysis:
         better = (cost < cost[taken] * (1 - EQUAL)) & (accuracy >= accuracy[taken] - EQUAL)
         if not better.any():
             return ""
-        place = int(np.argmax(np.where(better, accuracy, -1)))
+        place = int(np.argmax(np.where(better, accuracy - EQUAL * cost / cost.max(), -1)))
         predicted = not self.table.measured[place] and self.settings.aim.value_per_correct is None
         many = "the best of many is so in part by luck, and may be worse on other questions"
         more = "it draws more paths than are recorded, and such plans are taken by --value-per-correct only"
