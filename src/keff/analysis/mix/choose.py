@@ -38,7 +38,7 @@ QUANTILE = 1.2816
 GAMBLE = 0.03
 
 # The worth of a right answer without an aim, in costs of the best single branch's plan: for all of that cost
-# one point of accuracy is given up. With 30, two groups of fourteen lost accuracy; with 1000 costs rose
+# one point of accuracy is given up. With 30, four groups of fourteen lost accuracy; with 1000 costs rose
 # (docs/branches-measured.md).
 STAKES = 100.0
 
