@@ -136,7 +136,7 @@ def test_votes_read_a_stream_that_nobody_asked_for(end: bytes) -> None:
     raw = raw[: raw.index(end)] if end else raw
     with (
         raw_server(lambda *_: http(raw, content_type="text/event-stream")) as url,
-        gateway(url, planless=True, policy="fixed:3") as rig,
+        gateway(url, planless=True, policy="fixed:3", path_seconds=1) as rig,
     ):
         reply = rig.post({"model": "m", "messages": QUESTION})
         assert rig.metric("keff_tokens_total") == (0 if end == b'"stop"' else 3 * (7 + 4))
