@@ -39,6 +39,8 @@ def test_of_equals_the_cheapest_is_the_baseline() -> None:
     same = [1.0] * 20 + [0.0] * 20
     choice = choose(plan_table([same, same], [10.0, 1.0]), MixAim())
     assert choice.best == choice.cheap == choice.taken == 1
+    worse = [1.0] * 10 + [0.0] * 30
+    assert plan_table([worse, same], [1.0, 1.0]).curve == [(0.0, 1)]
 
 
 def test_aims() -> None:

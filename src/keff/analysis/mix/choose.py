@@ -131,7 +131,8 @@ class PlanTable:
         paid = self.mean_cost[self.mean_cost > 0]
         first, last = float(paid.min()) / 2, DEAREST * float(np.median(paid))
         tried = [0.0, *np.geomspace(first, last, math.ceil(STEPS * math.log10(last / first))).tolist()]
-        out = [(0.0, self.at(0))]
+        # Of plans that cost the same the more accurate one is taken, however little a right answer is worth.
+        out = [(0.0, self.at(first * EQUAL))]
         for low, high in pairwise(tried):
             plan = self.at(high)
             if plan != out[-1][1]:
