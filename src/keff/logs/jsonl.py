@@ -67,11 +67,11 @@ class JsonTable(TableLog):
         names, cells = list(table), list(map(items, table.values()))
         columns = entries(list(table.values()))
         if columns and all(columns):
+            if not isinstance(lay_out(names, self.columns), Layout):
+                rows = [{"id": name} | row for name, row in zip(names, columns, strict=True)]
+                return rows if isinstance(self._laid_out(rows[0]), Layout) else None
             keys = dict.fromkeys(chain(*columns))
             cells = [[column.get(key) for key in keys] for column in columns]
-            rows = [{"id": name} | row for name, row in zip(names, columns, strict=True)]
-            if not isinstance(lay_out(names, self.columns), Layout):
-                return rows if isinstance(self._laid_out(rows[0]), Layout) else None
         if "columns" in table:
             names, cells = list(map(str, items(table["columns"]))), list(map(items, items(table.get("data"))))
         elif not all(cells):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.errors import LogError, UsageError
 from keff.log import Question
@@ -22,7 +21,7 @@ from keff.reading.bulk import Lazy
 from keff.reading.copies import check_separate
 from keff.reading.open import Record
 from keff.records import Note, frozen
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import Float32Array, FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 
 # So many ids are named in a message.
@@ -140,7 +139,7 @@ class Aligned:
         return tuple(branch.name for branch in self.branches)
 
     @property
-    def answered(self) -> NDArray[np.float32]:
+    def answered(self) -> Float32Array:
         """The share of each branch's paths that answer, of every question [A, n]."""
         shares = [np.mean(branch.votes.answered() >= 0, axis=1) for branch in self.branches]
         return np.array(shares, np.float32)

@@ -10,7 +10,7 @@ import numpy as np
 from keff.analysis.results.decision import CurvePoint
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay, ReplayRow
-from keff.analysis.results.words import count
+from keff.analysis.results.words import count, counted
 from keff.records import Interval
 from keff.report.series import (
     Datasets,
@@ -59,11 +59,7 @@ def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
 
 
 def _end_row(k: int, value: float, where: str, how: str = "") -> Row:
-    return {"k": k, "value": value, "label": f"{_paths(k)}{how} {value:.1%}", "side": where}
-
-
-def _paths(k: int) -> str:
-    return f"{k} path{'s' * (k > 1)}"
+    return {"k": k, "value": value, "label": f"{counted(k, 'path')}{how} {value:.1%}", "side": where}
 
 
 def stability(analysis: Analysis) -> Datasets:
@@ -182,7 +178,7 @@ def times(analysis: Analysis) -> Datasets:
 def _row(point: CurvePoint, cost: Interval) -> Row:
     assert point.accuracy is not None
     return {
-        "what": _paths(point.paths),
+        "what": counted(point.paths, "path"),
         "mark": str(point.paths),
         "value": point.accuracy.value,
         "cost": cost.value,

@@ -26,6 +26,7 @@ from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
+from keff.analysis.results.words import counted
 from keff.analysis.walks import reference_of
 from keff.policy import Policy
 from keff.records import Interval, frozen
@@ -188,8 +189,8 @@ def _nothing_to_decide(votes: Votes) -> str | None:
     if votes.k < 2:
         return "one path per question shows nothing about voting: record two or more (keff pilot)"
     if votes.n_clusters < LEAST_QUESTIONS:
-        groups = "" if votes.n_clusters == votes.n else f" in {words.count(votes.n_clusters, 'cluster')}"
-        return f"{words.count(votes.n, 'question')}{groups} cannot decide: record at least {LEAST_QUESTIONS}"
+        groups = "" if votes.n_clusters == votes.n else f" in {counted(votes.n_clusters, 'cluster')}"
+        return f"{counted(votes.n, 'question')}{groups} cannot decide: record at least {LEAST_QUESTIONS}"
     if agreement(votes) == 0:
         return "no two paths of any question agree: settle how answers are read before you vote (keff read)"
     return None

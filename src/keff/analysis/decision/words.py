@@ -9,7 +9,7 @@ from keff.analysis.decision.chain import written
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.results.decision import Kept
-from keff.analysis.results.words import points
+from keff.analysis.results.words import counted, points
 from keff.records import Interval
 from keff.stats.votes import Votes
 
@@ -21,11 +21,6 @@ ONE_POINT = 0.01
 
 # From this chance on it is said that voting lowers accuracy.
 HURTS = 0.9
-
-
-def count(number: int, what: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def questions_needed(known: JointPosterior) -> int | None:
@@ -67,7 +62,7 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
     if known.level is None:
         return "without gold answers nothing shows whether voting helps; the rule keeps today's answer"
     return (
-        f"{count(votes.n, 'question')} x {count(votes.k, 'path')} cannot tell whether voting helps: "
+        f"{counted(votes.n, 'question')} x {counted(votes.k, 'path')} cannot tell whether voting helps: "
         f"{_points(gain)} against one path"
     )
 

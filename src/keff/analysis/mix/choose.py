@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from keff.analysis.mix.orders import Reals
@@ -19,7 +18,7 @@ from keff.analysis.mix.shrink import LAW, UNSEEN, Law, blocks, cluster_sums, err
 from keff.analysis.money import StatedAim
 from keff.errors import PolicyError
 from keff.records import Interval, frozen
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import BoolArray, FloatArray, IntArray
 
 # Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V. Of 0 to
 # 2 on recorded groups (docs/branches-measured.md); any of .5 to 1 does nearly as well.
@@ -43,10 +42,6 @@ GAMBLE = 0.03
 STAKES = 100.0
 
 
-# Of some plans [P].
-Some = NDArray[np.bool_]
-
-
 @dataclass(frozen=True, eq=False)
 class PlanTable:
     """Replayed plans side by side, for a choice by worth: ``accuracy`` and ``cost`` [P, n].
@@ -59,8 +54,8 @@ class PlanTable:
     plans: tuple[CandidatePlan, ...]
     accuracy: Reals
     cost: Reals
-    single: Some
-    measured: Some
+    single: BoolArray
+    measured: BoolArray
     answered: Reals
     ids: IntArray
     law: Law = LAW
@@ -106,7 +101,7 @@ class PlanTable:
         return {}
 
     @cached_property
-    def alone(self) -> Some:
+    def alone(self) -> BoolArray:
         """Mask of the single-branch plans that were measured [P], the baselines of all others."""
         return self.single & self.measured
 
@@ -171,7 +166,7 @@ class PlanTable:
         # One after the other: few are asked before one that does not gamble.
         return next(plan for plan in sorted(held, key=lambda at: -net[at]) if not self.gambles(plan, best))
 
-    def within(self, budget: float) -> Some:
+    def within(self, budget: float) -> BoolArray:
         """Return a mask of the plans whose mean cost is within ``budget`` with 90% probability [P]."""
         return self.mean_cost + QUANTILE * errors(self.cost, self.ids) <= budget
 

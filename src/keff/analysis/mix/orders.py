@@ -13,7 +13,7 @@ from keff.policies.cascade import Stage
 from keff.reading.join import Aligned
 from keff.records import frozen
 from keff.stats.time import in_rounds
-from keff.stats.votes import FloatArray, IntArray, Votes
+from keff.stats.votes import BoolArray, Float32Array, FloatArray, Int16Array, IntArray, Votes
 from keff.stats.voting.correlation import anova_c
 from keff.stats.voting.draws import Draws
 
@@ -43,9 +43,9 @@ class BranchOrders:
     ``right`` is the credit of the answer that a path gives.
     """
 
-    codes: NDArray[np.int16]
-    right: NDArray[np.float32]
-    spent: NDArray[np.float32]
+    codes: Int16Array
+    right: Float32Array
+    spent: Float32Array
 
     @property
     def cap(self) -> int:
@@ -125,7 +125,7 @@ def _predicted(
     return BranchOrders(codes, right, np.concatenate([order.spent, further], axis=1))
 
 
-def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator) -> NDArray[np.int16]:
+def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator) -> Int16Array:
     """Return the indices [n, R, cap] of k paths along R orders: every k of them rotate one random order."""
     fresh = -(-repeats // k)
     order = rng.random((n, fresh, k), dtype=np.float32).argsort(axis=2).astype(np.int16)
@@ -136,7 +136,7 @@ def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator)
     return order[:, (shift // k)[:, None], turned]
 
 
-def _along(values: NDArray[Any], place: NDArray[np.int16]) -> NDArray[Any]:
+def _along(values: NDArray[Any], place: Int16Array) -> NDArray[Any]:
     """Return recorded values [n, K] along orders [n, R, T] as [n * R, T]."""
     return np.take_along_axis(values[:, None, :], place, axis=2).reshape(-1, place.shape[2])
 
@@ -149,26 +149,24 @@ class CountedPaths:
     decide ties only.
     """
 
-    codes: NDArray[np.int16]
-    right: NDArray[np.float32]
-    weights: NDArray[np.float32]
+    codes: Int16Array
+    right: Float32Array
+    weights: Float32Array
 
     @classmethod
     def none(cls, rows: int) -> CountedPaths:
         """Return an empty set of paths for each row."""
         return cls(np.empty((rows, 0), np.int16), np.empty((rows, 0), np.float32), np.empty(0, np.float32))
 
-    def rows(self, some: NDArray[np.bool_]) -> CountedPaths:
+    def rows(self, some: BoolArray) -> CountedPaths:
         """Return the paths of selected rows."""
         return replace(self, codes=self.codes[some], right=self.right[some])
 
-    def joined(
-        self, codes: NDArray[np.int16], right: NDArray[np.float32], drawn: IntArray | None = None
-    ) -> CountedPaths:
+    def joined(self, codes: Int16Array, right: Float32Array, drawn: IntArray | None = None) -> CountedPaths:
         """Return these paths followed by a stage's [M, T]: the first ``drawn`` [M] of them, or all."""
         stage = codes.shape[1]
         if drawn is not None:
-            in_time: NDArray[np.bool_] = np.arange(stage, dtype=np.int64) < drawn[:, None]
+            in_time: BoolArray = np.arange(stage, dtype=np.int64) < drawn[:, None]
             codes = np.where(in_time, codes, np.int16(-1))
         return CountedPaths(
             np.concatenate([self.codes, codes], axis=1),
@@ -183,7 +181,7 @@ class RunningVotes:
 
     v1: NDArray[Any]
     v2: NDArray[Any]
-    credit: NDArray[np.float32]
+    credit: Float32Array
 
     @classmethod
     def of(cls, paths: CountedPaths, stage: int) -> RunningVotes:
@@ -197,7 +195,7 @@ class RunningVotes:
         # Whole votes of this stage: a fraction is that of earlier ones.
         return cls(v1.astype(np.int32), v2.astype(np.int32), seen.credit[:, 0, own])
 
-    def walk(self, stage: Stage) -> tuple[IntArray, NDArray[np.bool_]]:
+    def walk(self, stage: Stage) -> tuple[IntArray, BoolArray]:
         """Return the number of paths at which a stage ends [M], and a mask of rows whose rule is met.
 
         The decisions of ``Cascade.decide``, looked up in the same table for all rows at once.

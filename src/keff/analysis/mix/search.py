@@ -10,7 +10,6 @@ from itertools import product
 from typing import Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keff.analysis.mix.orders import BranchOrders, CountedPaths, Orders, Reals, RunningVotes
 from keff.policies.cascade import FRESH, Cascade, Keep, Stage, make_stage
@@ -20,7 +19,7 @@ from keff.records import frozen
 from keff.stats.branches.covariance import Between
 from keff.stats.branches.deflection import allocate, best_weights, margin
 from keff.stats.branches.weights import log_odds_weights
-from keff.stats.votes import FloatArray, IntArray
+from keff.stats.votes import BoolArray, FloatArray, IntArray
 
 Kind = Literal["single", "cascade", "mix"]
 
@@ -137,7 +136,7 @@ class CascadeState:
 
     def ended(
         self, order: BranchOrders, votes: RunningVotes, stage: Stage
-    ) -> tuple[Reals, Reals, IntArray, NDArray[np.bool_]]:
+    ) -> tuple[Reals, Reals, IntArray, BoolArray]:
         """Return credit and cost [N] after a stage, its paths, and a mask of the orders it settled."""
         at, settled = votes.walk(stage)
         credit, spent = self.credit.copy(), self.spent.copy()

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from keff.analysis.results.combination import Slot, weighting
+from keff.analysis.results.words import points
 from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
 from keff.stats.branches.covariance import BlockCorrelation
 from keff.stats.branches.slots import PhiAudit
@@ -153,11 +154,6 @@ def _better(pairs: Sequence[Better]) -> Iterator[str]:
     yield "\n" + text_table([("", *headers), *((name, *(each[name] for each in facts)) for name in facts[0])])
 
 
-def _in_points(change: Interval | None) -> str:
-    """Return a difference of shares with its limits in points: a percentage would look like a ratio."""
-    return f"{number(change, '+.1%')} points".replace("%", "")
-
-
 def _needed(count: int | None) -> str:
     return "none would" if count is None else f"{count:,}"
 
@@ -264,7 +260,7 @@ class Comparison(Finding):
             ("plurality", self.delta_plurality) if self.delta_plurality else ("majority", self.delta_majority)
         )
         return f"{self.better.line()}; " + (
-            f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {_in_points(vote)}"
+            f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {points(vote)} points"
         )
 
     def statements(self) -> Iterator[str]:
@@ -297,7 +293,7 @@ class Comparison(Finding):
             ),
             ("K_eff", number(first.k_eff), number(second.k_eff), self.delta_k_eff.text("+.2f")),
             *(
-                (name, number(one, ".1%"), number(other, ".1%"), _in_points(change))
+                (name, number(one, ".1%"), number(other, ".1%"), f"{points(change)} points")
                 for name, one, other, change in (
                     ("one path", first.p, second.p, self.delta_p),
                     ("majority vote", first.majority, second.majority, self.delta_majority),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from keff.analysis.results.decision import Change, Seconds
-from keff.analysis.results.words import count, points, reference_words
+from keff.analysis.results.words import count, counted, points, reference_words
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
@@ -103,11 +103,8 @@ class Replay(Finding):
     def line(self) -> str:
         """Return the cheapest replayed policy that keeps 99%, in one sentence."""
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
-        of = (
-            f"the accuracy of {self.cap} path{'s' * (self.cap > 1)}"
-            if self.labelled
-            else f"the answers of {self.baseline}"
-        )
+        cap = counted(self.cap, "path")
+        of = f"the accuracy of {cap}" if self.labelled else f"the answers of {self.baseline}"
         if not enough:
             return f"Nothing replayed keeps {ASKED:.0%} of {of}."
         best = min(enough, key=lambda row: row.cost)
@@ -122,10 +119,10 @@ class Replay(Finding):
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one sentence or table at a time."""
-        size = f"{self.n:,} questions x {self.k} path{'s' * (self.k > 1)}"
+        size = f"{self.n:,} questions x {counted(self.k, 'path')}"
         title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
         if self.labelled:
-            kept = f"kept is of the accuracy of the vote of {self.cap} path{'s' * (self.cap > 1)} (cap)"
+            kept = f"kept is of the accuracy of the vote of {counted(self.cap, 'path')} (cap)"
             title = f"{size}; {kept}, equal cost that of fewer fixed paths; 95% intervals"
         yield self.line()
         for heading, columns in (

@@ -214,12 +214,17 @@ def count(paths: float) -> str:
     return "1 path" if paths == 1 else f"{paths:.1f} paths"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def reference_words(spec: str) -> str:
     """Return today's policy in plain words."""
     if PolicySpec.parse(spec).name != "fixed":
         return spec
     k = parse_policy(spec).cap
-    return f"{k} path{'' if k == 1 else 's'}"
+    return counted(k, "path")
 
 
 def relative(decision: Decision, name: str) -> float | None:
