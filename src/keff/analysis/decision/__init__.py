@@ -21,14 +21,14 @@ from keff.analysis.decision.confidences import judged, rated_paths
 from keff.analysis.decision.figures import Figures, timed_rules
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
-from keff.analysis.decision.predicted import predicted
+from keff.analysis.decision.predicted import extended
 from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
 from keff.analysis.results.words import counted
 from keff.analysis.walks import reference_of
-from keff.policy import Policy
+from keff.policy import Policy, parse_policy
 from keff.records import Interval, frozen
 from keff.stats.votes import BoolArray, Votes
 from keff.stats.voting.correlation import agreement
@@ -76,28 +76,24 @@ def decide(
     if why := _nothing_to_decide(votes):
         return Decided(Decision(None, written(exact(reference).spec), why, written(reference.spec)))
     most = cap or reference.cap
-    rules = list(chain(most))
-    safe = exact(reference)
-    if safe.cap <= most and safe.spec not in {rule.spec for rule in rules}:
-        rules.append(safe)
-    measured = max(reference.cap, *(rule.cap for rule in rules)) <= votes.k
-    clocked = _timed(votes)
-    flights = in_flight_rules(most) if measured and clocked else ()
+    # Where some lie beyond the record, all those within it are candidates too.
+    named = {rule.spec: rule for rule in (*chain(most), *chain(min(most, votes.k)))}
+    if (safe := exact(reference)).cap <= most:
+        named.setdefault(safe.spec, safe)
+    recorded = reference.cap <= votes.k
+    beyond = [rule for rule in named.values() if rule.cap > votes.k]
+    rules = [rule for rule in named.values() if rule.cap <= votes.k]
+    clocked = recorded and _timed(votes)
+    flights = in_flight_rules(min(most, votes.k)) if clocked else ()
     if flights and votes.n > MOST_CHOSEN_ON:
         some = votes.take(np.sort(np.random.default_rng(seed).choice(votes.n, MOST_CHOSEN_ON, replace=False)))
         first = Candidates.of(some, rules, flights, reference, aim, most, rates, seed)
         rules, flights = first.shortlist(rules), first.shortlist(flights)
-    paths = rated_paths(votes, most if measured else 0, rates)
-    if measured:
-        rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if clocked else ())]
-        best = Candidates.of(votes, rules, flights, reference, aim, most, rates, seed)
-        return replace(best.decided(votes, aim), confidences=judged(paths.worth, best.known))
-    known = predicted(votes, rules, reference, rates, seed)
-    allowed = np.array([rule.cap <= most for rule in (*rules, reference)])
-    decided = Candidates(known, choose(known, aim, allowed), None, allowed).decided(
-        votes, aim, measured=False
-    )
-    return replace(decided, confidences=paths.worth)
+    paths = rated_paths(votes, min(most, votes.k) if recorded else 0, rates)
+    rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if clocked else ())]
+    found = Candidates.of(votes, rules, flights, reference, aim, most, rates, seed, beyond=beyond)
+    worth = judged(paths.worth, found.known) if recorded else paths.worth
+    return replace(found.decided(votes, aim), confidences=worth)
 
 
 def _timed(votes: Votes) -> bool:
@@ -108,12 +104,16 @@ def _timed(votes: Votes) -> bool:
 
 @frozen
 class Candidates:
-    """Candidate rules with their joint posterior, the choice among them, and their times where known."""
+    """Candidate rules with their joint posterior, the choice among them, and their times where known.
+
+    ``k`` are the recorded paths: what draws more is predicted.
+    """
 
     known: JointPosterior
     choice: Choice
     timing: Timing | None
     allowed: BoolArray
+    k: int
 
     @classmethod
     def of(
@@ -127,14 +127,26 @@ class Candidates:
         rates: Rates | None,
         seed: int,
         price: FlipPrice = GENERIC,
+        beyond: Sequence[Policy] = (),
     ) -> Candidates:
-        """Replay the candidate rules on recorded paths, and choose."""
+        """Replay the candidate rules on recorded paths, predict those beyond the record, and choose."""
         rng = np.random.default_rng(seed)
-        seen = replayed(votes, rules, reference, rates, rng, flights if _timed(votes) else None)
-        everything = (*rules, *flights, reference)
-        known = posterior_of(seen, generic_ratios(everything), reference.cap, price, seed)
-        allowed = np.array([rule.cap <= most for rule in everything])
-        return cls(known, choose(known, aim, allowed, seen.timing), seen.timing, allowed)
+        given, timed = (*rules, *flights), flights if _timed(votes) and reference.cap <= votes.k else None
+        whole = parse_policy(f"fixed:{votes.k}")
+        today = reference if reference.cap <= votes.k else whole
+        # From the vote of all recorded paths on, rules beyond the record are predicted.
+        anchored = beyond and whole.spec not in {rule.spec for rule in (*given, today)}
+        rules = [*rules, whole] if anchored else rules
+        seen = replayed(votes, rules, today, rates, rng, timed)
+        everything = (*rules, *flights, today)
+        known = posterior_of(seen, generic_ratios(everything), today.cap, price, seed)
+        timing = seen.timing
+        if beyond or today is not reference:
+            known = extended(known, votes, everything[:-1], beyond, reference, rates, seed)
+            everything = (*everything[:-1], *beyond, reference)
+            timing = None if timing is None else timing.and_beyond(len(beyond))
+        allowed = np.array([rule.cap <= most and (rule is not whole or not anchored) for rule in everything])
+        return cls(known, choose(known, aim, allowed, timing), timing, allowed, votes.k)
 
     def shortlist(self, rules: Sequence[Policy]) -> list[Policy]:
         """Return the rules that may still be chosen: the choice, the cheapest in any time, and one path."""
@@ -142,9 +154,10 @@ class Candidates:
         specs = {self.known.specs[place] for place in places if place is not None}
         return [rule for rule in rules if rule.spec in specs]
 
-    def decided(self, votes: Votes, aim: Aim, *, measured: bool = True) -> Decided:
+    def decided(self, votes: Votes, aim: Aim) -> Decided:
         """Return the decision with its figures and sentences."""
         known, choice, timing = self.known, self.choice, self.timing
+        measured = all(parse_policy(known.specs[place]).cap <= self.k for place in (choice.rule, -1))
         figures, is_open = Figures(known, choice.rule), choice.verdict == "open"
         kept = figures.kept(aim)
         needed = words.questions_needed(known)
@@ -153,7 +166,7 @@ class Candidates:
         rows: tuple[TimedRule, ...] = ()
         if timing is not None:
             within[[choice.rule, -1]] = True
-            rows = timed_rules(known, timing, within)
+            rows = timed_rules(known, timing, within & timing.known)
         cheapest = None if choice.cheapest is None else written(known.specs[choice.cheapest])
         decision = Decision(
             verdict=choice.verdict,
@@ -161,7 +174,7 @@ class Candidates:
             because=words.because(known, choice, aim, votes, kept),
             reference=written(known.specs[figures.last]),
             kept=kept,
-            change=figures.change(timing),
+            change=figures.change(timing if measured else None),
             run_change=figures.one_run(),
             accuracy=figures.accuracy(),
             expected_paths=figures.cost("paths"),
@@ -172,7 +185,7 @@ class Candidates:
             agreement=figures.agreement(),
             expected_tokens=figures.cost("tokens"),
             slower=None if timing is None else aim.slower,
-            time=words.on_time(choice, aim, timing=timing is not None, measured=measured),
+            time=words.on_time(choice, aim, timing, measured=measured, k=self.k),
             unmet=f"No rule within the cap keeps the {100 * aim.share:g}% asked for" if unmet else None,
             cheapest=next((row for row in rows if row.policy == cheapest), None),
             timed=rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,23 +29,41 @@ TOLERANCE: FloatArray = np.log([1 + 1e-6, 1.05])
 class Timing:
     """Times to answer of C rules on common launch orders, each [n, R]; the last is the reference.
 
-    In ``seconds``, or else in tokens of the critical path.
+    In ``seconds``, or else in tokens of the critical path. None where a rule draws more paths than were
+    recorded: nothing shows that it is fast enough.
     """
 
-    waits: tuple[FloatArray, ...]
+    waits: tuple[FloatArray | None, ...]
     clusters: IntArray
     seconds: bool
+
+    @property
+    def known(self) -> BoolArray:
+        """Mask of the rules whose times are known [C]."""
+        return np.array([wait is not None for wait in self.waits])
+
+    def and_beyond(self, rules: int) -> Timing:
+        """Return the times with so many rules beyond the record put before the reference."""
+        return replace(self, waits=(*self.waits[:-1], *[None] * rules, self.waits[-1]))
+
+    def _of(self, rule: int) -> FloatArray:
+        """Return the times of a rule that are known."""
+        wait = self.waits[rule]
+        if wait is None:
+            raise ValueError(f"rule {rule} draws more paths than were recorded: its times are not known")
+        return wait
 
     @cached_property
     def ratios(self) -> FloatArray:
         """Median and 95th percentile of each rule, divided by the reference's [C, 2]."""
-        found = np.array([np.quantile(wait, SHARES) for wait in self.waits])
+        unknown = np.full(2, np.inf)
+        found = np.array([unknown if wait is None else np.quantile(wait, SHARES) for wait in self.waits])
         return np.asarray(found / np.maximum(found[-1], 1e-12), np.float64)
 
     @cached_property
     def means(self) -> FloatArray:
         """Mean time of each rule, divided by the reference's [C]."""
-        found = np.array([wait.mean() for wait in self.waits])
+        found = np.array([np.inf if wait is None else wait.mean() for wait in self.waits])
         return np.asarray(found / max(float(found[-1]), 1e-12), np.float64)
 
     @cached_property
@@ -57,8 +75,9 @@ class Timing:
         """Log smoothed quantiles of each rule, minus the reference's [C, 2]."""
         middles = (STEPS[1:] + STEPS[:-1]) / 2
         weights = np.diff(self._laws).T
-        ranks = at_share(self.waits[-1].size, middles)
-        read = [np.sort(wait, axis=None)[ranks] @ weights for wait in self.waits]
+        ranks = at_share(self._of(-1).size, middles)
+        unknown = np.full(2, np.inf)
+        read = [unknown if wait is None else np.sort(wait, axis=None)[ranks] @ weights for wait in self.waits]
         found = np.log(np.maximum(read, 1e-12))
         return np.asarray(found - found[-1], np.float64)
 
@@ -75,7 +94,7 @@ class Timing:
 
         One that is never slower than today surely keeps today's time.
         """
-        mine, today = self.waits[rule], self.waits[-1]
+        mine, today = self._of(rule), self._of(-1)
         never_slower, certain = bool(np.all(mine <= today)), np.ones(2)
         room = np.log(bounds) + TOLERANCE - self._smoothed[rule]
         for place, (share, bound, law) in enumerate(zip(SHARES, bounds, self._laws, strict=True)):
@@ -89,7 +108,7 @@ class Timing:
 
         With 95% limits for as many new questions.
         """
-        waits = self.waits[rule], self.waits[-1]
+        waits = self._of(rule), self._of(-1)
         low, high = (
             compared(*waits, share, self.clusters, law) for share, law in zip(SHARES, self._laws, strict=True)
         )

@@ -8,6 +8,7 @@ from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import written
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
+from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import Kept
 from keff.analysis.results.words import counted, points
 from keff.records import Interval
@@ -99,16 +100,21 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
     return f"We cannot tell yet whether voting helps: {gain} against one path{tell}"
 
 
-def on_time(choice: Choice, aim: Aim, *, timing: bool, measured: bool) -> str | None:
+def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, k: int) -> str | None:
     """Return the sentence on how far time is bounded; None where nothing need be said."""
-    if choice.verdict == "ask once" and not (timing and measured):
+    if choice.verdict == "ask once" and not (timing is not None and measured):
         return None  # nothing is faster than one path, and no record would change that
     if not measured:
         return "Time to answer is not bounded: the rule draws more paths than were recorded"
-    if not timing:
+    if timing is None:
         return (
             "Time to answer is unknown: record the seconds or the tokens of every path (all_seconds, "
             "all_tokens), and rules with paths in flight save time too"
+        )
+    if choice.cheapest is not None and not timing.known[choice.cheapest]:
+        return (
+            f"Rules that draw more than the {k} recorded paths were left out, because nothing shows how long "
+            "they take: --slower any includes them"
         )
     if aim.slower is None or choice.kept == "both":
         return None
