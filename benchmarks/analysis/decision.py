@@ -310,7 +310,7 @@ def true_losses(law: str) -> FloatArray:
 
 def known_laws(pilots: int) -> None:
     """Judge verdicts and intervals where the truth is known."""
-    print("| workload | n | true gain of voting | vote, ask once, open | covers gain, points |")
+    print("| workload | n | true gain of voting | vote, ask once, undecided | covers gain, points |")
     print("|---|--:|--:|--:|--:|")
     for law in (*LAWS, "copies, 5 of each: 60% right .85, 40% right .40 (rival .60)"):
         base = law.rsplit(": ", 1)[-1] if law.startswith("copies") else law
@@ -334,7 +334,7 @@ def known_laws(pilots: int) -> None:
                 points = tuple(np.quantile(known.new.loss[:, choice.rule], [0.025, 0.975]))
                 pairs = (gain.limits, true[0] - true[voting]), (points, lost[choice.rule])
                 inside += [low - 1e-6 <= truth <= high + 1e-6 for (low, high), truth in pairs]
-            said = ", ".join(f"{verdicts[word] / pilots:.0%}" for word in ("vote", "ask once", "open"))
+            said = ", ".join(f"{verdicts[word] / pilots:.0%}" for word in ("vote", "ask once", "undecided"))
             cover = ", ".join(f"{share:.0%}" for share in inside / pilots)
             print(f"| {law} | {n} | {100 * true[0]:+.1f} | {said} | {cover} |")
 

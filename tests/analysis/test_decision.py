@@ -77,15 +77,16 @@ def check(decided: Decided, aim: Aim) -> None:
         sooner = decision.slower is not None and decision.slower < 1
         assert sooner or decision.expected_paths.value <= known.paths[-1] + 1e-9
     if decision.verdict == "vote":
+        assert known.measured[rule] > 0
         assert np.maximum(-known.gain(choice.rule), 0).mean() <= NEGLIGIBLE
     assert change.paths is not None
     assert change.paths.value == pytest.approx(decision.expected_paths.value - known.paths[-1])
-    assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "open")
+    assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "undecided")
     if decision.settled is not None:
         assert f" with {decision.policy}: " in decision.settled or " with " not in decision.settled
         assert known.level is not None or "points" not in decision.settled
     check_time(decision, aim)
-    for value in (change.paths, change.points, decision.accuracy, decision.kept, decision.run_change):
+    for value in (change.paths, change.points, decision.accuracy, decision.run_change):
         if value is not None:
             assert value.lo is not None and value.hi is not None and value.lo <= value.value <= value.hi
     if known.level is None:
@@ -94,11 +95,22 @@ def check(decided: Decided, aim: Aim) -> None:
     assert change.points is not None and decision.accuracy is not None
     if known.level - known.loss[rule] <= 1:
         assert decision.accuracy.value == pytest.approx(known.level + change.points.value, abs=1e-9)
-    if decision.kept is not None:
-        assert decision.kept.of == decision.reference
-        assert decision.kept.value == pytest.approx(1 + change.points.value / known.level, abs=1e-9)
+    check_kept(decided)
     assert decision.run_change is not None and decision.run_change.lo is not None
     assert change.points.lo is not None and decision.run_change.lo <= change.points.lo
+
+
+def check_kept(decided: Decided) -> None:
+    """The share kept is that of the stated change, ends at 1, and has no limits where the ratio has none."""
+    kept, change, known = decided.decision.kept, decided.decision.change, decided.known
+    if kept is None:
+        return
+    assert known is not None and known.level is not None and known.new.level is not None
+    assert change.points is not None
+    assert kept.of == decided.decision.reference
+    assert kept.value == pytest.approx(min(1 + change.points.value / known.level, 1.0), abs=1e-9)
+    assert (kept.limits is None) == (known.new.level.min() <= 0)
+    assert kept.limits is None or kept.limits[0] <= kept.value <= kept.limits[1] <= 1
 
 
 def check_time(decision: Decision, aim: Aim) -> None:
@@ -350,7 +362,8 @@ def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> No
         # Nothing but the evidence of the pilot may stand against a vote, or for one path.
         gains = np.full_like(known.population.loss, 0.0)
         gains[:, known.single] = 0.5
-        sure = replace(known, population=replace(known.population, loss=gains))
+        helped = np.full_like(known.measured, 0.01)
+        sure = replace(known, population=replace(known.population, loss=gains), measured=helped)
         asked = np.linspace(-1, 3, 81)
         voted = [choose(replace(sure, shown=float(shown)), Aim()).verdict == "vote" for shown in asked]
         assert voted == sorted(voted)  # more evidence never opens a verdict

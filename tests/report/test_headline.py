@@ -93,15 +93,17 @@ def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None
 
 
 def test_one_word_for_the_verdict_and_what_is_open_apart_from_what_is_settled() -> None:
-    kept = Kept(0.994, 0.985, 1.002, "given", confidence=0.93, of="fixed:8")
-    open_ = decided("open", kept=kept, settled="Stopping early is safe", open="Whether voting pays")
+    kept = Kept(0.994, 0.985, 1.0, "given", confidence=0.93, of="fixed:8", asked=0.99)
+    open_ = decided("undecided", kept=kept, settled="Stopping early is safe", open="Whether voting pays")
     said = sentences(open_)
-    assert said[2].startswith("Keeps 99.4% [98.5, 100.2] of the accuracy of 8 paths; 93% sure")
-    assert said[3:] == ["Open: whether voting pays.", "Stopping early is safe."]
+    assert said[2].startswith(
+        "Keeps 99.4% [98.5, 100.0] of the accuracy of 8 paths; there is a 93% chance that"
+    )
+    assert said[3:] == ["Undecided: whether voting pays.", "Stopping early is safe."]
     assert str(open_) == "\n".join(said)
     top = headline(open_, BARE)
-    assert (top.tone, top.badge, top.rule) == ("wait", "Open", "lead_k:2,cap=8")
-    assert top.why == ("Open: whether voting pays", "Stopping early is safe")
+    assert (top.tone, top.badge, top.rule) == ("wait", "Undecided", "lead_k:2,cap=8")
+    assert top.why == ("Undecided: whether voting pays", "Stopping early is safe")
     badges = [headline(decided(verdict), BARE).badge for verdict in ("vote", "ask once", None)]
     assert badges == ["Vote", "Ask once", "No decision"]
     assert headline(decided(), BARE).why == ("Vote: voting gains 4 points",)
@@ -111,7 +113,7 @@ def test_one_word_for_the_verdict_and_what_is_open_apart_from_what_is_settled() 
 
 
 def test_tiles_tell_what_is_kept_saved_paid_and_waited_for() -> None:
-    kept = Kept(0.987, 0.97, 1.0, "given", confidence=0.62, of="fixed:8")
+    kept = Kept(0.987, 0.97, 1.0, "given", confidence=0.62, of="fixed:8", asked=0.99)
     bare = [tile.label for tile in headline(decided(kept=kept), BARE).tiles]
     assert bare == ["Accuracy kept, of 8 paths", "Paths saved, against 8 paths"]
     advice = Recommendation(
@@ -128,5 +130,5 @@ def test_tiles_tell_what_is_kept_saved_paid_and_waited_for() -> None:
         "$2.5 [2, 3]",
         "9.5 [8.0, 11.0]",
     ]
-    assert "62% sure" in tiles["Accuracy kept, of 8 paths"].detail
+    assert "a 62% chance that this workload keeps at least 99%" in tiles["Accuracy kept, of 8 paths"].detail
     assert "instead of 8; accuracy +0.0 [-1.1, +0.4] points" in tiles["Paths saved, against 8 paths"].detail

@@ -210,7 +210,7 @@ def _gaps(votes: Votes) -> Iterator[Note]:
 
 def _verdict(verdict: VotingVerdict | None, choice: Choice | None) -> PilotVerdict:
     """Return the verdict in the words of version 0.2."""
-    if verdict is None or choice is None or verdict == "open":
+    if verdict is None or choice is None or verdict == "undecided":
         return "pilot too small"
     if verdict == "vote":
         return "sample"

@@ -158,7 +158,7 @@ class Candidates:
         """Return the decision with its figures and sentences."""
         known, choice, timing = self.known, self.choice, self.timing
         measured = all(parse_policy(known.specs[place]).cap <= self.k for place in (choice.rule, -1))
-        figures, is_open = Figures(known, choice.rule), choice.verdict == "open"
+        figures, is_open = Figures(known, choice.rule), choice.verdict == "undecided"
         kept = figures.kept(aim)
         needed = words.questions_needed(known)
         within = within_aim(known, aim) & self.allowed

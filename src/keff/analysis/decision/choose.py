@@ -79,16 +79,18 @@ def _choice(
     """Return a rule with the verdict on voting."""
     gain = known.gain(rule)
     once, vote = float(np.maximum(gain, 0).mean()), float(np.maximum(-gain, 0).mean())
+    # No reader follows a vote that lost on the very questions shown, and few workloads pay for it.
+    helped = float(known.measured[known.voting(rule)]) > 0
     coins = min(float(known.population.flips[:, known.single].mean()) / COIN_FLIPS, 1.0)
     seen = known.shown is not None and known.shown > SHOWN * coins
     if rule != known.single:
-        verdict: VotingVerdict = "vote" if vote <= NEGLIGIBLE and seen else "open"
+        verdict: VotingVerdict = "vote" if vote <= NEGLIGIBLE and seen and helped else "undecided"
     else:
         beyond = gain - allowed_loss(known, aim)
         # An aim that pays for one path only is served by it, whatever a vote would add.
         settled = not aim.asks_share or once <= NEGLIGIBLE
         settled = settled or float(np.maximum(beyond, 0).mean()) <= NEGLIGIBLE
-        verdict = "ask once" if settled else "open"
+        verdict = "ask once" if settled else "undecided"
     hurts = float(np.mean(gain < 0))
     return Choice(rule, verdict, float(gain.mean()), once, hurts, cheapest, kept)
 
@@ -101,7 +103,7 @@ def stated_gain(known: JointPosterior, choice: Choice) -> Interval:
     not, the draws held the truth in 66 to 84% of pilots.
     """
     gain = known.gain(choice.rule)
-    voting = choice.rule if choice.rule != known.single else len(known.specs) - 1
+    voting = known.voting(choice.rule)
     low, high = np.quantile(gain, [0.025, 0.975])
     if known.level is not None:
         alone = known.gain_alone[:, voting]

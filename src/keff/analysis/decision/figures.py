@@ -91,22 +91,29 @@ class Figures:
         )
 
     def kept(self, aim: Aim) -> Kept | None:
-        """Return the share of the reference's accuracy that the rule keeps: a ratio of posterior means.
+        """Return the share of the reference's accuracy that the rule keeps, at most 1: a ratio of means.
 
-        None where the reference is never right, and without labels.
+        None where the reference is never right, and without labels. Without limits where its accuracy on as
+        many new questions may be 0.
         """
         known, rule = self.known, self.rule
         if known.level is None or known.new.level is None or known.population.level is None:
             return None
         if known.level * known.questions < 0.5:
             return None
-        share = 1 - known.new.loss[:, rule] / np.maximum(known.new.level, 1e-9)
-        drawn = 1 - known.population.loss[:, rule] / np.maximum(known.population.level, 1e-9)
-        kept = interval_of(1 - float(known.loss[rule]) / known.level, share, POINTS)
+        value = min(1 - float(known.loss[rule]) / known.level, 1.0)
+        kept = Interval(value, None, None, POINTS)
+        if known.new.level.min() > 0:
+            share = np.minimum(1 - known.new.loss[:, rule] / known.new.level, 1.0)
+            kept = interval_of(value, share, POINTS)
         # An aim by paths or money asks for no share, so there is none to be sure of.
-        sure = float(np.mean(drawn >= aim.share - 1e-12)) if aim.asks_share else None
+        sure = asked = None
+        if aim.asks_share:
+            asked = aim.share
+            lost = known.population.loss[:, rule] - (1 - asked) * np.maximum(known.population.level, 0.0)
+            sure = float(np.mean(lost <= 1e-12))
         of = written(known.specs[self.last])
-        return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of)
+        return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of, asked)
 
     def one_run(self) -> Interval | None:
         """Return the accuracy change with a prediction interval for one run of each rule."""

@@ -26,7 +26,7 @@ LEAST_VARIANCE = 0.15
 # accuracy cover 100%.
 SPREAD_DEEP, SPREAD_ONE = 0.004, 0.07
 
-# The usual variance of the gain of a vote for each flip of one path, worth so many questions.
+# The usual variance of a vote's gain for each flip of one path, worth so many questions.
 USUAL_VARIANCE, USUAL_QUESTIONS = 0.1, 30
 
 # What is the same on every question of a pilot is still known to a tenth of a question only.
@@ -40,8 +40,8 @@ USUAL_FLIPS = 0.2
 class RuleDraws:
     """Posterior draws of mean outcomes of C rules, each [S, C]; the last rule is the reference.
 
-    ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's accuracy;
-    ``apart`` [S, 1] are the dollars that the reference's prompts add where each of its paths is a request.
+    ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's;
+    ``apart`` [S, 1] are the dollars that the reference's prompts add where each path is a request.
     """
 
     level: FloatArray | None
@@ -59,11 +59,11 @@ class JointPosterior:
 
     ``population`` are draws of means over all questions like the pilot's, ``new`` those over as many new ones
     as the pilot has; row s of both belongs together. ``gain_variance`` is that of the gain of the reference
-    over one path from question to question. ``shown`` is the evidence of this pilot
-    alone for a vote, in standard errors: the measured gain plus the label-free ``rise`` of agreement, both 0
-    on average where paths are fair coins (None without labels). ``gain_alone`` [2, C] is the 95%
-    interval of the gain of each rule over one path from this pilot alone (0 without labels). ``run_variance``
-    [C] is the variance of the change of accuracy from one run of a rule and one of the reference over these
+    over one path from question to question. ``shown`` is the evidence of this pilot alone for a vote, in
+    standard errors: the measured gain plus the label-free ``rise`` of agreement, both 0 on average for fair
+    coins (None without labels). ``measured`` [C] is the gain of each rule over one path on these questions,
+    ``gain_alone`` [2, C] its 95% interval from this pilot alone (0 without labels). ``run_variance`` [C] is
+    the variance of the change of accuracy from one run of a rule and one of the reference over these
     questions to two others.
     """
 
@@ -74,6 +74,7 @@ class JointPosterior:
     questions: int
     gain_variance: float
     shown: float | None
+    measured: FloatArray
     gain_alone: FloatArray
     run_variance: FloatArray
 
@@ -104,10 +105,13 @@ class JointPosterior:
         dollars = of.dollars if of.dollars is not None else of.tokens
         return np.asarray((paths if dollars is None else dollars).mean(axis=0))
 
+    def voting(self, rule: int) -> int:
+        """Return the rule, or the reference where the rule is one path."""
+        return rule if rule != self.single else len(self.specs) - 1
+
     def gain(self, rule: int) -> FloatArray:
-        """Return draws [S] of the accuracy gain of a voting rule over one path."""
-        voting = rule if rule != self.single else len(self.specs) - 1
-        return self.population.loss[:, self.single] - self.population.loss[:, voting]
+        """Return draws [S] of the gain of voting over one path."""
+        return self.population.loss[:, self.single] - self.population.loss[:, self.voting(rule)]
 
 
 def posterior_of(
@@ -121,8 +125,7 @@ def posterior_of(
     """Return the joint posterior from the rules' outcomes on a pilot's questions.
 
     Clusters of questions are resampled. ``ratios`` [C] are the flips of rules for one of a single path in
-    general (``generic_ratios``), ``cap`` that of the reference, ``level`` its accuracy where the outcomes do
-    not say.
+    general (``generic_ratios``), ``cap`` and ``level`` (where unknown here) those of the reference.
     """
     rng = np.random.default_rng(seed)
     groups, questions = seen.rows.groups, seen.rows.clusters.size
@@ -150,6 +153,7 @@ def posterior_of(
         questions,
         lost.gain_variance,
         lost.shown,
+        lost.measured,
         lost.gain_alone,
         _run_variance(seen),
     )
@@ -158,8 +162,7 @@ def posterior_of(
 def _draws(
     level: FloatArray | None, loss: FloatArray, flips: FloatArray, means: dict[str, FloatArray]
 ) -> RuleDraws:
-    costs = (means.get(name) for name in ("tokens", "dollars", "apart"))
-    return RuleDraws(level, loss, flips, means["paths"], *costs)
+    return RuleDraws(level, loss, flips, means["paths"], *map(means.get, ("tokens", "dollars", "apart")))
 
 
 def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -183,6 +186,7 @@ class _Losses:
     noise: FloatArray
     gain_variance: float
     shown: float | None
+    measured: FloatArray
     gain_alone: FloatArray
 
 
@@ -201,7 +205,7 @@ def _losses(
     once = float(mean_flips[single])
     if seen.loss is None:
         nothing = np.zeros_like(flips)
-        return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[:2])
+        return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[0], nothing[:2])
     measured, variance = seen.rows.means(seen.loss), first["loss"].var(axis=0)
     by_luck = np.square(seen.orders_error) + np.square(seen.calibration_error[0])
     least = LEAST_VARIANCE * mean_flips / groups
@@ -217,7 +221,7 @@ def _losses(
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
     gain_alone = np.quantile(raw[:, [single]] - raw, [0.025, 0.975], axis=0)
-    return _Losses(loss, noise, gain_variance, shown, gain_alone)
+    return _Losses(loss, noise, gain_variance, shown, measured[single] - measured, gain_alone)
 
 
 def _column(seen: RuleOutcomes, name: str) -> FloatArray:

@@ -101,6 +101,8 @@ def extended(
         specs=(*replayed.specs[:-1], *(rule.spec for rule in beyond), reference.spec),
         population=draws(old, law.population, loss),
         new=draws(new, law.new, loss + noise),
+        # Of rules beyond the record the pilot shows what the vote of all its paths gains.
+        measured=joined(replayed.measured[None], np.full_like(of_votes, replayed.measured[recorded]))[0],
         # The pilot saw the gain of its own paths: the limits of others lie as far from what is expected.
         gain_alone=joined(alone, alone[:, [recorded]] + above.mean(axis=0)),
         run_variance=joined(runs if inside else np.full_like(runs, runs[0, -1]), of_votes)[0],

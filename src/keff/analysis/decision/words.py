@@ -10,7 +10,7 @@ from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import Kept
-from keff.analysis.results.words import counted, points
+from keff.analysis.results.words import counted
 from keff.records import Interval
 from keff.stats.votes import Votes
 
@@ -38,34 +38,52 @@ def questions_needed(known: JointPosterior) -> int | None:
     return max(int(np.ceil(needed / size)) * size, 1)
 
 
-def _points(gain: Interval) -> str:
-    return f"{points(gain)} points"
+def _interval(gain: Interval) -> str:
+    """Return a gain in points with its interval in words."""
+    lo, hi = gain.limits or (gain.value, gain.value)
+    return f"{100 * gain.value:+.1f} points (95% interval {100 * lo:+.1f} to {100 * hi:+.1f})"
+
+
+def _changed(known: JointPosterior, choice: Choice) -> str:
+    """Return what voting changed on the questions at hand."""
+    measured = 100 * float(known.measured[known.voting(choice.rule)])
+    if abs(measured) < 0.05:
+        return "voting changed nothing on these questions"
+    verb = "helped" if measured > 0 else "hurt"
+    return f"voting {verb} by {abs(measured):.1f} points on these questions"
 
 
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: Kept | None) -> str:
-    """Return the reason for the verdict in one sentence; ``kept`` is the share of accuracy kept."""
+    """Return the reason for the verdict; ``kept`` is the share of accuracy kept."""
     gain = stated_gain(known, choice)
     if choice.verdict == "ask once" and known.level is None:
         same = 1 - float(known.population.flips[:, known.single].mean())
         return f"one path gives today's answer on {same:.1%} of questions"
     if choice.verdict == "vote":
-        return f"voting is expected to add {_points(gain)} to one path"
+        told = f"{_changed(known, choice)}; on new ones we expect {_interval(gain)}"
+        if float(known.gain_alone[0, known.voting(choice.rule)]) > 0:
+            return told
+        measured = float(known.measured[known.voting(choice.rule)])
+        others = "gained more" if gain.value > measured else "gain too"
+        return f"{told}, because similar workloads {others}; this pilot alone does not show it"
     if choice.verdict == "ask once":
         if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE:
-            return f"voting lowers accuracy: {_points(gain)} against one path"
+            return f"voting lowers accuracy: we expect {_interval(gain)} against one path"
         if choice.once_loses <= NEGLIGIBLE:
-            return f"voting adds nothing: {_points(gain)} against one path"
-        if not aim.asks_share:
-            return f"the aim pays for one path; voting would add {_points(gain)}"
+            return f"voting adds nothing: we expect {_interval(gain)} against one path"
         adds = f"voting would add {100 * choice.gain:.1f} points"
+        if not aim.asks_share:
+            return f"what you asked for pays for one path; {adds}"
         # Of a reference that is never right there is no share to keep.
-        return adds if kept is None else f"one path keeps {kept.value:.1%}; {adds}"
+        if kept is None:
+            return adds
+        return (
+            f"one path keeps {kept.value:.1%} of today's accuracy, and {100 * aim.share:g}% is enough; {adds}"
+        )
     if known.level is None:
         return "without gold answers nothing shows whether voting helps; the rule keeps today's answer"
-    return (
-        f"{counted(votes.n, 'question')} x {counted(votes.k, 'path')} cannot tell whether voting helps: "
-        f"{_points(gain)} against one path"
-    )
+    size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'path')}"
+    return f"{size} cannot tell whether voting helps: we expect {_interval(gain)} against one path"
 
 
 def settled(known: JointPosterior, choice: Choice) -> str:
@@ -96,8 +114,8 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
     if known.level is None:
         return "Without gold answers nothing shows whether voting helps"
     tell = "" if needed is None else f"; about {needed:,} questions would show a gain of 1 point"
-    gain = _points(stated_gain(known, choice))
-    return f"We cannot tell yet whether voting helps: {gain} against one path{tell}"
+    expected = f"on new ones we expect {_interval(stated_gain(known, choice))}"
+    return f"We cannot tell yet whether voting helps: {_changed(known, choice)}; {expected}{tell}"
 
 
 def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, k: int) -> str | None:

@@ -139,22 +139,24 @@ class ConfidenceWorth(Result):
         return f"{whose} {verb}: {points} ({self.policy}; {about}{turned})"
 
 
-# Whether to vote on several paths, to ask once, or that the record leaves it open.
-VotingVerdict: TypeAlias = Literal["vote", "ask once", "open"]
+# Whether to vote on several paths, to ask once, or that the record does not decide it.
+VotingVerdict: TypeAlias = Literal["vote", "ask once", "undecided"]
 
 
 @frozen
 class Kept(Interval):
     """The share of a reference policy's accuracy that a policy keeps: a ratio of posterior means.
 
-    ``lo`` and ``hi`` are two-sided 95%. ``confidence`` is the probability that this workload keeps at least
-    what was asked (None where no share was); ``sure`` the probability that was demanded (None unless one was
-    stated). ``of`` is the spec of the reference, the denominator.
+    At most 1. ``lo`` and ``hi`` are two-sided 95%; None where the reference may never be right on new
+    questions, so that the ratio has no bounds. ``confidence`` is the probability that this workload keeps at
+    least the share ``asked`` (both None where no share was); ``sure`` the probability that was demanded (None
+    unless one was stated). ``of`` is the spec of the reference, the denominator.
     """
 
     confidence: float | None = None
     sure: float | None = None
     of: str = ""
+    asked: float | None = None
 
 
 @frozen
@@ -207,11 +209,11 @@ class Decision(Finding):
     and ``expected_paths`` are read from one joint posterior; None is what the record cannot say.
     ``run_change`` is the change of accuracy that one run over as many questions may show, wider than
     ``change.points``. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
-    questions show a gain of one point with 80% power. ``measured`` is False where the cap is above what was
-    recorded, so that accuracy is predicted. ``agreement`` is how often the answer is the reference's;
-    ``expected_tokens`` are per question. ``slower`` is the bound on time that was asked (None: any time, or
-    no times are recorded) and ``time`` a sentence where it could not be kept to; ``unmet`` a sentence where
-    no rule within the cap keeps the share that was asked; ``cheapest`` the rule
+    questions show a gain of one point with 80% power. ``measured`` is False where the rule or the reference
+    draws more paths than were recorded, so that accuracy is predicted. ``agreement`` is how often the answer
+    is the reference's; ``expected_tokens`` are per question. ``slower`` is the bound on time that was asked
+    (None: any time, or no times are recorded) and ``time`` a sentence where it could not be kept to;
+    ``unmet`` a sentence where no rule within the cap keeps the share that was asked; ``cheapest`` the rule
     without the bound, where it is another one, and ``timed`` all rules that keep what is asked, the cheapest
     first.
     """

@@ -294,15 +294,16 @@ def surely(kept: Kept) -> str:
     """Return how sure it is that this workload keeps the share; empty where none was asked."""
     if kept.confidence is None:
         return ""
-    return f"; {kept.confidence:.0%} sure that this workload keeps the share asked for (99% unless stated)"
+    asked = "what you asked" if kept.asked is None else f"{100 * kept.asked:g}%"
+    return f"; there is a {kept.confidence:.0%} chance that this workload keeps at least {asked}"
 
 
 def why(decision: Decision) -> list[str]:
-    """Return the verdict with its reason; where open, also what is settled and what is not."""
+    """Return the verdict with its reason; where undecided, also what is settled and what is not."""
     if decision.verdict is None:
         return []
     told = decision.because
-    if decision.verdict == "open" and decision.open:
+    if decision.verdict == "undecided" and decision.open:
         told = decision.open[0].lower() + decision.open[1:]
     line = f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {told}".rstrip(".")
     return [line, *([decision.settled.rstrip(".")] if decision.settled else [])]
