@@ -66,7 +66,7 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     votes = record.ballot.votes
     rated: Mapping[str, FloatArray] = {} if votes.correct is None else votes.rated
     return Plan(
-        policy=analysis.decision.policy,
+        policy=analysis.policy,
         **_provenance(record),
         estimates=analysis.to_dict(),
         profile=profile(votes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +24,14 @@ from keff.stats.models.betabinomial import (
 )
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.choose import ceiling, k_eff, k_star, k_star_interval, percent_of_ceiling
+from keff.stats.voting.choose import (
+    ceiling,
+    k_eff,
+    k_star,
+    k_star_interval,
+    percent_of_ceiling,
+    pilot_cost,
+)
 from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c, second_order_c
 from keff.stats.voting.plurality import plurality_at_k
 
@@ -119,8 +126,6 @@ PILOTS = (25, 50, 100, 200)
 PILOT_REPLICATES = 500
 # 100 questions of 4 paths: the paper's pilot, which the savings have to repay.
 PILOT_PATHS = 400
-# The paper states costs per thousand queries.
-QUERIES = 1000
 # Questions that come under several seeds: with fewer, c across runs is not given.
 FEWEST_REPEATED = 30
 
@@ -273,12 +278,8 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
 
 
 def costs(star: int, paths: int) -> dict[str, Json]:
-    """Return the costs of K* and the pilot as shares of all paths, and the queries to break even."""
-    return {
-        "net_cost": (star + PILOT_K) / paths,
-        "repaid_after": math.inf if star >= paths else float(math.ceil(PILOT_PATHS / (paths - star))),
-        "cost_at_1000": (PILOT_PATHS + QUERIES * star) / (QUERIES * paths),
-    }
+    """Return the costs of K* and the paper's pilot as shares of all paths, and the queries to break even."""
+    return dict(asdict(pilot_cost(star, paths, PILOT_K, PILOT_PATHS)))
 
 
 def table9(sample: ArmSample) -> TableRows:
