@@ -191,6 +191,15 @@ def rule_of(text: str) -> Policy:
     return policy
 
 
+def slots_of(text: str) -> tuple[int, ...]:
+    """Return the prompt templates of a ``plan.json``, which its paths take in turn; none of a spec."""
+    if not text.endswith(".json"):
+        return ()
+    from keff.plan import Plan
+
+    return Plan.read(Path(text)).slots
+
+
 def prompt_of(messages: Sequence[Message]) -> str:
     """Return the messages joined into one prompt, as a verifier sees it."""
     return "\n\n".join(text_of(message.get("content")) for message in messages)
