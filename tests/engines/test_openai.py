@@ -214,3 +214,14 @@ def test_a_real_server_counts_every_path_and_keeps_seeds(smollm2: Path) -> None:
     assert facts == [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in single]
     assert facts == [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in streamed]
     assert len({one.text for one in shared}) > 1
+
+
+def test_a_fall_to_one_path_per_request_says_that_prompts_are_billed_for_each(serve: Serve) -> None:
+    made = engine(base_url=serve(Script(max_n=1)))
+
+    async def work(e: OpenAI) -> list[Completion]:
+        return await all_of(e, 8)
+
+    with pytest.warns(UserWarning, match="bills the prompt with every path"):
+        assert [one.text for one in using(made, work)] == texts(8)
+    assert made.capabilities.max_n == 1

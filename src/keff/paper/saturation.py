@@ -166,18 +166,18 @@ def _plurality(votes: Votes) -> Sequence[float | None]:
 
 
 def summary(sample: ArmSample) -> TableRows:
-    """Summary of one arm: accuracy, c with its 95% interval, K_eff, both votes, and K*."""
+    """Summary of one arm: accuracy, c with its 95% interval, K_eff and K* at that c, and both votes."""
     votes = sample.votes
     row: dict[str, Json] = {"n": votes.n, "questions": votes.n_clusters, "truncated": sample.truncated}
     row |= {"p": votes.p, "majority": majority_at_k(votes)[-1], "plurality": _plurality(votes)[-1]}
     row |= dict.fromkeys(("c", "c_lo", "c_hi", "rho", "k_eff", "ceiling", "k_star"))
     if votes.k < 2 or not 0 < votes.p < 1:
         return [row]
-    c, pilot = interval_c(votes), rho(votes, min(votes.k, PILOT_K))
+    c = interval_c(votes)
     row |= {"c": c.value, "c_lo": c.lo, "c_hi": c.hi, "rho": rho(votes)}
     row |= {"k_eff": float(k_eff(votes.k, c.value)), "ceiling": float(ceiling(c.value))}
     # Without a positive c the paper's 32 would name paths that nobody drew.
-    return [row | {"k_star": operating_point(pilot) if pilot > 0 else None}]
+    return [row | {"k_star": operating_point(c.value) if c.value > 0 else None}]
 
 
 def table1(sample: ArmSample) -> TableRows:
@@ -234,7 +234,7 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     """Return one row of Table 4, without the names.
 
     K* is not capped, as in the paper. Where it passes the paths that were drawn, nothing can be said of its
-    vote (None); what it retains is said only where it is fewer than those.
+    vote (None).
     """
     votes = sample.votes
     c = rho(votes, PILOT_K)
@@ -272,7 +272,6 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     }
     if star > votes.k:
         row |= dict.fromkeys(("mv_star", "average_star", "plurality_star"))
-    if star >= votes.k:
         row |= dict.fromkeys(RETAINED)
     return row
 
@@ -335,8 +334,8 @@ def table11(sample: ArmSample) -> TableRows:
         at = min(star, votes.k) - 1
         row: dict[str, Json] = {"epsilon": epsilon, "k_star": star}
         row["mv_star"] = None if star > votes.k else first[at]
-        row["retained"] = None if star >= votes.k else ratio(first[at], first[-1])
-        row["average_retained"] = None if star >= votes.k else ratio(averages[at], averages[-1])
+        row["retained"] = None if star > votes.k else ratio(first[at], first[-1])
+        row["average_retained"] = None if star > votes.k else ratio(averages[at], averages[-1])
         rows.append(row)
     return rows
 
