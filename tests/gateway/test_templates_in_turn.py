@@ -88,6 +88,22 @@ def test_templates_are_served_path_by_path(tmp_path: Path, policy: str | None) -
         assert asked == Counter(islice(cycle(framed), drawn))
 
 
+@pytest.mark.integration
+def test_k_star_is_deployed_on_a_real_model(smollm2: Path, tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="pip install 'keff[llamacpp]'")
+    from real_server import real_base_url
+
+    url = real_base_url(smollm2)
+    plan, _ = piloted(tmp_path, url, "--max-tokens", "12", n=12)
+    star = PolicySpec.parse(plan.policy).value
+    with gateway(url, plan, path_seconds=120.0) as rig:
+        reply = rig.client().chat.completions.create(
+            model="keff", messages=[{"role": "user", "content": "What is 2+2? Answer with a number."}]
+        )
+    assert reply.model_extra is not None
+    assert reply.model_extra["keff"]["paths"] == star
+
+
 def test_templates_without_their_text_are_refused() -> None:
     plan = Plan(
         policy="fixed:4",
