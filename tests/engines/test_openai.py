@@ -128,8 +128,9 @@ def test_one_odd_answer_does_not_change_the_requests_after_it(serve: Serve) -> N
         assert using(made, work) == made.capabilities.max_n == 8
 
         always = Script(fault=lambda _, body, fault=fault: fault if body.get("n", 1) > 1 else None)
-        assert using(engine(base_url=serve(always)), work) == 1
-        assert [body.get("n", 1) for body in always.requests[-4:]] == [1] * 4
+        with pytest.warns(UserWarning, match="bills the prompt with every path"):
+            assert using(engine(base_url=serve(always)), work) == 1
+            assert [body.get("n", 1) for body in always.requests[-4:]] == [1] * 4
 
 
 def test_a_host_that_drops_packets_is_noticed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,13 +156,19 @@ def test_too_many_choices_are_left_out(serve: Serve) -> None:
 def test_without_logprobs_each_path_is_its_own_request(serve: Serve) -> None:
     """The tokens of several paths could only be counted in sum."""
     script = Script(refuses_logprobs=True)
-    with pytest.warns(UserWarning, match="the server gives no log-probabilities: .* ordinary votes"):
+    with (
+        pytest.warns(UserWarning, match="bills the prompt with every path"),
+        pytest.warns(UserWarning, match="the server gives no log-probabilities: .* ordinary votes"),
+    ):
         drawn = ask(engine(base_url=serve(script)))
     assert [(one.text, one.tokens, one.logprobs) for one in drawn] == [(text, 9, None) for text in texts()]
     assert [body.get("n", 1) for body in script.requests[1:]] == [3]
     script = Script(logprobs=False)
     made = engine(base_url=serve(script))
-    with pytest.warns(UserWarning, match="no log-probabilities"):
+    with (
+        pytest.warns(UserWarning, match="bills the prompt with every path"),
+        pytest.warns(UserWarning, match="no log-probabilities"),
+    ):
         ask(made)
     assert made.capabilities.max_n == 1
 
