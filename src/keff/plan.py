@@ -79,7 +79,8 @@ class Plan(BaseModel):
     answer space; ``config`` is what the measurement belongs to (None when it came from a log that does not
     say) and ``fingerprint`` its hash; ``estimates`` is the object of ``keff analyze --json`` or of ``keff mix
     --json``. ``branches`` are those that the policy asks (none: the policy draws from one model), with their
-    costs in ``cost_unit``. ``calibrations`` are those of the record's confidences, by name.
+    costs in ``cost_unit``; under a policy that names no branch they are prompt templates, named ``slot-N``,
+    that paths take in turn. ``calibrations`` are those of the record's confidences, by name.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -103,6 +104,13 @@ class Plan(BaseModel):
         if len(set(names)) < len(names):
             raise ValueError("two branches of the plan have the same name")
         return self
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The prompt templates that paths take in turn, by number; none where branches are models."""
+        found = [branch.name.removeprefix("slot-") for branch in self.branches]
+        named = all(branch.name.startswith("slot-") for branch in self.branches)
+        return tuple(map(int, found)) if named and all(map(str.isdigit, found)) else ()
 
     def write(self, file: str | Path) -> None:
         """Write the plan as JSON."""

@@ -46,6 +46,7 @@ def test_pilots_are_small_and_judged_elsewhere() -> None:
     votes = Votes(answers, np.tile(np.arange(n)[:, None] % 2, (1, 8)), clusters=np.arange(n))
     spy = Spy()
     found = replay(votes, [spy], rng(), Replaying(cap=8, replicates=100, pilot=Pilot(10, 4))).policies[0]
+    assert spy.pilots.pop().n == votes.n  # what is named as fitted rests on the whole record
     assert len(spy.pilots) == 25 + 100
     assert {(pilot.n, pilot.k) for pilot in spy.pilots} == {(10, 4)}
     first = spy.pilots[0]

@@ -128,8 +128,9 @@ def test_one_odd_answer_does_not_change_the_requests_after_it(serve: Serve) -> N
         assert using(made, work) == made.capabilities.max_n == 8
 
         always = Script(fault=lambda _, body, fault=fault: fault if body.get("n", 1) > 1 else None)
-        assert using(engine(base_url=serve(always)), work) == 1
-        assert [body.get("n", 1) for body in always.requests[-4:]] == [1] * 4
+        with pytest.warns(UserWarning, match="bills the prompt with every path"):
+            assert using(engine(base_url=serve(always)), work) == 1
+            assert [body.get("n", 1) for body in always.requests[-4:]] == [1] * 4
 
 
 def test_a_host_that_drops_packets_is_noticed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,13 +156,19 @@ def test_too_many_choices_are_left_out(serve: Serve) -> None:
 def test_without_logprobs_each_path_is_its_own_request(serve: Serve) -> None:
     """The tokens of several paths could only be counted in sum."""
     script = Script(refuses_logprobs=True)
-    with pytest.warns(UserWarning, match="the server gives no log-probabilities: .* ordinary votes"):
+    with (
+        pytest.warns(UserWarning, match="bills the prompt with every path"),
+        pytest.warns(UserWarning, match="the server gives no log-probabilities: .* ordinary votes"),
+    ):
         drawn = ask(engine(base_url=serve(script)))
     assert [(one.text, one.tokens, one.logprobs) for one in drawn] == [(text, 9, None) for text in texts()]
     assert [body.get("n", 1) for body in script.requests[1:]] == [3]
     script = Script(logprobs=False)
     made = engine(base_url=serve(script))
-    with pytest.warns(UserWarning, match="no log-probabilities"):
+    with (
+        pytest.warns(UserWarning, match="bills the prompt with every path"),
+        pytest.warns(UserWarning, match="no log-probabilities"),
+    ):
         ask(made)
     assert made.capabilities.max_n == 1
 
@@ -214,3 +221,14 @@ def test_a_real_server_counts_every_path_and_keeps_seeds(smollm2: Path) -> None:
     assert facts == [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in single]
     assert facts == [(one.text, one.tokens, one.finish, one.prompt_tokens) for one in streamed]
     assert len({one.text for one in shared}) > 1
+
+
+def test_a_fall_to_one_path_per_request_says_that_prompts_are_billed_for_each(serve: Serve) -> None:
+    made = engine(base_url=serve(Script(max_n=1)))
+
+    async def work(e: OpenAI) -> list[Completion]:
+        return await all_of(e, 8)
+
+    with pytest.warns(UserWarning, match="bills the prompt with every path"):
+        assert [one.text for one in using(made, work)] == texts(8)
+    assert made.capabilities.max_n == 1

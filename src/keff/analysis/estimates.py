@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from keff.analysis import adaptive_k as paper_rule
 from keff.analysis.decision import Aim, decide
 from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
@@ -140,7 +141,8 @@ class Settings:
     """Settings of an analysis: epsilon of K*, most paths affordable, level, seed, aim.
 
     Votes are predicted up to ``k_max`` paths; ``cap`` is the most that a decision may draw (None: what is
-    drawn today). ``terms`` are what the user pays, and does today.
+    drawn today). ``terms`` are what the user pays, and does today. ``rule`` "adaptive_k" adds the paper's
+    rule, and deploys its K*.
     """
 
     epsilon: float = 0.025
@@ -150,6 +152,12 @@ class Settings:
     seed: int = 0
     aim: Aim = field(default_factory=Aim)
     terms: Terms = field(default_factory=Terms)
+    rule: Literal["adaptive_k"] | None = None
+
+    @property
+    def now(self) -> str | None:
+        """What is drawn today; the paper's rule is compared with K_max paths where that is not stated."""
+        return self.terms.now or (str(self.k_max) if self.rule else None)
 
 
 def analyze(record: Record, settings: Settings) -> Analysis:
@@ -158,8 +166,10 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     Needs gold labels for everything but agreement, plurality shares, flip and the recommendation's paths;
     what cannot be had is None with a warning.
     """
-    copied = copy_notes(record.ballot)
     votes = record.ballot.votes
+    if settings.rule is not None:
+        paper_rule.check(votes, record.path)
+    copied = copy_notes(record.ballot)
     if copied:  # copies of a question are one cluster
         votes = replace(votes, clusters=copies(record.ballot))
     notes = [*record.ballot.notes, *copied]
@@ -173,7 +183,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     accounts = Accounts.of(votes, record.info.model, settings.terms)
     notes.extend(accounts.notes)
     aim = accounts.aim(settings.aim)
-    own, now = accounts.votes, settings.terms.now
+    own, now = accounts.votes, settings.now
     decided = decide(own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed)
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
@@ -196,6 +206,9 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
         curve=fixed_curve(accounts.votes, accounts.rates),
+        adaptive_k=None
+        if settings.rule is None or correlation.k_star is None
+        else paper_rule.adaptive_k(votes, correlation.k_star, decided.decision, now, aim.share),
     )
 
 

@@ -66,12 +66,23 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
     votes = record.ballot.votes
     rated: Mapping[str, FloatArray] = {} if votes.correct is None else votes.rated
     return Plan(
-        policy=analysis.decision.policy,
+        policy=analysis.policy,
         **_provenance(record),
         estimates=analysis.to_dict(),
         profile=profile(votes),
+        branches=_in_turn(record),
         calibrations={name: calibrate(votes, given) for name, given in rated.items()},
     )
+
+
+def _in_turn(record: Record) -> tuple[BranchPlan, ...]:
+    """Return the record's prompt templates, in the order in which paths take them; none for one prompt."""
+    slots = record.ballot.votes.slots
+    order = [] if slots is None else list(dict.fromkeys(slots.tolist()))
+    if len(order) < 2:
+        return ()
+    texts = _templates(record)[0]
+    return tuple(BranchPlan(name=f"slot-{slot}", template=texts.get(slot)) for slot in order)
 
 
 def chosen_weights(combination: Combination, slots: Sequence[int]) -> tuple[tuple[float, ...], str]:
@@ -145,7 +156,8 @@ def _templates(record: Record) -> tuple[Mapping[int, str], tuple[Note, ...]]:
         return {}, (Note("templates_unknown", lacking),)
     try:
         options = {name: value for name, value in info.options.items() if name != "name"}
-        task: Task = plugins.load("task", info.task, **options)
+        # A file of one's own is named after it: its kind stands in the options.
+        task: Task = plugins.load("task", str(info.options.get("name", info.task)), **options)
     except (KeffError, TypeError) as error:
         return {}, (Note("templates_unknown", f"{lacking} (its task cannot be opened: {error})"),)
     return dict(enumerate(task.templates)), ()

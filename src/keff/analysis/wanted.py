@@ -24,7 +24,8 @@ class Wanted(TypedDict, total=False):
     with ``cost_per_path``. ``slower`` bounds the median and the 95th percentile of the time to answer, as
     parts of today's (default 1; "any"). ``prices`` is a table or a TOML file, ``volume`` the questions to
     come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per second);
-    ``epsilon`` is the paper's.
+    ``epsilon`` is the paper's. ``rule`` "adaptive_k" deploys the paper's K* instead of the decision's rule,
+    compared with ``now`` or, where that is not stated, with K_max paths (``cap``, or 32).
     """
 
     now: int | str | None
@@ -41,6 +42,7 @@ class Wanted(TypedDict, total=False):
     pace: str | None
     epsilon: float
     seed: int
+    rule: Literal["adaptive_k"] | None
 
 
 WANTED = tuple(Wanted.__annotations__)
@@ -59,7 +61,10 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
     epsilon = given.get("epsilon", 0.025)
     if not 0 < epsilon < float("inf"):
         raise UsageError(f"epsilon must be above 0, not {epsilon:g}")
+    if given.get("rule", "adaptive_k") != "adaptive_k":
+        raise UsageError(f"rule is adaptive_k, the paper's, or left out: not {given['rule']!s:.40}")
     return Settings(
+        rule=given.get("rule"),
         epsilon=epsilon,
         k_max=cap or 32,
         cap=cap,

@@ -88,6 +88,7 @@ class WantedOptions:
     prices: o.Prices = None
     volume: o.Volume = None
     pace: o.PaceText = None
+    rule: o.Rule = None
     epsilon: o.Epsilon = 0.025
     seed: o.AnalysisSeed = 0
 

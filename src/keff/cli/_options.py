@@ -167,6 +167,15 @@ AnalysisSeed = Annotated[
 ]
 Replicates = Annotated[int, computing_option("--replicates", min=100, help="Bootstrap resamples.")]
 Epsilon = Annotated[float, computing_option("--epsilon", help="The paper's marginal-gain threshold for K*.")]
+Rule = Annotated[
+    str | None,
+    Option(
+        "--rule",
+        metavar="adaptive_k",
+        help="Deploy the paper's K* (Adaptive-K), compared with --now or else with K_max paths.",
+        show_default="keff's own decision",
+    ),
+]
 Cap = Annotated[int, _cap(MOST_PAID)]
 ReplayCap = Annotated[
     int | None, _cap("compare with the plurality of this many paths.", shown="32, or as many as are recorded")

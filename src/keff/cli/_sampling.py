@@ -23,11 +23,13 @@ from keff.engine import Engine
 from keff.engines._local import longest
 from keff.errors import RunError, UsageError
 from keff.narrow import Fields, Object
+from keff.policy import Policy
+from keff.policy.spec import PolicySpec
 from keff.records import Sampling, frozen
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
 from keff.sampling.selection import choose
-from keff.sampling.verifier import rule_of, verifier_of
+from keff.sampling.verifier import rule_of, slots_of, verifier_of
 from keff.task import Task
 
 # What a coroutine gives when it is done.
@@ -79,13 +81,7 @@ class Wishes:
         """Return the job with its task and engine."""
         task, options = load_task(self.task, self._task_options())
         sampling = Sampling(self.temperature, self.top_p, self.max_tokens or task.max_tokens, seed=self.seed)
-        order = orders.Order(
-            sampling,
-            self.k,
-            parse_templates(self.templates, task),
-            rule_of(self.policy) if self.policy else None,
-            self.concurrency,
-        )
+        order = orders.Order(sampling, *self._paths(task), self.concurrency)
         shard = parse_shard(self.shard)
         # Once, and only when somebody asks: an engine that cannot be made is refused before data are read.
         if not shard[0] and self.on is None:
@@ -100,6 +96,18 @@ class Wishes:
         engine = made_engine(self.engine, own, asked, self.on, self.workers)
         verifier = verifier_of(self.verifier, self.verifier_url)
         return Job(task, engine, self.run, order, self.n, shard, options, items(), verifier)
+
+    def _paths(self, task: Task) -> tuple[int, tuple[int, ...], Policy | None]:
+        """Return the paths per question, the templates they take in turn, and the rule that stops them."""
+        rule = rule_of(self.policy) if self.policy else None
+        if rule is None or not (slots := slots_of(str(self.policy))):
+            return self.k, parse_templates(self.templates, task), rule
+        # A rule stops within one template; a fixed number of paths takes them in turn without one.
+        if PolicySpec.parse(rule.spec).name != "fixed":
+            line = f"{self.policy}: {rule.spec} stops early over several templates, which sample cannot"
+            raise UsageError(f"{line}: keff serve --plan {self.policy} does")
+        named = ",".join(map(str, slots)) if self.templates == "none" else self.templates
+        return rule.cap, parse_templates(named, task), None
 
     def _task_options(self) -> Object:
         return {

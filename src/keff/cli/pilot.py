@@ -21,6 +21,7 @@ from keff.cli._preflight import sample_as_wished
 from keff.cli._sampling import Wishes, report
 from keff.cli.analyze import analyze_records
 from keff.cli.mix import Outputs, mix_runs, read_table
+from keff.errors import UsageError
 from keff.policy import policy_now
 from keff.reading.open import Opening, open_record
 from keff.report.write import write_runs
@@ -50,7 +51,12 @@ def command(
 ) -> None:
     """Draw what the pilot still owes and analyse it."""
     wide = wanted.now is not None and policy_now(wanted.now).cap <= WIDE[1]
-    n, k = BRANCHED if branch else WIDE if wide else DEEP
+    # Adaptive-K's own pilot is as wide and as shallow as that of one of several branches.
+    n, k = BRANCHED if branch or wanted.rule else WIDE if wide else DEEP
+    if wanted.rule and branch:
+        raise UsageError(f"--rule {wanted.rule} is a rule of one model: leave out --branch")
+    if wanted.rule and 1 in (wishes.n, wishes.k):
+        raise UsageError(f"--rule {wanted.rule} needs two questions and two paths (the paper: --k 4)")
     wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
     if branch:
         branches = read_branches(branch, wishes)
@@ -77,7 +83,7 @@ def command(
     analyses = analyze_records([record], settings, out, verbose=verbose, json=json)
     if page is not None:
         write_runs(analyses, page)
-    if wanted.now is None and not json:
+    if wanted.now is None and wanted.rule is None and not json:
         say_beyond(analyses[0][1])
 
 

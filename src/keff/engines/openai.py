@@ -39,6 +39,11 @@ HOSTED = "api.openai.com"
 # Paths in one request when nothing else is said: enough to share the prompt, few enough to lose little.
 SHARED_N = 8
 
+ONE_EACH = (
+    "the server draws one path per request from now on: it bills the prompt with every path, so long prompts "
+    "cost several times as much"
+)
+
 
 class OpenAI:
     """Engine of one model on one server.
@@ -123,14 +128,21 @@ class OpenAI:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Draw at most n paths in one request, fewer after a refusal; see ``Engine.generate``."""
-        n = min(n, self._sharing.most)
+        most = self._sharing.most
+        try:
+            return await self._shared(messages, sampling, min(n, most))
+        finally:
+            if most > 1 and self._sharing.most == 1:
+                warnings.warn(ONE_EACH, stacklevel=2)
+
+    async def _shared(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         try:
             drawn = await self._draw(messages, sampling, n)
         except UnsupportedError as refusal:
             if n == 1:
                 raise refusal.error from None
             # Was it n? The same request for one path tells, and is drawn in any case.
-            drawn = await self.generate(messages, sampling, 1)
+            drawn = await self._shared(messages, sampling, 1)
             if refusal.sure:
                 self._sharing.refused(n)
                 return drawn

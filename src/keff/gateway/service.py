@@ -192,6 +192,7 @@ class Service:
             partial(self._paths, job, reading),
             Sharing(1) if greedy else self.sharing,
             shares,
+            [] if self.served is None else self.served.in_turn(job.policy),
             settlement=Settlement(job.ask.view.get("response_format"), job.ask.view.get("tools")),
             deadline=self.deadline(job),
             replacements=options.replacements,

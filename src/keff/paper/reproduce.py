@@ -117,7 +117,10 @@ def write(result: Reproduction, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     numbers = result.numbers()
     files = {"numbers.json": json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n"}
-    for name, rows in result.tables.items():
+    tables = dict(result.tables)
+    if "table4" in tables:
+        tables["amortisation"] = tables["table4"]
+    for name, rows in tables.items():
         table = looks.make(name, rows)
         files |= files_of(table, "latex") | files_of(table, "markdown")
     files["differences.md"] = differences(numbers)

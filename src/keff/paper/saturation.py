@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +24,14 @@ from keff.stats.models.betabinomial import (
 )
 from keff.stats.resampling import group_sums, resampled_totals
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.choose import ceiling, k_eff, k_star, k_star_interval, percent_of_ceiling
+from keff.stats.voting.choose import (
+    ceiling,
+    k_eff,
+    k_star,
+    k_star_interval,
+    percent_of_ceiling,
+    pilot_cost,
+)
 from keff.stats.voting.correlation import anova_c, correctness_agreement, pearson_c, pooled_c, second_order_c
 from keff.stats.voting.plurality import plurality_at_k
 
@@ -119,8 +126,6 @@ PILOTS = (25, 50, 100, 200)
 PILOT_REPLICATES = 500
 # 100 questions of 4 paths: the paper's pilot, which the savings have to repay.
 PILOT_PATHS = 400
-# The paper states costs per thousand queries.
-QUERIES = 1000
 # Questions that come under several seeds: with fewer, c across runs is not given.
 FEWEST_REPEATED = 30
 
@@ -161,18 +166,18 @@ def _plurality(votes: Votes) -> Sequence[float | None]:
 
 
 def summary(sample: ArmSample) -> TableRows:
-    """Summary of one arm: accuracy, c with its 95% interval, K_eff, both votes, and K*."""
+    """Summary of one arm: accuracy, c with its 95% interval, K_eff and K* at that c, and both votes."""
     votes = sample.votes
     row: dict[str, Json] = {"n": votes.n, "questions": votes.n_clusters, "truncated": sample.truncated}
     row |= {"p": votes.p, "majority": majority_at_k(votes)[-1], "plurality": _plurality(votes)[-1]}
     row |= dict.fromkeys(("c", "c_lo", "c_hi", "rho", "k_eff", "ceiling", "k_star"))
     if votes.k < 2 or not 0 < votes.p < 1:
         return [row]
-    c, pilot = interval_c(votes), rho(votes, min(votes.k, PILOT_K))
+    c = interval_c(votes)
     row |= {"c": c.value, "c_lo": c.lo, "c_hi": c.hi, "rho": rho(votes)}
     row |= {"k_eff": float(k_eff(votes.k, c.value)), "ceiling": float(ceiling(c.value))}
     # Without a positive c the paper's 32 would name paths that nobody drew.
-    return [row | {"k_star": operating_point(pilot) if pilot > 0 else None}]
+    return [row | {"k_star": operating_point(c.value) if c.value > 0 else None}]
 
 
 def table1(sample: ArmSample) -> TableRows:
@@ -229,7 +234,7 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     """Return one row of Table 4, without the names.
 
     K* is not capped, as in the paper. Where it passes the paths that were drawn, nothing can be said of its
-    vote (None); what it retains is said only where it is fewer than those.
+    vote (None).
     """
     votes = sample.votes
     c = rho(votes, PILOT_K)
@@ -267,18 +272,13 @@ def adaptive_k(sample: ArmSample, replicates: int, rng: np.random.Generator) -> 
     }
     if star > votes.k:
         row |= dict.fromkeys(("mv_star", "average_star", "plurality_star"))
-    if star >= votes.k:
         row |= dict.fromkeys(RETAINED)
     return row
 
 
 def costs(star: int, paths: int) -> dict[str, Json]:
-    """Return the costs of K* and the pilot as shares of all paths, and the queries to break even."""
-    return {
-        "net_cost": (star + PILOT_K) / paths,
-        "repaid_after": math.inf if star >= paths else float(math.ceil(PILOT_PATHS / (paths - star))),
-        "cost_at_1000": (PILOT_PATHS + QUERIES * star) / (QUERIES * paths),
-    }
+    """Return the costs of K* and the paper's pilot as shares of all paths, and the queries to break even."""
+    return dict(asdict(pilot_cost(star, paths, PILOT_K, PILOT_PATHS)))
 
 
 def table9(sample: ArmSample) -> TableRows:
@@ -334,8 +334,8 @@ def table11(sample: ArmSample) -> TableRows:
         at = min(star, votes.k) - 1
         row: dict[str, Json] = {"epsilon": epsilon, "k_star": star}
         row["mv_star"] = None if star > votes.k else first[at]
-        row["retained"] = None if star >= votes.k else ratio(first[at], first[-1])
-        row["average_retained"] = None if star >= votes.k else ratio(averages[at], averages[-1])
+        row["retained"] = None if star > votes.k else ratio(first[at], first[-1])
+        row["average_retained"] = None if star > votes.k else ratio(averages[at], averages[-1])
         rows.append(row)
     return rows
 

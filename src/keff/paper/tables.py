@@ -85,6 +85,16 @@ COLUMNS = {
     plurality           | plurality@K           | .1% | plurality at $K$
         """
     ),
+    "amortisation": _columns(
+        r"""
+    task         | Task
+    model        | Model
+    k_star       | K*                         | d   | $K^*$
+    net_cost     | Net cost, pilot each time  | .0%
+    repaid_after | Questions that repay it    | .0f
+    cost_at_1000 | Cost at 1,000 questions    | .1%
+        """
+    ),
     "table8": _columns(
         r"""
     domain | Domain
@@ -162,6 +172,7 @@ CAPTIONS = {
     "table2": "Saturation and beta-binomial calibration",
     "table3": "Prompt templates against one prompt, by benchmark",
     "table4": "Adaptive-K",
+    "amortisation": "Cost of Adaptive-K with a pilot of 100 questions x 4 paths, as a share of all paths",
     "table8": "Majority vote under one prompt and under templates, by domain",
     "table9": "Observed vote and held-out prediction errors",
     "table10": "Size of the pilot",

@@ -12,6 +12,12 @@ from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_star
 from keff.stats.voting.correlation import pooled_c
 
+UNFITTED = (
+    "needs its K* from a labelled pilot first: keff pilot QUESTIONS --k 4 --rule adaptive_k --run PILOT "
+    "-o plan.json (or keff analyze LOG --rule adaptive_k -o plan.json), then --policy plan.json for sample, "
+    "--plan plan.json for serve"
+)
+
 
 @frozen
 class AdaptiveK:
@@ -25,7 +31,7 @@ class AdaptiveK:
 
     def decide(self, view: View) -> Sample | Stop:  # noqa: ARG002
         """Raise PolicyError: K has to be fitted to a pilot first."""
-        raise PolicyError(f"{self.spec} needs a labelled pilot: keff analyze on one gives the fixed:K to use")
+        raise PolicyError(f"{self.spec} {UNFITTED}")
 
     def fit(self, pilot: Votes) -> Policy:
         """Return ``fixed:K`` of a labelled pilot with two paths and two questions or more."""

@@ -87,6 +87,7 @@ __all__ = [
     "WeightKind",
     "calibrated",
     "cancel_running",
+    "check_fitted",
     "confidence_of",
     "fly",
     "for_one_model",
@@ -165,6 +166,12 @@ def for_one_model(policy: Policy, wanted_by: str) -> None:
     if isinstance(policy, Branching):
         names = ", ".join(policy.branches)
         raise PolicyError(f"{policy.spec} asks the branches {names}, and {wanted_by} draws from one model")
+
+
+def check_fitted(policy: Policy) -> None:
+    """Raise PolicyError, with what to do first, for a rule that decides nothing before its labelled pilot."""
+    if "labels" in policy.needs:
+        policy.decide(View(()))
 
 
 def _several_at_once(policy: Policy, wave: object = None, **flight: object) -> Policy:

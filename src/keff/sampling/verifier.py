@@ -22,7 +22,7 @@ import httpx2
 
 from keff.errors import PlanError, UsageError
 from keff.narrow import Object, fields, is_array, items
-from keff.policy import Policy, calibrated, confidence_of, parse_policy
+from keff.policy import Policy, calibrated, check_fitted, confidence_of, parse_policy
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.values import text_of
 from keff.records import Message, stable_hash
@@ -176,7 +176,9 @@ def rule_of(text: str) -> Policy:
     Raises UsageError for a plan whose rule reads a verifier: a run rates paths when all are drawn.
     """
     if not text.endswith(".json"):
-        return parse_policy(text)
+        policy = parse_policy(text)
+        check_fitted(policy)
+        return policy
     from keff.plan import Plan
 
     plan = Plan.read(Path(text))
@@ -187,6 +189,15 @@ def rule_of(text: str) -> Policy:
         line = f"{text}: {plan.policy} reads a verifier, which rates a run's paths when all are drawn"
         raise UsageError(f"{line}: keff serve --plan {text} asks it path by path") from None
     return policy
+
+
+def slots_of(text: str) -> tuple[int, ...]:
+    """Return the prompt templates of a ``plan.json``, which its paths take in turn; none of a spec."""
+    if not text.endswith(".json"):
+        return ()
+    from keff.plan import Plan
+
+    return Plan.read(Path(text)).slots
 
 
 def prompt_of(messages: Sequence[Message]) -> str:

@@ -7,6 +7,7 @@ Read this file, then ``compare`` (intervals of rows, and cross-validation of fit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -185,7 +186,8 @@ class Judging:
             if rows.groups > 1 and outcome.accuracy is not None:
                 spread = refitter.bootstrap(self.fixed, self.replicates)
             costs = self.pilot.costs(rows.mean(outcome.paths), "labels" in policy.needs)
-            return self._row(policy.spec, outcome, point, spread, costs)
+            row = self._row(policy.spec, outcome, point, spread, costs)
+            return replace(row, fitted=policy.fit(votes).spec)
         outcome, point = recorded.outcome(policy), None
         if outcome.accuracy is not None:
             columns = item_columns([outcome], self.fixed)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from keff.analysis.results.adaptive_k import AdaptiveKAdvice
 from keff.analysis.results.decision import ConfidenceWorth, CurvePoint, Decision, Recommendation
 from keff.analysis.results.words import sentences
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
@@ -107,6 +108,7 @@ class Analysis(Finding):
     ``confidences`` is what those of the paths are worth (None where there are none).
     ``decision`` is what to draw from now on, ``recommendation`` the same under the names of version 0.2.
     ``curve`` are fixed numbers of paths with their dollars and seconds, where prices or times are known.
+    ``adaptive_k`` is the paper's rule, where it was asked for (``rule``).
     Shares are between 0 and 1; what needs gold answers is None without them.
     """
 
@@ -142,6 +144,12 @@ class Analysis(Finding):
     integrity: Mapping[str, float | None] | None
     warnings: tuple[Note, ...]
     curve: tuple[CurvePoint, ...] = ()
+    adaptive_k: AdaptiveKAdvice | None = None
+
+    @property
+    def policy(self) -> str:
+        """The rule to deploy: the decision's, or the paper's K* where that was asked for."""
+        return self.decision.policy if self.adaptive_k is None else self.adaptive_k.policy
 
     @property
     def cap(self) -> int:
@@ -162,8 +170,13 @@ class Analysis(Finding):
         rule.
         """
         worth = self.confidences or ()
+        first = (
+            sentences(self.decision, verbose=verbose)
+            if self.adaptive_k is None
+            else self.adaptive_k.statements(self.decision, self.c, self.ceiling)
+        )
         return [
-            *sentences(self.decision, verbose=verbose),
+            *first,
             *money(self.recommendation),
             *(found.sentence(several=len(worth) > 1) for found in worth),
             "",
@@ -298,7 +311,7 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
         )
     else:
         yield "That is no sign of correlation: how much evidence K paths carry cannot be said yet."
-    if verbose:
+    if verbose and analysis.adaptive_k is None:
         yield (
             f"The paper's rule, from c alone: K* = {star.paper} ({star.lo} to {star.hi}; conservative "
             f"{star.conservative}; at most {star.k_max})."

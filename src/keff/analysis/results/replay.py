@@ -37,7 +37,8 @@ class ReplayRow(Result):
     other policy beats it in both accuracy and cost. With prices ``dollars`` are the mean cost of a question;
     where seconds are known ``seconds`` are the time to answer when rounds follow each other,
     ``seconds_at_once`` when all paths start together and those not needed are cancelled. ``change`` is the
-    policy minus the baseline of the table.
+    policy minus the baseline of the table. ``fitted`` is what a policy that needs a pilot becomes when the
+    whole record is its pilot (None: nothing is fitted).
     """
 
     policy: str
@@ -55,6 +56,7 @@ class ReplayRow(Result):
     seconds_at_once: Seconds | None = None
     change: Change | None = None
     same_answer: Interval | None = None
+    fitted: str | None = None
 
     @property
     def keeps(self) -> float | None:
@@ -125,6 +127,9 @@ class Replay(Finding):
             kept = f"kept is of the accuracy of the vote of {counted(self.cap, 'path')} (cap)"
             title = f"{size}; {kept}, equal cost that of fewer fixed paths; 95% intervals"
         yield self.line()
+        for row in self.policies:
+            if row.fitted is not None:
+                yield f"{row.policy}, fitted to all of these questions, is {row.fitted}."
         for heading, columns in (
             (title, self._measured),
             (f"Change from {self.baseline}, what is drawn today (now)", _optional_columns(self)),

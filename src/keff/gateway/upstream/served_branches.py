@@ -6,9 +6,10 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from typing import cast
 
-from keff.errors import UsageError
+from keff.errors import PlanError, UsageError
 from keff.gateway.accounts.billing import Ceiling, PriceList, ceiling
 from keff.gateway.http.request import head_of, with_prompt
 from keff.gateway.options import Deployment
@@ -19,7 +20,7 @@ from keff.gateway.vote.vote import Outcome
 from keff.narrow import Fields
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
-from keff.policy import Branching, Policy
+from keff.policy import Branching, Policy, confidence_of
 from keff.protocol.server import Sharing
 from keff.records import Json
 from keff.sampling.cost import Price, Usage
@@ -90,7 +91,8 @@ def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList
     model share a server and its health. Raises UsageError for a branch without an upstream, and for a key
     that the environment lacks.
     """
-    if not isinstance(policy, Branching):
+    turns: tuple[str, ...] = () if isinstance(policy, Branching) else _turns(plan, policy)
+    if not isinstance(policy, Branching) and not turns:
         return None
     servers: dict[tuple[Address, str | None], Fleet] = {}
     branches: dict[str, Branch] = {}
@@ -106,7 +108,22 @@ def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList
             sharing=Sharing(deployed.options.upstream_n),
             open=branch.upstream is None,
         )
-    return ServedBranches(branches, branches[policy.branches[0]], skip=deployed.options.branch_down == "skip")
+    first = policy.branches[0] if isinstance(policy, Branching) else turns[0]
+    skip = deployed.options.branch_down == "skip"
+    return ServedBranches(branches, branches[first], skip=skip, turns=turns)
+
+
+def _turns(plan: Plan, policy: Policy) -> tuple[str, ...]:
+    """Return the prompt templates that paths take in turn; raises PlanError where they cannot."""
+    names = tuple(branch.name for branch in plan.branches) if plan.slots else ()
+    if lacking := [branch.name for branch in plan.branches if names and branch.template is None]:
+        raise PlanError(
+            f"the plan was measured under {len(names)} prompt templates and lacks the text of {lacking[0]}: "
+            "write the template of each branch into the plan, or analyze one template alone (PATH#0)"
+        )
+    if names and confidence_of(policy) is not None:
+        raise PlanError(f"{policy.spec} reads a confidence, which is not served over several templates")
+    return names
 
 
 def _address_of(branch: BranchPlan, deployed: Deployment) -> Address:
@@ -145,10 +162,15 @@ class BranchUsage:
 
 
 class ServedBranches:
-    """All branches of a plan; ``default`` answers requests with a single-model policy."""
+    """All branches of a plan; ``default`` answers requests with a single-model policy.
 
-    def __init__(self, branches: Mapping[str, Branch], default: Branch, *, skip: bool) -> None:
-        self.branches, self.skip = branches, skip
+    ``turns`` names the prompt templates that paths take in turn under a policy that names no branch.
+    """
+
+    def __init__(
+        self, branches: Mapping[str, Branch], default: Branch, *, skip: bool, turns: Sequence[str] = ()
+    ) -> None:
+        self.branches, self.skip, self.turns = branches, skip, turns
         self._default = default
         self.shares = {name: branch.sharing for name, branch in branches.items()}
 
@@ -165,6 +187,10 @@ class ServedBranches:
     def states(self) -> dict[str, str]:
         """Return each branch's state: ``up``, or why it is down."""
         return {name: _state(branch.upstream) for name, branch in self.branches.items()}
+
+    def in_turn(self, policy: Policy) -> list[str]:
+        """Return the branch of each path of a policy, where paths take templates in turn; else none."""
+        return [] if isinstance(policy, Branching) else list(islice(cycle(self.turns), policy.cap))
 
     def first(self, policy: Policy) -> Branch:
         """Return the branch that a policy asks first."""
@@ -233,7 +259,7 @@ class BranchLedger:
         """
         order = policy.branches if isinstance(policy, Branching) else self.bills
         asked = [name for name in order if name in self.bills]
-        escalated = () if isinstance(policy, Mix) else asked[1:]
+        escalated = () if isinstance(policy, Mix) or self.served.turns else asked[1:]
         for name in escalated:
             metrics.count("keff_branch_escalations_total", branch=name)
         settled = outcome.paths[-1].branch or asked[0]

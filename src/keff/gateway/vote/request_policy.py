@@ -19,7 +19,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.http.request import SYSTEM_ROLES, Wish
 from keff.narrow import Fields, fields
 from keff.plan import Plan
-from keff.policy import Branching, Policy, PolicyWarning, parse_policy
+from keff.policy import Branching, Policy, PolicyWarning, check_fitted, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.protocol.server import effort_thinking, template_thinking
 from keff.protocol.values import Object
@@ -246,6 +246,7 @@ def servable(spec: str, branches: Collection[str], calibrations: Mapping[str, Ca
             policy = parse_policy(spec, calibrations)
         except (ValueError, TypeError, OverflowError) as error:
             raise PolicyError(f"policy {spec!r}: {error}") from error
+    check_fitted(policy)
     asked = policy.branches if isinstance(policy, Branching) else ()
     if missing := [name for name in asked if name not in branches]:
         raise PolicyError(f"{spec} asks the branch {missing[0]}, which the plan does not have")

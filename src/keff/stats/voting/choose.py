@@ -52,6 +52,33 @@ def k_star_interval(c: Estimate, epsilon: float = 0.025, k_max: int = 32) -> tup
     return k_star(min(c.hi, 1.0), epsilon, k_max), k_star(c.lo, epsilon, k_max)
 
 
+# Queries to come, for which the paper counts the pilot's cost.
+QUERIES = 1000
+
+
+@frozen
+class PilotCost:
+    """Cost of ``star`` paths per question and the pilot, against ``full`` paths, as the paper counts it.
+
+    ``net_cost`` = (star + K0)/full bills every question for a pilot of K0 paths; ``repaid_after`` is the
+    number of questions after which the pilot is paid back (infinite where nothing is saved), and
+    ``cost_at_1000`` the share of the full cost with the pilot spread over 1,000 questions.
+    """
+
+    net_cost: float
+    repaid_after: float
+    cost_at_1000: float
+
+
+def pilot_cost(star: int, full: int, per_question: int, paths: int) -> PilotCost:
+    """Return the cost of K* with a pilot of ``paths`` paths in all, ``per_question`` of each question."""
+    return PilotCost(
+        net_cost=(star + per_question) / full,
+        repaid_after=math.inf if star >= full else float(math.ceil(paths / (full - star))),
+        cost_at_1000=(paths + QUERIES * star) / (QUERIES * full),
+    )
+
+
 def k_eff(k: ArrayLike, c: ArrayLike) -> FloatArray:
     """Return K/(1+(K-1)c), the number of independent votes that K correlated ones are worth.
 

@@ -1,0 +1,102 @@
+"""The paper's Adaptive-K on one record: K* by Algorithm 1, and the plurality that K* paths keep."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keff.analysis.results.adaptive_k import AdaptiveKAdvice, judged
+from keff.analysis.results.decision import Decision
+from keff.analysis.results.estimates import KStar
+from keff.errors import UsageError
+from keff.policy import policy_now
+from keff.policy.spec import PolicySpec
+from keff.records import Interval
+from keff.stats.models.plurality_model import Forecaster
+from keff.stats.votes import Votes
+from keff.stats.voting.choose import CLIP, k_star, pilot_cost
+from keff.stats.voting.correlation import pooled_c
+
+
+def check(votes: Votes, path: str) -> None:
+    """Raise UsageError for a record without labels, or of a single path or question: it gives no K*."""
+    if votes.correct is None:
+        raise UsageError(
+            f"{path}: Adaptive-K needs gold answers, which only a labelled pilot has; without them leave out "
+            "--rule, and keff decides from the answers alone"
+        )
+    if votes.k < 2 or votes.n < 2:
+        raise UsageError(
+            f"{path} has {votes.n} questions x {votes.k} paths: Adaptive-K needs at least two of each "
+            "(the paper: keff pilot --k 4)"
+        )
+
+
+def adaptive_k(
+    votes: Votes, star: KStar, decision: Decision, now: str | None, share: float
+) -> AdaptiveKAdvice:
+    """Return K*, what it keeps and costs, and whether to follow it.
+
+    Compared with what is drawn today where that is a fixed number, else with K_max paths, as in the paper.
+    ``share`` is the share of accuracy to keep.
+    """
+    reference = _reference(now, star.k_max)
+    accuracy, full, kept = _votes_of(votes, star.paper, reference)
+    cost = pilot_cost(star.paper, reference, votes.k, votes.n * votes.k)
+    return judged(
+        AdaptiveKAdvice(
+            policy=f"fixed:{star.paper}",
+            k_star=star.paper,
+            lo=min(star.lo, star.paper),
+            hi=max(star.hi, star.paper),
+            reference=reference,
+            kept=kept,
+            accuracy=accuracy,
+            reference_accuracy=full,
+            pilot_paths=votes.n * votes.k,
+            net_cost=cost.net_cost,
+            repaid_after=cost.repaid_after,
+            cost_at_1000=cost.cost_at_1000,
+            notes=tuple(_notes(votes, star)),
+        ),
+        decision,
+        share,
+    )
+
+
+def _reference(now: str | None, k_max: int) -> int:
+    if now is None:
+        return k_max
+    policy = policy_now(now)
+    return policy.cap if PolicySpec.parse(policy.spec).name == "fixed" else k_max
+
+
+def _votes_of(
+    votes: Votes, star: int, reference: int
+) -> tuple[Interval | None, Interval | None, Interval | None]:
+    """Return plurality at K* and at the reference, and the share kept; None where answers are unknown."""
+    if votes.answers is None or not np.any(votes.answers >= 0):
+        return None, None, None
+    forecaster = Forecaster(votes, [star, reference])
+    at, full = forecaster.forecasts(0.95)
+    return at.plurality, full.plurality, forecaster.kept(star, reference)
+
+
+def _notes(votes: Votes, star: KStar) -> list[str]:
+    """Return where Algorithm 1 replaced the measured c, or the formula's K."""
+    c = pooled_c(votes)
+    if np.isnan(c):
+        which = "Every" if votes.p > 0 else "No"
+        return [
+            f"{which} path of the pilot was right, so c cannot be measured and K* is K_max = {star.k_max}: "
+            "check the gold answers with keff read."
+        ]
+    told: list[str] = []
+    if c < CLIP[0]:
+        about = "no sign of correlation" if c <= 0 else "nearly none"
+        told.append(f"The measured c = {c:.3f} shows {about}: the rule takes c = {CLIP[0]:g} instead.")
+    elif c > CLIP[1]:
+        told.append(f"The measured c = {c:.3f} leaves hardly any disagreement: the rule takes {CLIP[1]:g}.")
+    formula = k_star(c, star.epsilon, 10**9)
+    if formula > star.k_max:
+        told.append(f"The formula asks for {formula} paths; K_max = {star.k_max} bounds it (--cap).")
+    return told

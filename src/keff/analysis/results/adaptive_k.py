@@ -1,0 +1,108 @@
+"""Result of the paper's Adaptive-K on one record: K*, what it keeps and costs, and whether to follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from keff.analysis.results.decision import Decision
+from keff.analysis.results.words import first_sentence
+from keff.records import Interval, Result, frozen, percent
+from keff.stats.voting.choose import k_eff
+
+Follow: TypeAlias = Literal["yes", "no", "open"]
+
+
+@frozen
+class AdaptiveKAdvice(Result):
+    """The paper's Adaptive-K (Algorithm 1) on one record, against ``reference`` paths per question.
+
+    ``policy`` is ``fixed:K*``, the rule to deploy, and ``k_star`` its K, with ``lo`` and ``hi`` from the 95%
+    interval of c. ``kept`` is the share of the accuracy (plurality) of the reference that K* keeps,
+    ``accuracy`` that of K*, ``reference_accuracy`` that of the reference: measured up to the recorded paths,
+    predicted beyond them, None where only correctness was recorded. The pilot drew ``pilot_paths`` paths in
+    all. ``net_cost``, ``repaid_after`` and ``cost_at_1000`` are the paper's (``PilotCost``). ``follow`` says
+    whether to deploy K* rather than keff's own decision, ``because`` why. ``notes`` say where Algorithm 1
+    replaced c or K*.
+    """
+
+    policy: str
+    k_star: int
+    lo: int
+    hi: int
+    reference: int
+    kept: Interval | None
+    accuracy: Interval | None
+    reference_accuracy: Interval | None
+    pilot_paths: int
+    net_cost: float
+    repaid_after: float
+    cost_at_1000: float
+    follow: Follow = "open"
+    because: str = ""
+    notes: tuple[str, ...] = ()
+
+    def statements(self, decision: Decision, c: Interval | None, ceiling: Interval | None) -> Iterator[str]:
+        """Yield what the paper's rule says, what it keeps and costs, and keff's own decision beside it."""
+        paths = f"{self.k_star} path{'' if self.k_star == 1 else 's'}"
+        between = f" (95% interval {self.lo} to {self.hi})" if self.lo < self.hi else ""
+        yield f"The paper's rule, Adaptive-K: draw {paths} per question, K* = {self.k_star}{between}."
+        yield f"{self.policy}"
+        yield from self.notes
+        if c is not None and ceiling is not None and c.value > 0:
+            worth = float(k_eff(self.k_star, c.value))
+            yield (
+                f"Correlation c = {c.text()}: {paths} are worth {worth:.2f} independent ones, and no number "
+                f"of paths is worth more than {ceiling.text()}."
+            )
+        yield self._effect()
+        yield self._cost()
+        yield f"Follow it? {self.because}"
+        yield f"keff's own decision: {first_sentence(decision)}"
+
+    def _effect(self) -> str:
+        if self.kept is None or self.accuracy is None or self.reference_accuracy is None:
+            return "What K* keeps is not known: that takes recorded answers, some of them right."
+        how = "measured" if self.kept.method == "subsets" else "predicted beyond the recorded paths"
+        return (
+            f"K* keeps {percent(self.kept)} of the accuracy of {self.reference} paths: "
+            f"{self.accuracy.value:.1%} against {self.reference_accuracy.value:.1%}, {how}."
+        )
+
+    def _cost(self) -> str:
+        if self.repaid_after == float("inf"):
+            return f"It saves nothing against {self.reference} paths, so the pilot is never paid back."
+        return (
+            f"It draws {1 - self.k_star / self.reference:.0%} fewer paths than {self.reference}; the pilot's "
+            f"{self.pilot_paths:,} paths are paid back after {self.repaid_after:,.0f} questions. The paper's "
+            f"net cost, a pilot for every question, is {self.net_cost:.0%}."
+        )
+
+
+def judged(known: AdaptiveKAdvice, decision: Decision, share: float) -> AdaptiveKAdvice:
+    """Return the advice with whether to follow K*, and why: it keeps ``share``, and keff draws no fewer."""
+    follow, because = _verdict(known, decision, share)
+    return replace(known, follow=follow, because=because)
+
+
+def _verdict(known: AdaptiveKAdvice, decision: Decision, share: float) -> tuple[Follow, str]:
+    kept, mine = known.kept, decision.kept
+    if known.k_star >= known.reference:
+        return "no", f"No: it draws no fewer paths than the {known.reference} that it is compared with."
+    if kept is None:
+        return "open", "Not known: see what is missing above."
+    if kept.value < share:
+        line = f"No: it is expected to keep {kept.value:.1%} of the accuracy, less than {share:.1%}."
+        return "no", line
+    paths = decision.expected_paths
+    if mine is not None and paths is not None and paths.value < known.k_star and mine.value >= share:
+        line = (
+            f"It is safe, but keff's own decision keeps {mine.value:.1%} with {paths.value:.1f} paths on "
+            "average."
+        )
+        return "no", line
+    if kept.lo is not None and kept.lo < share:
+        line = f"Probably: {kept.value:.1%} is expected, and as little as {kept.lo:.1%} is possible."
+        return "open", line
+    return "yes", f"Yes: it keeps at least {share:.1%}, and keff's own decision draws no fewer paths."
