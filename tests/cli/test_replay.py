@@ -48,13 +48,14 @@ def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["n"], found["k"], found["cap"]) == (60, 20, 16)
-    lead, fixed = found["policies"]
+    lead, fixed, recommended = found["policies"]
+    assert recommended["policy"] == found["decision"]["policy"]
     assert lead["policy"] == "lead_k:3,cap=16"
     assert {"accuracy", "mean_paths", "mean_tokens", "rounds", "kept", "delta_at_equal_cost"} <= set(lead)
     assert lead["mean_paths"] < fixed["mean_paths"] == 16
     assert fixed["kept"]["value"] == pytest.approx(1)
     table = (tmp_path / "t.md").read_text()
-    assert [line.split(" | ")[0] for line in table.splitlines()[-2:]] == [
+    assert [line.split(" | ")[0] for line in table.splitlines()[-3:-1]] == [
         "| `lead_k:3,cap=16`",
         "| `fixed:16`",
     ]
@@ -152,7 +153,7 @@ def test_without_gold_answers_it_shows_agreement_and_paths_instead_of_refusing(
     assert shown.returncode == 0, shown.stderr
     assert "same answer" in shown.stdout
     assert "accuracy" not in shown.stdout
-    lead, once = json.loads(
+    lead, once, *_ = json.loads(
         keff(file, "--now", 8, "--policy", "lead_k:2,cap=8", "--policy", "fixed:1", "--json").stdout
     )["policies"]
     assert lead["accuracy"] is None

@@ -14,6 +14,7 @@ from keff.analysis import audit as audits
 from keff.analysis import replay as replaying
 from keff.analysis import scores as repeated_scores
 from keff.analysis.combine import combine_record
+from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
@@ -78,6 +79,7 @@ def replay(
     """
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
     votes = one_model(read(source, how)).ballot.votes
+    settings = settings or replaying.Replaying(aim=Aim(), seed=seed)
     return replaying.replay(votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
 
 

@@ -178,7 +178,7 @@ Rule = Annotated[
 ]
 Cap = Annotated[int, _cap(MOST_PAID)]
 ReplayCap = Annotated[
-    int | None, _cap("compare with the plurality of this many paths.", shown="32, or as many as are recorded")
+    int | None, _cap("compare with the plurality of this many paths.", shown="what is drawn today")
 ]
 DecisionCap = Annotated[int | None, _cap(MOST_PAID, shown="what is drawn today; curves to 32")]
 Now = Annotated[

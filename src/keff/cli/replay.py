@@ -13,16 +13,16 @@ import numpy as np
 
 from keff.analysis.arms import open_arm
 from keff.analysis.money import Pace
-from keff.analysis.replay import Replaying, markdown, replay
+from keff.analysis.replay import Replaying, at_cap, markdown, replay
 from keff.analysis.results.replay import Replay
-from keff.analysis.wanted import tariff_of
+from keff.analysis.walks import reference_of
+from keff.analysis.wanted import aim_of, tariff_of
 from keff.cli import _options as o
 from keff.cli._console import tell
 from keff.cli._groups import LogOptions
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.plugins import import_extra
-from keff.policy.spec import PolicySpec
 from keff.reading.several import one_model
 from keff.report import figures
 from keff.stats.votes import FloatArray, Votes
@@ -54,6 +54,8 @@ def command(
     pace: o.PaceText = None,
     replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,
+    retain: o.Retain = None,
+    slower: o.Slower = "1",
     out: o.ReplayOut = None,
     log: LogOptions,
     on: o.CountOn = None,
@@ -67,7 +69,7 @@ def command(
     votes = record.ballot.votes
     if votes.correct is None and out is not None and out.suffix != ".md":
         raise UsageError(f"{path} has no gold answers, and the figure shows accuracy: name a .md file")
-    top = min(cap or 32, votes.k)
+    top = min(cap or reference_of(now, votes.k).cap, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
     how = Replaying(
         cap=cap,
@@ -77,9 +79,11 @@ def command(
         tariff=None if prices is None else tariff_of(prices),
         model=record.info.model,
         pace=None if pace is None else Pace.of(pace),
+        aim=aim_of({"retain": retain, "slower": slower}),
+        seed=seed,
     )
     replayed = replay(
-        votes, [*(policies or ()), *(policy or ())] or fitting(top), np.random.default_rng(seed), how
+        votes, [*(policies or ()), *(policy or ())] or at_cap(DEFAULTS, top), np.random.default_rng(seed), how
     )
     if out is not None:
         _write(out, replayed, fixed)
@@ -105,10 +109,3 @@ def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
         return
     vega = import_extra("keff.report.vega", "drawing the figure (or name a .md file)")
     vega.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))
-
-
-def fitting(cap: int) -> list[str]:
-    """Return the default policies for this many recorded paths, with that cap."""
-    specs = [PolicySpec.parse(spec) for spec in DEFAULTS]
-    # Of these a value counts paths: a window, a lead or a number that is above the cap has no meaning.
-    return [str(spec.with_cap(cap)) for spec in specs if not isinstance(spec.value, int) or spec.value <= cap]

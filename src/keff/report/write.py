@@ -11,11 +11,12 @@ import numpy as np
 
 from keff.analysis import estimates
 from keff.analysis.estimates import Settings
-from keff.analysis.replay import replay
+from keff.analysis.replay import Replaying, at_cap, replay
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.errors import PolicyError, UsageError
 from keff.plugins import import_extra
+from keff.policy import parse_policy
 from keff.reading.open import Record
 from keff.reading.source import How
 from keff.stats.votes import Votes
@@ -72,10 +73,14 @@ def write_runs(runs: Iterable[tuple[Record, Analysis]], file: Path, seed: int = 
 
 def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:
     """Return the replay of the recommended and some other policies; None for too few paths."""
-    chosen = analysis.recommendation.policy
+    decision = analysis.decision
+    rules = at_cap(("fixed:1", *REPLAYED), parse_policy(decision.reference).cap)
     if votes.k < CAP or votes.answers is None or votes.correct is None:
         return None
     try:
-        return replay(votes, list(dict.fromkeys(("fixed:1", *REPLAYED, chosen))), np.random.default_rng(seed))
+        same = Replaying(now=decision.reference)
+        return replay(
+            votes, list(dict.fromkeys((*rules, decision.policy))), np.random.default_rng(seed), same
+        )
     except PolicyError:
         return None  # template slots, which are not exchangeable

@@ -65,12 +65,14 @@ def decide(
     cap: int | None = None,
     rates: Rates | None = None,
     seed: int = 0,
+    beside: Sequence[Policy] = (),
 ) -> Decided:
     """Decide which rule to draw by, from a pilot's answers and, where known, its labels.
 
     ``now`` is today's policy (``reference_of``), ``cap`` the most paths of a candidate (default: the
     reference's). Rules that draw at most the recorded K are replayed; beyond, accuracy is predicted. Where
     seconds or tokens are recorded, rules with paths in flight are candidates too, and time is bounded.
+    Rules ``beside`` the candidates stand in the posterior and are never chosen.
     """
     reference = reference_of(now, votes.k)
     if why := _nothing_to_decide(votes):
@@ -91,7 +93,9 @@ def decide(
         rules, flights = first.shortlist(rules), first.shortlist(flights)
     paths = rated_paths(votes, min(most, votes.k) if recorded else 0, rates)
     rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if clocked else ())]
-    found = Candidates.of(votes, rules, flights, reference, aim, most, rates, seed, beyond=beyond)
+    found = Candidates.of(
+        votes, rules, flights, reference, aim, most, rates, seed, beyond=beyond, beside=beside
+    )
     worth = judged(paths.worth, found.known) if recorded else paths.worth
     return replace(found.decided(votes, aim), confidences=worth)
 
@@ -128,6 +132,7 @@ class Candidates:
         seed: int,
         price: FlipPrice = GENERIC,
         beyond: Sequence[Policy] = (),
+        beside: Sequence[Policy] = (),
     ) -> Candidates:
         """Replay the candidate rules on recorded paths, predict those beyond the record, and choose."""
         rng = np.random.default_rng(seed)
@@ -135,8 +140,11 @@ class Candidates:
         whole = parse_policy(f"fixed:{votes.k}")
         today = reference if reference.cap <= votes.k else whole
         # From the vote of all recorded paths on, rules beyond the record are predicted.
-        anchored = beyond and whole.spec not in {rule.spec for rule in (*given, today)}
-        rules = [*rules, whole] if anchored else rules
+        named = {rule.spec for rule in (*given, today)}
+        shown = {
+            rule.spec: rule for rule in (*beside, *([whole] if beyond else ())) if rule.spec not in named
+        }
+        rules = [*rules, *shown.values()]
         seen = replayed(votes, rules, today, rates, rng, timed)
         everything = (*rules, *flights, today)
         known = posterior_of(seen, generic_ratios(everything), today.cap, price, seed)
@@ -145,7 +153,7 @@ class Candidates:
             known = extended(known, votes, everything[:-1], beyond, reference, rates, seed)
             everything = (*everything[:-1], *beyond, reference)
             timing = None if timing is None else timing.and_beyond(len(beyond))
-        allowed = np.array([rule.cap <= most and (rule is not whole or not anchored) for rule in everything])
+        allowed = np.array([rule.cap <= most and rule.spec not in shown for rule in everything])
         return cls(known, choose(known, aim, allowed, timing), timing, allowed, votes.k)
 
     def shortlist(self, rules: Sequence[Policy]) -> list[Policy]:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.money import Pace, Tariff, priced, waits_of
+from keff.analysis.decision import Aim, Decided, decide
+from keff.analysis.money import Pace, Rates, Tariff, priced, waits_of
 from keff.analysis.recorded import RecordedPaths, unfitted
 from keff.analysis.replay.compare import (
     Fixed,
@@ -24,9 +25,9 @@ from keff.analysis.replay.compare import (
     resampled,
     with_frontier,
 )
-from keff.analysis.results.decision import Change
+from keff.analysis.results.decision import Change, Decision
 from keff.analysis.results.replay import PilotCosts, Replay, ReplayRow
-from keff.analysis.walks import PolicyOutcome, rated, reference_of, with_cap
+from keff.analysis.walks import PolicyOutcome, at_once, rated, reference_of, with_cap
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
@@ -50,12 +51,13 @@ IN_FLIGHT = 4
 class Replaying:
     """Settings of a replay.
 
-    ``cap`` is what accuracy is compared with (default: 32, or all recorded paths if fewer), ``replicates``
-    the number of bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2)
-    items x 8 paths), ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is
-    what is drawn today, a policy or a number of paths (default: the recorded ones, at most 64).
-    ``tariff`` gives dollars to the record's ``model``; ``pace`` gives seconds to tokens where none are
-    recorded; ``crowding`` how paths that run at once slow each other down.
+    ``cap`` is what accuracy is compared with (default: what is drawn today), ``replicates`` the number of
+    bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2) items x 8 paths),
+    ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is what is drawn today,
+    a policy or a number of paths (default: the recorded ones, at most 64). ``tariff`` gives dollars to the
+    record's ``model``; ``pace`` gives seconds to tokens where none are recorded; ``crowding`` how paths that
+    run at once slow each other down. With an ``aim`` the rule that ``analyze`` recommends for it is a row
+    too, by the same decision with the same ``seed``.
     """
 
     cap: int | None = None
@@ -67,6 +69,8 @@ class Replaying:
     model: str | None = None
     pace: Pace | None = None
     crowding: Crowding = ALONE
+    aim: Aim | None = None
+    seed: int = 0
 
 
 def replay(
@@ -90,28 +94,67 @@ def replay(
     now = reference_of(settings.now, votes.k)
     _check(votes, rules, now, settings)
     votes, prices, notes = priced(votes, settings.model, settings.tariff, settings.pace)
+    decision, expected = None, dict[str, float]()
+    if settings.aim is not None:
+        decision, expected = _decided(votes, rules, prices, settings, settings.aim)
+        if decision.verdict is not None and decision.policy not in {rule.spec for rule in rules}:
+            chosen = parse_policy(decision.policy)
+            rules += [chosen] if chosen.cap <= votes.k else []
     votes = rated(votes, [*rules, now])
     flown = any(in_flight_of(rule) for rule in (*rules, now))
     recorded = RecordedPaths.of(
         votes,
         rules,
         now,
-        settings.cap or min(32, votes.k),
+        settings.cap or now.cap,
         rng,
         ORDERS_IN_ALL // (1 + (votes.n >= MANY)) // (IN_FLIGHT if flown else 1),
         timed=votes.seconds is not None,
         rates=prices,
         crowding=settings.crowding,
     )
+    found = _judged(recorded, rules, settings, rng)
     return Replay(
         n=votes.n,
         k=votes.k,
         cap=recorded.cap,
         clusters=votes.n_clusters,
-        policies=_judged(recorded, rules, settings, rng),
+        policies=tuple(replace(row, expected_kept=expected.get(row.policy)) for row in found),
         baseline=now.spec,
         warnings=notes,
+        decision=decision,
     )
+
+
+def _decided(
+    votes: Votes, rules: Sequence[Policy], prices: Rates | None, settings: Replaying, aim: Aim
+) -> tuple[Decision, dict[str, float]]:
+    """Return what ``analyze`` decides, and by policy the share of accuracy that it expects a rule to keep.
+
+    The latter by the same posterior with the replayed rules in it, which are no candidates.
+    """
+
+    def decided(beside: Sequence[Policy]) -> Decided:
+        now, cap, seed = settings.now, settings.cap, settings.seed
+        return decide(votes, aim, now=now, cap=cap, rates=prices, seed=seed, beside=beside)
+
+    decision = decided(()).decision
+    if decision.kept is None:
+        return decision, {}
+    # What has to be followed path by path would take minutes, and is no rule of the chain.
+    beside = [rule for rule in rules if at_once(rule) and not unfitted(rule) and in_flight_of(rule) is None]
+    known = decided(beside).known
+    assert known is not None and known.level is not None
+    kept = np.minimum(1 - known.loss / known.level, 1.0).tolist()
+    return decision, dict(zip(known.specs, kept, strict=True)) | {decision.policy: decision.kept.value}
+
+
+def at_cap(specs: Sequence[str], cap: int) -> list[str]:
+    """Return the specs of rules with this cap, without those whose window, lead or number is above it."""
+    parsed = [PolicySpec.parse(spec) for spec in specs]
+    return [
+        str(spec.with_cap(cap)) for spec in parsed if not isinstance(spec.value, int) or spec.value <= cap
+    ]
 
 
 def _judged(

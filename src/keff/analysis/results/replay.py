@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from keff.analysis.results.decision import Change, Seconds
-from keff.analysis.results.words import count, counted, points, reference_words
+from keff.analysis.results.decision import Change, Decision, Seconds
+from keff.analysis.results.words import count, counted, first_sentence, points, reference_words
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
@@ -39,6 +39,8 @@ class ReplayRow(Result):
     ``seconds_at_once`` when all paths start together and those not needed are cancelled. ``change`` is the
     policy minus the baseline of the table. ``fitted`` is what a policy that needs a pilot becomes when the
     whole record is its pilot (None: nothing is fitted).
+    ``expected_kept`` is the share of the baseline's accuracy that new questions are expected to keep, by the
+    posterior of the decision.
     """
 
     policy: str
@@ -56,6 +58,7 @@ class ReplayRow(Result):
     seconds_at_once: Seconds | None = None
     change: Change | None = None
     same_answer: Interval | None = None
+    expected_kept: float | None = None
     fitted: str | None = None
 
     @property
@@ -75,6 +78,8 @@ class Replay(Finding):
     """Policies compared on ``n`` questions with ``k`` recorded paths, against plurality at ``cap``.
 
     ``baseline`` is what changes are measured against: what is deployed today, else what was drawn.
+    ``decision`` is what ``analyze`` decides on this record; its rule is one of the rows where its paths were
+    recorded. None where it was not asked for.
     """
 
     n: int
@@ -84,6 +89,7 @@ class Replay(Finding):
     policies: tuple[ReplayRow, ...]
     baseline: str
     warnings: tuple[Note, ...]
+    decision: Decision | None = None
 
     def __getitem__(self, policy: str) -> ReplayRow:
         """Return the row of a policy; raises KeyError that names the policies there are."""
@@ -103,7 +109,9 @@ class Replay(Finding):
         return any(row.accuracy is not None for row in self.policies)
 
     def line(self) -> str:
-        """Return the cheapest replayed policy that keeps 99%, in one sentence."""
+        """Return the decision, or without one the cheapest replayed policy that keeps 99%, in a sentence."""
+        if self.decision is not None and self.decision.verdict is not None:
+            return first_sentence(self.decision)
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
         cap = counted(self.cap, "path")
         of = f"the accuracy of {cap}" if self.labelled else f"the answers of {self.baseline}"
@@ -127,6 +135,7 @@ class Replay(Finding):
             kept = f"kept is of the accuracy of the vote of {counted(self.cap, 'path')} (cap)"
             title = f"{size}; {kept}, equal cost that of fewer fixed paths; 95% intervals"
         yield self.line()
+        yield from self._choice()
         for row in self.policies:
             if row.fitted is not None:
                 yield f"{row.policy}, fitted to all of these questions, is {row.fitted}."
@@ -135,6 +144,24 @@ class Replay(Finding):
             (f"Change from {self.baseline}, what is drawn today (now)", _optional_columns(self)),
         ):
             yield f"\n{text_table(self._table(columns), heading)}"
+
+    def _choice(self) -> Iterator[str]:
+        """Yield which rule is recommended, and why no cheaper row that kept as much is."""
+        decision = self.decision
+        if decision is None or decision.verdict is None:
+            return
+        yield f"Recommended, as by keff analyze: {decision.policy}"
+        chosen, asked = self.by_policy.get(decision.policy), decision.kept and decision.kept.asked
+        if chosen is None or asked is None:
+            return
+        for row in self.policies:
+            if row.cost < chosen.cost and (row.keeps or 0.0) >= asked and row.expected_kept is not None:
+                told = f"{row.policy} is cheaper and kept {percent(row.kept)} here"
+                if row.expected_kept < asked:
+                    yield f"{told}; on new questions we expect {row.expected_kept:.1%}, less than asked."
+                else:
+                    slow = "" if decision.slower is None else ", or it takes longer than today"
+                    yield f"{told}; keff analyze does not consider it{slow}."
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table of what each policy keeps and costs."""
@@ -179,6 +206,7 @@ MEASURED: Columns = {
     "accuracy": lambda row: percent(row.accuracy),
     "paths": lambda row: f"{row.mean_paths:.2f}",
     "kept": lambda row: percent(row.kept),
+    "expected": lambda row: percent(row.expected_kept),
     "tokens": lambda row: number(row.mean_tokens, ",.0f"),
     "rounds": lambda row: f"{row.rounds:.1f}",
     "points at equal cost": lambda row: points(row.delta_at_equal_cost),
