@@ -228,8 +228,6 @@ def test_the_pictures_show_what_the_page_does_now() -> None:
 def test_the_examples_show_every_way_in() -> None:
     ways = {"from_array", "from_frame", "own_policy", "own_task", "self_consistency", "templates_by_design"}
     assert {example.stem for example in EXAMPLES} == ways
-    # The names of version 0.2 go in 0.4, and their verdicts are not those of the documentation.
-    assert [example.stem for example in EXAMPLES if "recommendation" in example.read_text("utf-8")] == []
 
 
 def test_the_help_page_is_what_the_command_line_declares() -> None:

@@ -71,8 +71,8 @@ def write_runs(runs: Iterable[tuple[Record, Analysis]], file: Path, seed: int = 
 
 
 def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:
-    """Return the replay of the recommended and some other policies; None for too few paths."""
-    chosen = analysis.recommendation.policy
+    """Return the replay of the chosen and some other policies; None for too few paths."""
+    chosen = analysis.decision.policy
     if votes.k < CAP or votes.answers is None or votes.correct is None:
         return None
     try:
