@@ -24,10 +24,10 @@ export UV_SYSTEM_CERTS := 1
 install = $(BIN)/uv pip install -q --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install -q $(2)
 
 # Tests run side by side already: threads of BLAS and torch would wait for each other.
-quick-tests suite coverage integration: export OMP_NUM_THREADS = 1
+quick-tests suite coverage integration golden: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick quick-tests types-of-changes test suite lint check coverage test-integration integration real-logs bench new docs clean
+.PHONY: help demo quick quick-tests types-of-changes test suite lint check golden coverage test-integration integration real-logs bench new docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ integration: $(VENV)/ready-all $(CLIENTS)/ready
 
 real-logs: $(TOOLS)/ready
 	@$(BIN)/python -m tests.logs.real --tools $(TOOLS)
+
+golden: $(VENV)/ready-light  ## write what is printed of small logs anew (tests/golden), and show what changed
+	@$(BIN)/python -m tests.golden $(CASES)
 
 coverage: $(VENV)/ready-light  ## the test suite with line coverage
 	@$(BIN)/python -m pytest $(SPREAD) -m "not integration" --cov --cov-report=term $(ARGS)

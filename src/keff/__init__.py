@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from keff.analysis.predict import Prediction, predict
     from keff.analysis.results.combination import Combination
     from keff.analysis.results.comparison import Comparison, ScoreComparison
-    from keff.analysis.results.decision import Decision, Recommendation
+    from keff.analysis.results.decision import Decision
     from keff.analysis.results.estimates import Analysis
     from keff.analysis.results.replay import Replay
     from keff.analysis.results.scores import Audit, Noise
@@ -65,7 +65,7 @@ _NAMES = {
     "keff.analysis.predict": "Prediction predict",
     "keff.analysis.results.combination": "Combination",
     "keff.analysis.results.comparison": "Comparison ScoreComparison",
-    "keff.analysis.results.decision": "Decision Recommendation",
+    "keff.analysis.results.decision": "Decision",
     "keff.analysis.results.estimates": "Analysis",
     "keff.analysis.results.replay": "Replay",
     "keff.analysis.results.scores": "Audit Noise",
@@ -107,7 +107,6 @@ __all__ = [
     "Plan",
     "Policy",
     "Prediction",
-    "Recommendation",
     "Record",
     "Replay",
     "Run",

@@ -31,14 +31,14 @@ def workload(n: int = 60, k: int = 8, seed: int = 1) -> Votes:
 @pytest.mark.parametrize(("now", "retain"), [("fixed:4", 0.99), ("fixed:8", 0.9), ("fixed:8", 0.99)])
 def test_the_change_from_today_is_paired_and_for_new_questions(now: str, retain: float) -> None:
     settings = Settings(k_max=8, aim=Aim(retain=retain, slower=None), terms=Terms(now=now))
-    found = analyze(record_of_votes(workload()), settings).recommendation
-    change, expected = found.change, found.expected_plurality
-    assert change is not None and change.accuracy is not None and change.accuracy.limits is not None
+    found = analyze(record_of_votes(workload()), settings).decision
+    points, expected = found.change.points, found.accuracy
+    assert points is not None and points.limits is not None
     assert expected is not None and expected.limits is not None
-    lo, hi = change.accuracy.limits
-    assert lo < change.accuracy.value < hi
+    lo, hi = points.limits
+    assert lo < points.value < hi
     assert hi - lo < 0.7 * (expected.limits[1] - expected.limits[0])
-    assert "paired" in change.accuracy.method
+    assert "paired" in points.method
     how = Replaying(now=now, replicates=100)
     seen = replay(workload(), [found.policy], np.random.default_rng(0), how).policies[0].change
     assert seen is not None and seen.accuracy is not None and seen.accuracy.limits is not None

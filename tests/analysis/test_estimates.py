@@ -78,26 +78,26 @@ def test_voting_that_hurts_is_not_recommended() -> None:
     rng = np.random.default_rng(3)
     rows = [["r" if rng.random() < 0.3 else "w" for _ in range(12)] for _ in range(150)]
     found = analyze(record(rows), Settings(k_max=8))
-    assert found.recommendation.verdict == "do not vote"
-    assert found.recommendation.policy.startswith("fixed:1")
+    assert found.decision.verdict == "ask once"
+    assert found.decision.policy.startswith("fixed:1")
 
 
 def test_identical_paths_want_a_single_one() -> None:
     rows = [["r"] * 8 if i % 2 else ["w"] * 8 for i in range(100)]
-    assert analyze(record(rows), Settings(k_max=8)).recommendation.verdict == "single path"
+    assert analyze(record(rows), Settings(k_max=8)).decision.verdict == "ask once"
 
 
 def test_a_clear_gain_is_worth_sampling_and_the_policy_is_one() -> None:
     found = analyze(simulated(0.6, 0.15, 150, 8), Settings())
-    assert found.recommendation.verdict == "sample"
-    assert parse_policy(found.recommendation.policy).cap <= 32
-    limits = found.recommendation.expected_plurality
+    assert found.decision.verdict == "vote"
+    assert parse_policy(found.decision.policy).cap <= 32
+    limits = found.decision.accuracy
     assert limits.lo < limits.value < limits.hi
 
 
 def test_a_tiny_pilot_says_so_and_keeps_the_answers_of_today() -> None:
-    found = analyze(simulated(0.6, 0.4, 6, 4), Settings()).recommendation
-    assert found.verdict == "pilot too small"
+    found = analyze(simulated(0.6, 0.4, 6, 4), Settings()).decision
+    assert found.verdict is None
     assert found.policy == "curtailed:cap=4" and "at least 10" in found.because
 
 
@@ -111,7 +111,7 @@ def test_edges_are_named_and_claim_nothing() -> None:
     right = (rng.random((40, 8)) < 0.4).astype(int).tolist()
     silent = analyze(scored([[None] * 8] * 40, [[0] * 8] * 40), Settings())
     assert "all_abstain" in codes_of(silent)
-    assert silent.decision.verdict is None and silent.recommendation.verdict == "pilot too small"
+    assert silent.decision.verdict is None
     assert silent.predicted.plurality[32].value == pytest.approx(0, abs=0.01)
     apart = analyze(scored([[f"a{j}" for j in range(8)]] * 40, right), Settings())
     assert "all_different" in codes_of(apart)
@@ -121,7 +121,7 @@ def test_edges_are_named_and_claim_nothing() -> None:
     assert alike.predicted.plurality[32].value == pytest.approx(0.5, abs=0.01)
     two = analyze(scored([["a", "b", "a", "a"]] * 2, [[1, 0, 1, 1]] * 2), Settings())
     assert "few_questions" in codes_of(two)
-    assert two.recommendation.verdict == "pilot too small"
+    assert two.decision.verdict is None
 
 
 def test_columns_of_different_accuracy_are_told_without_slot_labels() -> None:
@@ -142,7 +142,7 @@ def test_no_estimate_lies_outside_its_own_interval() -> None:
         answers = np.where(correct, "r", rng.choice(["x", "y"], (n, k))).tolist()
         # Bounds beyond the recorded paths are slow, and have no value to lie outside of.
         found = analyze(scored(answers, correct.tolist()), Settings(k_max=k))
-        one = [found.c, found.right_answers_meet, found.recommendation.voting.gain]
+        one = [found.c, found.right_answers_meet, found.decision.accuracy]
         many = [*found.predicted.plurality.values()]
         many += [*(found.predicted.beta_binomial or {}).values()]
         for interval in [*one, *many]:

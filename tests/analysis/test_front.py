@@ -45,7 +45,7 @@ def test_keywords_say_what_settings_say(tmp_path: Path) -> None:
     terms = keff.Terms(now="4")
     assert settings_of({"now": 4}).terms == terms
     with_settings = keff.analyze(file, keff.Settings(aim=keff.Aim(retain=0.98), terms=terms))
-    assert with_settings.recommendation.baseline == "fixed:4"
+    assert with_settings.decision.reference == "fixed:4"
 
 
 def test_without_now_the_recorded_paths_are_the_reference_whatever_the_cap() -> None:

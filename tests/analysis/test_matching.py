@@ -154,7 +154,7 @@ def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(s
     assert text is not None
     assert text.rare
     assert text.right_agreement == pytest.approx(0, abs=0.2)
-    assert analyze(record(by_text), Settings()).recommendation.verdict != "sample"
+    assert analyze(record(by_text), Settings()).decision.verdict != "vote"
     outcome = record([question for question in by_outcome if sum(question.correct or ()) == RIGHT])
     found = matching(outcome.ballot)
     assert found is not None

@@ -38,7 +38,7 @@ SHAPED = (
     "bands",
     "predicted",
 )
-LAST = ("k_star", "recommendation", "warnings")
+LAST = ("k_star", "decision", "bill", "seconds", "warnings")
 
 
 def good(*arguments: object, cwd: Path | None = None) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_analyze_json_has_every_field_of_the_contract(log: Path) -> None:
     assert {"8", "16", "32"} <= set(found["predicted"]["beta_binomial"])
     assert found["predicted"]["bounds"]["32"][0] <= found["predicted"]["beta_binomial"]["32"]["value"]
     assert found["k_star"]["k_max"] == 32
-    assert found["recommendation"]["verdict"] in {"sample", "single path", "do not vote", "pilot too small"}
+    assert found["decision"]["verdict"] in {"vote", "ask once", "undecided"}
 
 
 @pytest.mark.slow
@@ -251,7 +251,7 @@ def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp
     assert "one aim" in bad("analyze", log, "--retain", 0.9, "--budget", 5)
     assert "--epsilon must be above 0" in bad("analyze", log, "--epsilon", 0)
     assert "--cap must be 1 to 256" in bad("analyze", log, "--cap", 257)
-    assert "--k-max is --cap since 0.3" in bad("analyze", log, "--k-max=16")
+    assert "no such option: --k-max; see keff analyze --help" in bad("analyze", log, "--k-max=16")
     assert "is a key of the policy" in bad("replay", log, "lead_k:3", "--in-flight", 8)
     assert "is a key of the policy" in bad("serve", "--upstream", "http://h:1", "--in-flight", 8)
     assert "threshold must be a number" in bad("analyze", log, "--format", "inspect_ai:threshold=high")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from keff.analysis.results.decision import Bill, Decision, Differences, Kept, Recommendation, Seconds
+from keff.analysis.results.decision import Bill, Decision, Differences, Kept, Seconds
 from keff.analysis.results.words import first_sentence, in_words, sentences
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.records import Interval
@@ -57,10 +57,6 @@ def decided(verdict: Any = "vote", policy: str = "lead_k:2,cap=8", **known: Any)
     return Decision(verdict, policy, "voting gains 4 points", "fixed:8", **{**whole, **known})
 
 
-NOTHING: Any = dict.fromkeys(field.name for field in fields(Recommendation))
-BARE = Recommendation(**NOTHING)
-
-
 def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None:
     assert sentences(decided())[:2] == [
         "Draw 3.6 paths instead of 8: -55% paths, accuracy +0.0 [-1.1, +0.4] points.",
@@ -85,7 +81,7 @@ def test_the_first_sentence_says_what_to_draw_instead_of_what_is_drawn() -> None
     assert other.startswith("Draw 3.6 paths instead of 8.0 by lead_k:3,cap=8: ")
     nothing = Decision(None, "curtailed:cap=8", "9 questions cannot decide: record at least 10", "fixed:8")
     assert first_sentence(nothing) == "No decision: 9 questions cannot decide: record at least 10."
-    assert {tile.detail for tile in headline(nothing, BARE).tiles[:2]} == {
+    assert {tile.detail for tile in headline(nothing, None, None).tiles[:2]} == {
         "without a decision nothing is replayed"
     }
     blind = decided(change=Differences(), agreement=Interval(0.97, 0.95, 0.99, "replayed"))
@@ -101,12 +97,12 @@ def test_one_word_for_the_verdict_and_what_is_open_apart_from_what_is_settled() 
     )
     assert said[3:] == ["Undecided: whether voting pays.", "Stopping early is safe."]
     assert str(open_) == "\n".join(said)
-    top = headline(open_, BARE)
+    top = headline(open_, None, None)
     assert (top.tone, top.badge, top.rule) == ("wait", "Undecided", "lead_k:2,cap=8")
     assert top.why == ("Undecided: whether voting pays", "Stopping early is safe")
-    badges = [headline(decided(verdict), BARE).badge for verdict in ("vote", "ask once", None)]
+    badges = [headline(decided(verdict), None, None).badge for verdict in ("vote", "ask once", None)]
     assert badges == ["Vote", "Ask once", "No decision"]
-    assert headline(decided(), BARE).why == ("Vote: voting gains 4 points",)
+    assert headline(decided(), None, None).why == ("Vote: voting gains 4 points",)
     further = sentences(replace(open_, measured=False, run_change=change(-0.03, 0.02)), verbose=True)
     assert "predicted beyond the paths recorded" in further[2]
     assert "One run with other paths would show +0.0 [-3.0, +2.0] points." in further
@@ -114,16 +110,12 @@ def test_one_word_for_the_verdict_and_what_is_open_apart_from_what_is_settled() 
 
 def test_tiles_tell_what_is_kept_saved_paid_and_waited_for() -> None:
     kept = Kept(0.987, 0.97, 1.0, "given", confidence=0.62, of="fixed:8", asked=0.99)
-    bare = [tile.label for tile in headline(decided(kept=kept), BARE).tiles]
+    bare = [tile.label for tile in headline(decided(kept=kept), None, None).tiles]
     assert bare == ["Accuracy kept, of 8 paths", "Paths saved, against 8 paths"]
-    advice = Recommendation(
-        **NOTHING
-        | {
-            "bill": Bill("gpt", change(None, None), Interval(2.5, 2.0, 3.0, "given"), None, None, ()),
-            "expected_seconds": Seconds(Interval(3.0, 2.0, 4.0, "given"), Interval(9.5, 8.0, 11.0, "given")),
-        }
-    )
-    tiles = {tile.label: tile for tile in headline(decided(kept=kept), advice).tiles}
+    each, thousand = Interval(0.0025, 0.002, 0.003, "given"), Interval(2.5, 2.0, 3.0, "given")
+    bill = Bill("gpt", change(None, None), each, thousand, None, None, (), 1.0, None)
+    seconds = Seconds(Interval(3.0, 2.0, 4.0, "given"), Interval(9.5, 8.0, 11.0, "given"))
+    tiles = {tile.label: tile for tile in headline(decided(kept=kept), bill, seconds).tiles}
     assert [tile.value for tile in tiles.values()] == [
         "98.7% [97.0, 100.0]",
         "55%",

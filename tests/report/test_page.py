@@ -360,7 +360,7 @@ def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
 def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folder: Path) -> None:
     file = next(path for path in recorded if path.name == "boinf_math500_Qwen3-14B.jsonl")
     run = exhibit(file)
-    policies = ["fixed:8", "lead_k:3", run[1].recommendation.policy]
+    policies = ["fixed:8", "lead_k:3", run[1].decision.policy]
     replayed = replay(run[0].ballot.votes, policies, np.random.default_rng(0))
     write_page([Exhibit(*run, replayed)], folder / "real.html")
     page, wrong = load(browser, folder / "real.html")

@@ -18,7 +18,7 @@ from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Limits, Predicted
-from keff.analysis.terms import Accounts, Terms, fixed_curve
+from keff.analysis.terms import Accounts, Terms, fixed_curve, seconds_of
 from keff.logs.parts.coding import Coded
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
@@ -163,7 +163,7 @@ class Settings:
 def analyze(record: Record, settings: Settings) -> Analysis:
     """Return the estimates of one record.
 
-    Needs gold labels for everything but agreement, plurality shares, flip and the recommendation's paths;
+    Needs gold labels for everything but agreement, plurality shares, flip and the decision's paths;
     what cannot be had is None with a warning.
     """
     votes = record.ballot.votes
@@ -201,7 +201,8 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         matching=matched,
         decision=decided.decision,
         confidences=decided.confidences or None,
-        recommendation=accounts.recommendation(decided, aim),
+        bill=accounts.bill(decided),
+        seconds=None if decided.decision.expected_paths is None else seconds_of(own, decided.decision.policy),
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from keff.analysis.results.decision import Bill, Change, Seconds, Step
+from keff.analysis.results.decision import Bill, Seconds, Step
 from keff.errors import PolicyError, UsageError
 from keff.records import Interval, Note, frozen
 from keff.sampling.cost import MILLION, VERIFIER, Price, price_of
@@ -311,15 +311,21 @@ def _filled(values: FloatArray | None) -> FloatArray | None:
 THOUSAND = 1000
 
 
-def bill_of(cost: Interval | None, votes: Votes, rates: Rates, volume: int | None) -> Bill:
-    """Return the bill of a policy from its mean cost per question."""
+def bill_of(
+    cost: Interval | None, saved: Interval | None, votes: Votes, rates: Rates, volume: int | None
+) -> Bill:
+    """Return the bill of a rule by its mean cost per question, and the change of it: a saving is below 0."""
+    record = rates.recorded(votes)
     return Bill(
         model=rates.model,
         per_path=mean_of(rates.alone(votes), votes, "recorded cost of a path"),
+        per_question=cost,
         per_1000=_times(cost, THOUSAND),
         volume=volume,
         for_volume=None if volume is None else _times(cost, volume),
         steps=steps_of(votes, rates),
+        record=record,
+        pays_back_after=None if saved is None or saved.value >= 0 else record / -saved.value,
     )
 
 
@@ -361,13 +367,6 @@ def waits_of(times: FloatArray | None, clusters: IntArray) -> Seconds | None:
     if times is None or not np.all(np.isfinite(times)):
         return None
     return Seconds(*quantiles(times, (0.5, 0.95), clusters))
-
-
-def pays_back(spent: float | None, change: Change | None) -> float | None:
-    """Return the number of questions after which savings have paid for the pilot; None without savings."""
-    if spent is None or change is None or change.dollars is None or change.dollars.value >= 0:
-        return None
-    return spent / -change.dollars.value
 
 
 def _times(value: Interval | None, times: int) -> Interval | None:

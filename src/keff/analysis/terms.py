@@ -1,4 +1,4 @@
-"""Costs and savings of a recommendation in dollars and seconds, against today's policy."""
+"""Costs and savings of a decision in dollars and seconds, against today's policy."""
 
 from __future__ import annotations
 
@@ -8,24 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision import Aim, Decided
-from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
-from keff.analysis.decision.posterior import JointPosterior
-from keff.analysis.decision.words import HURTS
-from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, pays_back, priced, waits_of
-from keff.analysis.results.decision import (
-    Change,
-    CurvePoint,
-    Decision,
-    Recommendation,
-    Seconds,
-    VotingGain,
-    VotingVerdict,
-)
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, priced, waits_of
+from keff.analysis.results.decision import Bill, CurvePoint, Seconds
 from keff.errors import UsageError
 from keff.policy import parse_policy
-from keff.records import Interval, Note, frozen
+from keff.records import Note, frozen
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.choose import PilotVerdict
 from keff.stats.voting.plurality import plurality_items
 
 
@@ -156,47 +144,12 @@ class Accounts:
             raise UsageError(f"one path costs ${each:.3g} on average: a budget of ${dollars:g} buys none")
         return replace(aim, budget=dollars / each)
 
-    def recommendation(self, decided: Decided, aim: Aim) -> Recommendation:
-        """Return a decision under the field names of version 0.2, with dollars and seconds."""
-        decision, choice, known = decided.decision, decided.choice, decided.known
-        paths, same = decision.expected_paths, decision.agreement
-        spent = None if self.rates is None else self.rates.recorded(self.votes)
-        each, change = aim.cost_per_path, decision.change
-        cost = decided.dollars
-        if cost is None and paths is not None and each is not None:
-            cost = Interval(paths.value * each, None, None, "expected paths x cost per path")
-        moved = None
-        if change.paths is not None:
-            moved = Change(decision.reference, change.points, change.paths, change.dollars)
-        verdict = _verdict(decision.verdict, choice)
-        because = decision.because
-        if paths is not None and same is not None:
-            drawn = f"{paths.value:.1f} path{'' if paths.value == 1 else 's'} per question expected"
-            because = (
-                f"{because}: {drawn}, same answer as {decision.reference} on {same.value:.1%} of questions"
-            )
-        return Recommendation(
-            verdict=verdict,
-            policy=decision.policy,
-            k=parse_policy(decision.policy).cap,
-            expected_plurality=decision.accuracy,
-            kept=decision.kept,
-            same_answer=None if same is None else same.value,
-            expected_paths=None if paths is None else paths.value,
-            expected_tokens=None if decision.expected_tokens is None else decision.expected_tokens.value,
-            expected_cost=cost,
-            because=because,
-            expected_paths_interval=paths,
-            baseline=decision.reference,
-            expected_seconds=None if paths is None else seconds_of(self.votes, decision.policy),
-            pilot_cost=spent,
-            pays_back_after=pays_back(spent, moved),
-            voting=_voting(verdict, decision, choice, known),
-            change=moved,
-            bill=None
-            if self.rates is None
-            else bill_of(decided.dollars, self.votes, self.rates, self.terms.volume),
-        )
+    def bill(self, decided: Decided) -> Bill | None:
+        """Return the bill of a decision; None without prices."""
+        if self.rates is None:
+            return None
+        saved = decided.decision.change.dollars
+        return bill_of(decided.dollars, saved, self.votes, self.rates, self.terms.volume)
 
 
 def _gaps(votes: Votes) -> Iterator[Note]:
@@ -206,21 +159,3 @@ def _gaps(votes: Votes) -> Iterator[Note]:
         if values is not None and 0 < (share := float(np.isnan(values).mean())) < 1:
             told = f"{share:.1%} of the paths have no {name}: the mean of their question stands for it"
             yield Note(f"{name}_missing", told)
-
-
-def _verdict(verdict: VotingVerdict | None, choice: Choice | None) -> PilotVerdict:
-    """Return the verdict in the words of version 0.2."""
-    if verdict is None or choice is None or verdict == "undecided":
-        return "pilot too small"
-    if verdict == "vote":
-        return "sample"
-    return "do not vote" if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE else "single path"
-
-
-def _voting(
-    verdict: PilotVerdict, decision: Decision, choice: Choice | None, known: JointPosterior | None
-) -> VotingGain:
-    if choice is None or known is None or known.level is None:
-        return VotingGain(verdict, None, None, None, None, decision.because)
-    gain = stated_gain(known, choice)
-    return VotingGain(verdict, gain, 1 - choice.hurts, decision.questions_needed, None, decision.because)

@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 
-from keff.errors import KeffError, UsageError
+from keff.errors import KeffError
 
 # In the order of ``keff --help``; each is the file of the same name in this folder.
 GROUPS = {
@@ -52,34 +52,6 @@ def overview() -> str:
 # What typer makes of Ctrl-C.
 INTERRUPTED = 130
 
-# Options of 0.2 that are settings of ``keff serve``.
-SETTINGS = """
---admin-token-env --append-answer-format --branch-down --connections --cors-origin --deadline
---fallback-key-env --forward-header --free-text --max-paths --otlp --path-timeout --quiet --replacements
---reply --shadow-budget --spend --strict --tool-ignore --upstream-n --vote-log --vote-log-answers
-"""
-
-# Options of 0.2 that have another name, of one command or of all, and what to write instead.
-RENAMED = {
-    **dict.fromkeys(("--in-flight", "replay --concurrency"), "a key of the policy, lead_k:3,in_flight=8,"),
-    "report --arms": "keff compare A B -o PAGE.html",
-    "--k-max": "--cap",
-    "--confidence": "--sure",
-    "--budget-mean": "--budget (90% sure)",
-    "--allow-mismatch": "the default",
-    "--part": "PATH#PART",
-    "--answer-regex": "--task-option answer_regex=REGEX",
-    "--threshold": "--format NAME:threshold=T",
-    **{flag: f"--set {flag[2:].replace('-', '_')}=VALUE" for flag in SETTINGS.split()},
-}
-
-
-def _renamed(arguments: list[str]) -> None:
-    for flag in (argument.partition("=")[0] for argument in arguments):
-        for name in (flag, f"{arguments[0]} {flag}"):
-            if name in RENAMED:
-                raise UsageError(f"{name} is {RENAMED[name]} since 0.3")
-
 
 def _run(arguments: list[str]) -> None:
     if arguments in (["-h"], ["--help"]):
@@ -94,7 +66,6 @@ def _run(arguments: list[str]) -> None:
     else:
         from keff.cli import _app  # which imports typer: five times as long as Python itself
 
-        _renamed(arguments)
         _app.build(arguments)(prog_name="keff")
 
 

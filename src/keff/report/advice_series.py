@@ -1,4 +1,4 @@
-"""Chart data of the recommendation: gain of more paths; accuracy against cost and time."""
+"""Chart data of the decision: gain of more paths; accuracy against cost and time."""
 
 from __future__ import annotations
 
@@ -66,20 +66,19 @@ def stability(analysis: Analysis) -> Datasets:
     """Return how often the answer after k paths equals that of all recorded paths; label-free."""
     if analysis.flip is None:
         return {}
-    advice = analysis.recommendation
-    paths, same = advice.expected_paths, advice.same_answer
+    paths, same = analysis.decision.expected_paths, analysis.decision.agreement
     point: Rows = []
-    if paths is not None and same is not None and paths <= analysis.k:
-        label = f"keff: {paths:.1f} paths"
-        point = [{"paths": paths, "value": same, "label": label, "side": side(paths, 1, analysis.k)}]
+    if paths is not None and same is not None and paths.value <= analysis.k:
+        label, where = f"keff: {paths.value:.1f} paths", side(paths.value, 1, analysis.k)
+        point = [{"paths": paths.value, "value": same.value, "label": label, "side": where}]
     rows = [{"k": k, "value": 1 - analysis.flip[k]} for k in shown_ks(analysis.k)]
     return {"same": rows, "chosen": point}
 
 
 def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datasets:
-    """Return accuracy against cost: fixed K, replayed policies, and the recommendation.
+    """Return accuracy against cost: fixed K, replayed policies, and the decision.
 
-    Rules carry the letter by which the table beside the chart names them. The advice stands at what it is
+    Rules carry the letter by which the table beside the chart names them. The decision stands at what it is
     expected to do, which is corrected for its choice, wherever that is known.
     """
     if analysis.plurality is None:
@@ -99,12 +98,12 @@ def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datas
         ahead_row(k, value) | {"cost": k * unit, "what": f"always {k} paths, predicted", "mark": _mark(k)}
         for k, value in plurality_ahead(analysis)
     ]
-    advice, letters = analysis.recommendation, lettered(replayed)
+    letters = lettered(replayed)
     replays = () if replayed is None else replayed.policies
     rules = [
         {"letter": letters[row.policy], **_rule(row, row.accuracy, unit)}
         for row in replays
-        if row.accuracy is not None and row.policy in letters and row.policy != advice.policy
+        if row.accuracy is not None and row.policy in letters and row.policy != analysis.decision.policy
     ]
     return {"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(analysis, unit)}
 
@@ -127,14 +126,14 @@ def _rule(row: ReplayRow, accuracy: Interval, unit: float) -> Row:
 
 
 def _chosen(analysis: Analysis, unit: float) -> Rows:
-    """Return the recommendation as a point: expected cost and accuracy."""
-    advice = analysis.recommendation
-    paths, expected = advice.expected_paths, advice.expected_plurality
+    """Return the decision as a point: expected cost and accuracy."""
+    decision = analysis.decision
+    paths, expected, tokens = decision.expected_paths, decision.accuracy, decision.expected_tokens
     if expected is None or paths is None:
         return []
-    spent = paths if unit == 1.0 else advice.expected_tokens or paths * unit
-    label = f"keff: {count(paths)}, {expected.value:.1%}"
-    place = {"policy": advice.policy, "paths": paths, "cost": spent, "label": label}
+    spent = paths.value if unit == 1.0 else paths.value * unit if tokens is None else tokens.value
+    label = f"keff: {count(paths.value)}, {expected.value:.1%}"
+    place = {"policy": decision.policy, "paths": paths.value, "cost": spent, "label": label}
     return [{**place, **limits(expected), "range": shares(expected)}]
 
 
@@ -152,11 +151,11 @@ def dollars(analysis: Analysis) -> Datasets:
     ]
     if len(curve) < 2:
         return {}
-    advice, chosen = analysis.recommendation, list[Row]()
-    own, expected = advice.expected_cost, advice.expected_plurality
+    decision, chosen = analysis.decision, list[Row]()
+    own, expected = analysis.bill and analysis.bill.per_question, decision.accuracy
     if own is not None and expected is not None:
         least, most = own.limits or (own.value, own.value)
-        place: Row = {"policy": advice.policy, "cost": own.value, "least": least, "most": most}
+        place: Row = {"policy": decision.policy, "cost": own.value, "least": least, "most": most}
         chosen.append({**place, **limits(expected), "range": shares(expected)})
     return {"curve": curve, "chosen": chosen}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keff.analysis.results.decision import Decision, Recommendation
+from keff.analysis.results.decision import Bill, Decision, Seconds
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import (
     count,
@@ -50,8 +50,8 @@ class Headline:
     tiles: tuple[Tile, ...]
 
 
-def headline(decision: Decision, advice: Recommendation) -> Headline:
-    """Return the page's top for an analysis; ``advice`` knows the prices."""
+def headline(decision: Decision, bill: Bill | None, seconds: Seconds | None) -> Headline:
+    """Return the page's top for an analysis."""
     saved = _saved(decision)
     verdict = decision.verdict or "no decision"
     return Headline(
@@ -62,7 +62,7 @@ def headline(decision: Decision, advice: Recommendation) -> Headline:
         words=in_words(decision.policy, finer=True),
         why=tuple(why(decision)),
         saved=saved.value,
-        tiles=(_kept(decision), saved, *_money(decision, advice), *_seconds(decision, advice)),
+        tiles=(_kept(decision), saved, *_money(decision, bill), *_seconds(decision, seconds)),
     )
 
 
@@ -99,9 +99,9 @@ def _saved(decision: Decision) -> Tile:
     return Tile(label, f"{abs(change):.0%}", detail)
 
 
-def _money(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
+def _money(decision: Decision, bill: Bill | None) -> tuple[Tile, ...]:
     """Return the cost per thousand questions, where priced."""
-    bill, dollars = advice.bill, decision.change.dollars
+    dollars = decision.change.dollars
     if bill is None or bill.per_1000 is None:
         return ()
     against = ""
@@ -111,9 +111,9 @@ def _money(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
     return (Tile("Dollars per 1,000 questions", f"${bill.per_1000.text('.3g')}", detail),)
 
 
-def _seconds(decision: Decision, advice: Recommendation) -> tuple[Tile, ...]:
+def _seconds(decision: Decision, seconds: Seconds | None) -> tuple[Tile, ...]:
     """Return the 95th percentile of time to answer, where recorded."""
-    seconds, change = advice.expected_seconds, decision.change.p95
+    change = decision.change.p95
     if seconds is None or seconds.p95 is None:
         return ()
     style = ".0f" if seconds.p95.value >= 100 else ".1f"
@@ -159,17 +159,16 @@ def _ahead(predicted: Mapping[int, Interval] | None, analysis: Analysis) -> str:
 
 
 def _advice(analysis: Analysis) -> str:
-    advice = analysis.recommendation
-    if advice.expected_paths is None or advice.expected_plurality is None:
+    paths, accuracy = analysis.decision.expected_paths, analysis.decision.accuracy
+    if paths is None or accuracy is None:
         return ""
-    accuracy = advice.expected_plurality.percent()
-    return f"The recommendation draws {advice.expected_paths:.1f} paths per question and reaches {accuracy}."
+    return f"The decision draws {paths.value:.1f} paths per question and reaches {accuracy.percent()}."
 
 
 def _times(analysis: Analysis) -> str:
     rules = [row for row in analysis.decision.timed if row.policy == analysis.decision.policy]
     return "".join(
-        f"The recommendation costs {row.cost:.0%} of today's and takes {row.p50:.0%} of its median and "
+        f"The decision costs {row.cost:.0%} of today's and takes {row.p50:.0%} of its median and "
         f"{row.p95:.0%} of its 95th percentile."
         for row in rules
     )

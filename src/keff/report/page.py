@@ -94,7 +94,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
         analysis=analysis,
         letters=advice_series.lettered(exhibit.replayed),
         told=alternatives(analysis, record.ballot.votes),
-        headline=headline(analysis.decision, analysis.recommendation),
+        headline=headline(analysis.decision, analysis.bill, analysis.seconds),
         replayed=exhibit.replayed,
         rows=_numbers(analysis),
         charts=_charts(exhibit, analysis.cap),

@@ -1,4 +1,4 @@
-"""Result types of a decision: ``decision`` and ``recommendation`` of `keff analyze --json`.
+"""Result types of a decision: ``decision``, ``bill`` and ``seconds`` of `keff analyze --json`.
 
 With what things cost and save in dollars and seconds, and what the paths' confidences are worth.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from keff.records import Finding, Interval, Result, frozen, number, percent
-from keff.stats.voting.choose import PilotVerdict
 
 
 @frozen
@@ -63,19 +62,23 @@ class CurvePoint(Result):
 
 @frozen
 class Bill(Result):
-    """Cost of the recommended policy at the given prices, in dollars.
+    """Cost of the rule to deploy at the given prices, in dollars.
 
     ``model`` is the name under which the price stands, ``per_path`` the mean cost of one path drawn alone,
-    ``per_1000`` that of 1,000 questions and ``for_volume`` that of ``volume`` questions. ``steps`` are those
-    of the recorded curve.
+    ``per_question`` that of a question, ``per_1000`` of 1,000 and ``for_volume`` of ``volume`` questions
+    (None where nothing was decided). ``steps`` are those of the recorded curve. ``record`` is what drawing
+    the record cost, and ``pays_back_after`` how many questions save as much (None without a saving).
     """
 
     model: str
     per_path: Interval
+    per_question: Interval | None
     per_1000: Interval | None
     volume: int | None
     for_volume: Interval | None
     steps: tuple[Step, ...]
+    record: float
+    pays_back_after: float | None
 
 
 @frozen
@@ -261,57 +264,3 @@ class Decision(Finding):
             ("paths per question", number(self.expected_paths and self.expected_paths.value)),
             ("because", self.because),
         ]
-
-
-@frozen
-class VotingGain(Result):
-    """Verdict on voting, from labels: the ``gain`` of the vote over one path.
-
-    ``chance_positive`` is the posterior chance that it is above 0, ``questions_needed`` how many questions
-    tell one point apart, ``reason`` one sentence. ``most_paths`` is always None since version 0.3.
-    """
-
-    verdict: PilotVerdict
-    gain: Interval | None
-    chance_positive: float | None
-    questions_needed: int | None
-    most_paths: int | None
-    reason: str
-
-
-@frozen
-class Recommendation(Result):
-    """The policy to deploy, with expected cost and accuracy on questions like the pilot's.
-
-    ``k`` is the most paths that it draws. ``expected_plurality`` is an accuracy (None without labels),
-    ``kept`` its share of that at the cap, ``same_answer`` how often the answer is the cap's;
-    ``expected_paths`` and ``expected_tokens`` are means per question, ``expected_cost`` is in units of the
-    cost per path that was stated. ``replayed`` and ``optimism`` are None since 0.3: what a rule keeps is read
-    from one posterior, which is shrunk instead of corrected. ``expected_paths_interval`` is the 95% interval
-    of the mean paths of as many new questions as the pilot has. ``baseline`` is the policy that savings are
-    measured against, and ``change`` what changes from it. ``expected_cost`` is in dollars where prices are
-    given; ``pilot_cost`` is what drawing the record cost, ``pays_back_after`` how many questions save as
-    much, and ``bill`` the rest of the money. ``voting`` is what the labels say about voting at all, with the
-    gain it rests on. None stands for what the record cannot say.
-    """
-
-    verdict: PilotVerdict
-    policy: str
-    k: int
-    expected_plurality: Interval | None
-    kept: Kept | None
-    same_answer: float | None
-    expected_paths: float | None
-    expected_tokens: float | None
-    expected_cost: Interval | None
-    because: str
-    replayed: Interval | None = None
-    optimism: float | None = None
-    expected_paths_interval: Interval | None = None
-    baseline: str | None = None
-    expected_seconds: Seconds | None = None
-    pilot_cost: float | None = None
-    pays_back_after: float | None = None
-    voting: VotingGain | None = None
-    change: Change | None = None
-    bill: Bill | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice
-from keff.analysis.results.decision import ConfidenceWorth, CurvePoint, Decision, Recommendation
+from keff.analysis.results.decision import Bill, ConfidenceWorth, CurvePoint, Decision, Seconds
 from keff.analysis.results.words import sentences
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 from keff.stats.voting.choose import k_eff
@@ -106,7 +106,8 @@ class Analysis(Finding):
     averages over subsets at 1..K paths, ``flip`` how often the answer after k paths is not that of all.
     ``right_answers_meet`` is the share of pairs of right paths that hold one answer.
     ``confidences`` is what those of the paths are worth (None where there are none).
-    ``decision`` is what to draw from now on, ``recommendation`` the same under the names of version 0.2.
+    ``decision`` is what to draw from now on, ``bill`` what that costs (None without prices) and ``seconds``
+    the time to answer by it (None without times).
     ``curve`` are fixed numbers of paths with their dollars and seconds, where prices or times are known.
     ``adaptive_k`` is the paper's rule, where it was asked for (``rule``).
     Shares are between 0 and 1; what needs gold answers is None without them.
@@ -139,7 +140,8 @@ class Analysis(Finding):
     matching: Matching | None
     decision: Decision
     confidences: tuple[ConfidenceWorth, ...] | None
-    recommendation: Recommendation
+    bill: Bill | None
+    seconds: Seconds | None
     extraction: Mapping[int, Mapping[str, int]] | None
     integrity: Mapping[str, float | None] | None
     warnings: tuple[Note, ...]
@@ -177,7 +179,8 @@ class Analysis(Finding):
         )
         return [
             *first,
-            *money(self.recommendation),
+            *_money(self.bill),
+            *_time(self.seconds),
             *(found.sentence(several=len(worth) > 1) for found in worth),
             "",
             _table(self) if self.majority else _table_without_labels(self),
@@ -187,12 +190,12 @@ class Analysis(Finding):
         ]
 
     def line(self) -> str:
-        """Return the record's size, c, K_eff and the recommendation in one line."""
+        """Return the record's size, c, K_eff and the decision in one line."""
         size = f"{self.n} questions x {self.k} paths"
         return f"{size}, c = {number(self.c)}, K_eff = {number(self.k_eff)}; {self.decision.line()}"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the table of the main estimates and the recommendation."""
+        """Return the table of the main estimates and the decision."""
         star = self.k_star
         vote = None if self.plurality is None else self.plurality[self.k]
         return [
@@ -214,23 +217,25 @@ BARS = "▁▂▃▄▅▆▇█"
 MOST_BARS = 32
 
 
-def money(advice: Recommendation) -> Iterator[str]:
-    """Return the sentences on dollars and seconds, where known."""
-    bill = advice.bill
-    if bill is not None:
-        line = f"{_dollars(advice.expected_cost)} per question, {_dollars(bill.per_1000)} per 1,000"
-        if bill.for_volume is not None:
-            line += f", {_dollars(bill.for_volume)} for {bill.volume:,}"
-        yield f"{line} (prices of {bill.model})."
-        for step in bill.steps:
-            each = step.dollars_per_right_answer
-            says = "accuracy does not rise" if each is None else f"one more right answer costs ${each:.3g}"
-            yield f"{step.paths_from} to {step.paths_to} paths: {says}."
-    if advice.pilot_cost is not None:
-        back = advice.pays_back_after
-        paid = "" if back is None else f"; paid back after {back:,.0f} questions"
-        yield f"The record itself cost ${advice.pilot_cost:.3g}{paid}."
-    seconds = advice.expected_seconds
+def _money(bill: Bill | None) -> Iterator[str]:
+    """Yield the sentences on dollars."""
+    if bill is None:
+        return
+    line = f"{_dollars(bill.per_question)} per question, {_dollars(bill.per_1000)} per 1,000"
+    if bill.for_volume is not None:
+        line += f", {_dollars(bill.for_volume)} for {bill.volume:,}"
+    yield f"{line} (prices of {bill.model})."
+    for step in bill.steps:
+        each = step.dollars_per_right_answer
+        says = "accuracy does not rise" if each is None else f"one more right answer costs ${each:.3g}"
+        yield f"{step.paths_from} to {step.paths_to} paths: {says}."
+    back = bill.pays_back_after
+    paid = "" if back is None else f"; paid back after {back:,.0f} questions"
+    yield f"The record itself cost ${bill.record:.3g}{paid}."
+
+
+def _time(seconds: Seconds | None) -> Iterator[str]:
+    """Yield the sentence on the time to answer."""
     if seconds is not None and seconds.p50 is not None and seconds.p95 is not None:
         yield f"Time to answer: median {seconds.p50.text('.1f')} s, p95 {seconds.p95.text('.1f')} s."
 

@@ -79,8 +79,6 @@ class Baseline:
         stated = given
         if stated is None and plan is not None:
             stated = text(fields(plan.estimates.get("decision")).get("reference"))
-            # Plans of version 0.2 have a recommendation only.
-            stated = stated or text(fields(plan.estimates.get("recommendation")).get("baseline"))
         if stated is None:
             return None
         policy = policy_now(stated)

@@ -92,7 +92,11 @@ def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList
     that the environment lacks.
     """
     turns: tuple[str, ...] = () if isinstance(policy, Branching) else _turns(plan, policy)
-    if not isinstance(policy, Branching) and not turns:
+    if isinstance(policy, Branching):
+        first = policy.branches[0]
+    elif turns:
+        first = turns[0]
+    else:
         return None
     servers: dict[tuple[Address, str | None], Fleet] = {}
     branches: dict[str, Branch] = {}
@@ -108,7 +112,6 @@ def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList
             sharing=Sharing(deployed.options.upstream_n),
             open=branch.upstream is None,
         )
-    first = policy.branches[0] if isinstance(policy, Branching) else turns[0]
     skip = deployed.options.branch_down == "skip"
     return ServedBranches(branches, branches[first], skip=skip, turns=turns)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +13,6 @@ from keff.stats.votes import FloatArray, Votes, as_hist
 
 # Range to which the paper's Algorithm 1 clips c.
 CLIP = (0.05, 0.99)
-
-# What an analysis can say about voting.
-PilotVerdict = Literal["sample", "single path", "do not vote", "pilot too small"]
 
 
 def k_star(c: float, epsilon: float = 0.025, k_max: int = 32, clip: tuple[float, float] | None = CLIP) -> int:
