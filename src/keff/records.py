@@ -8,9 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass
-from functools import lru_cache
-from operator import attrgetter
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import PurePath
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -100,88 +98,8 @@ class Finding(Result):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[Class]) -> type[Class]:
-    """Return the class as a frozen dataclass with slots; a ``repr`` of its own or its base stays.
-
-    What compares, hashes, shows and guards is shared by all of them: ``dataclass`` would compile it anew for
-    each, and a command that starts makes a hundred, a tenth of its time.
-    """
-    for name, shared in _SHARED.items():
-        if name not in vars(cls) and (shared is not _shown or cls.__repr__ is object.__repr__):
-            setattr(cls, name, shared)
-    made: Any = dataclass(slots=True, init=False, eq=False, repr=False)(cls)
-    made.__init__ = _initialiser(fields(made), cls.__module__, after=hasattr(made, "__post_init__"))
-    made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
-
-
-def _initialiser(parts: Sequence[Field[Any]], module: str, *, after: bool) -> Callable[..., None]:
-    """Return the ``__init__`` that ``dataclass`` would make: it sets what nobody may set later."""
-    scope: dict[str, Any] = {"_set": object.__setattr__}
-    takes, lines = ["self"], list[str]()
-    for part in parts:
-        name, usual, taken = part.name, f"_{part.name}", part.name
-        value = name if part.init else usual
-        if part.default is not MISSING:
-            scope[usual], taken = part.default, f"{name}={usual}"
-        elif part.default_factory is not MISSING:
-            scope[usual], taken = part.default_factory, f"{name}=..."
-            value = f"{usual}() if {name} is ... else {name}" if part.init else f"{usual}()"
-        if part.init:
-            takes.append(taken)
-        lines.append(f"_set(self, {name!r}, {value})")
-    if after:
-        lines.append("self.__post_init__()")
-    body = "\n  ".join([f"def __init__({', '.join(takes)}):", *lines, "return None"])
-    # Among the names of the module of the class, in which its annotations are written.
-    names: dict[str, Any] = getattr(sys.modules.get(module), "__dict__", {})
-    found: dict[str, Any] = {}
-    exec(f"def make({', '.join(scope)}):\n {body}\n return __init__", names, found)
-    made = found["make"](**scope)
-    made.__annotations__ = {part.name: part.type for part in parts if part.init}
-    return made
-
-
-@lru_cache(maxsize=512)
-def _compared(kind: type, *, hashed: bool) -> Callable[[object], object]:
-    """Return a getter of the fields that are compared, or hashed."""
-    own = [part for part in fields(kind) if (part.compare if part.hash is None or not hashed else part.hash)]
-    return attrgetter(*[part.name for part in own] or ["__class__"])
-
-
-def _equal(mine: object, other: object) -> bool:
-    if other.__class__ is not mine.__class__:
-        return NotImplemented
-    values = _compared(type(mine), hashed=False)
-    # In tuples, which take what is the same object as equal, NaN too.
-    return (values(mine),) == (values(other),)
-
-
-def _hashed(mine: object) -> int:
-    return hash(_compared(type(mine), hashed=True)(mine))
-
-
-def _shown(mine: Any) -> str:
-    shown = (f"{part.name}={getattr(mine, part.name)!r}" for part in fields(mine) if part.repr)
-    return f"{type(mine).__qualname__}({', '.join(shown)})"
-
-
-def _fixed(_: object, name: str, *__: object) -> None:
-    raise FrozenInstanceError(f"cannot change {name!r}: the value is frozen")
-
-
-def _restore(mine: object, state: tuple[object, Mapping[str, object]]) -> None:
-    for name, value in state[1].items():
-        object.__setattr__(mine, name, value)
-
-
-_SHARED = {
-    "__eq__": _equal,
-    "__hash__": _hashed,
-    "__repr__": _shown,
-    "__setattr__": _fixed,
-    "__delattr__": _fixed,
-    "__setstate__": _restore,
-}
+    """Return the class as a frozen dataclass with slots; the ``repr`` of a finding is its line."""
+    return dataclass(frozen=True, slots=True, repr=not issubclass(cls, Finding))(cls)
 
 
 # Columns of a terminal that has not said how many it has.

@@ -252,8 +252,6 @@ def test_bad_input_is_one_line_and_exit_code_two(questions: Path, log: Path, tmp
     assert "--epsilon must be above 0" in bad("analyze", log, "--epsilon", 0)
     assert "--cap must be 1 to 256" in bad("analyze", log, "--cap", 257)
     assert "no such option: --k-max; see keff analyze --help" in bad("analyze", log, "--k-max=16")
-    assert "is a key of the policy" in bad("replay", log, "lead_k:3", "--in-flight", 8)
-    assert "is a key of the policy" in bad("serve", "--upstream", "http://h:1", "--in-flight", 8)
     assert "threshold must be a number" in bad("analyze", log, "--format", "inspect_ai:threshold=high")
     assert "scorer=NAME and threshold=NUMBER" in bad("analyze", log, "--format", "csv:sep=;")
     assert "--shard" in bad("sample", questions, *run, "--engine", "fake", "--shard", "5/2")

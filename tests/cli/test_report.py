@@ -76,7 +76,6 @@ def test_it_writes_one_complete_file(log: Path, tmp_path: Path) -> None:
 
 def test_bad_input_is_one_line(log: Path, tmp_path: Path) -> None:
     for arguments, said in (
-        ((log, log, "--arms"), "report --arms is keff compare A B -o PAGE.html since 0.3"),
         ((log, "-o", tmp_path / "no" / "x.html"), "does not exist"),
         ((tmp_path / "none.jsonl",), "does not exist"),
     ):

@@ -14,10 +14,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from command_line import keff
 from fault_server import Script
 from gateway_rig import QUESTION, Rig
-from keff.cli._serve_options import ServeSettings, read_settings
+from keff.cli._serve_options import read_settings
 from keff.errors import UsageError
 from keff.gateway.http.app import with_cors
 from keff.gateway.server import Lines
@@ -64,11 +63,6 @@ def test_settings_come_from_the_command_line_a_variable_or_the_file(
     assert (found.reply, found.max_paths, found.upstream_n) == ("first", 7, 4)
     assert (found.forward_header, found.tool_ignore) == (("x-a", "x-b"), ("time", "id"))
     assert found.cors_origin == ("https://a.b", "https://c.d")
-    for name in set(ServeSettings.model_fields) - {
-        "ca_file",
-        "redis",
-    }:  # an old flag says what to write instead
-        assert f"--set {name}=VALUE" in keff("serve", f"--{name.replace('_', '-')}=1").stderr
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ Read ``analyze`` (a typical command), then ``_options`` and ``_groups`` (options
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import sys
 import warnings
@@ -73,10 +71,6 @@ def main() -> None:
     """Run the command line: exit code 0 on success, 2 on wrong use or bad input, 1 on a failure."""
     # Statistics are many small matrix products: threads would spin while they wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # What a command makes is kept to its end: there is little to collect, and nothing when it ends. Looking
-    # after every 700 new containers, as is usual, takes a tenth of the start.
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
     warnings.showwarning = _warn
     try:
         _run(sys.argv[1:])

@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from keff.cli import COMMANDS, module_of, overview, summary
-from keff.cli._start import as_given, keep_memory, only_compiled, without_docstrings
 from keff.errors import UsageError
 
 # click, whose UsageError this is, comes with typer: in newer versions as a part of it.
@@ -23,15 +22,7 @@ def _stub() -> None:
     """Placeholder for commands that are not loaded."""
 
 
-class _QuickStart:
-    """Typer command with ready-made parameters."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
-        return list(map(as_given, cast("Any", super()).get_params(ctx)))
-
-
-class _Commands(_QuickStart, TyperGroup):
+class _Commands(TyperGroup):
     """Group of all commands."""
 
     def get_help(self, ctx: Any) -> str:  # noqa: ARG002
@@ -56,7 +47,7 @@ def _one_line(error: Any) -> str:
     return f"{text}{' See' if text.endswith('?') else '; see'} {where} --help"
 
 
-class _GroupedHelp(_QuickStart, TyperCommand):
+class _GroupedHelp(TyperCommand):
     """Typer command whose help lists main options first, the rest under group headings."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -104,10 +95,6 @@ def build(arguments: list[str]) -> typer.Typer:
         function: Callable[..., None] = _stub
         told = summary(command)
         if command == named:
-            without_docstrings()
-            if command != "serve":  # which holds for weeks what it loads, and computes nothing by it
-                only_compiled()
-                keep_memory()
             module = importlib.import_module(f"keff.cli.{module_of(command)}")
             function, told = module.command, module.__doc__ or told
         # A service is set up by its environment: every flag of serve is also a variable.
