@@ -12,7 +12,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from keff.records import Interval, frozen
@@ -59,6 +58,8 @@ def bounds(information: tuple[float, ...], alpha: float) -> tuple[float, ...]:
 
 def _crossed(at: FloatArray, mass: FloatArray, step: float, due: float, low: float) -> float:
     """Return the value that paths, ``at`` points with probability ``mass``, pass next with chance ``due``."""
+    from scipy.optimize import brentq  # a seventh of a second, which other commands do not need
+
     return float(brentq(lambda x: float(mass @ ndtr((at - x) / step)) - due, low, 2 * FAR))
 
 
