@@ -10,7 +10,6 @@ entirely. Nothing was fitted to the recordings: figures are told for each data s
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
