@@ -15,6 +15,7 @@ from keff.analysis.predict import Prediction
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.gate import Gate
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.scores import Audit, Noise
 from keff.records import Result
@@ -33,7 +34,7 @@ PRINTED: dict[str, type[Result]] = {
 
 def schema(command: str) -> dict[str, Any]:
     """Return the schema of what ``keff COMMAND --json`` prints."""
-    kind: Any = Comparison | ScoreComparison if command == "compare" else PRINTED[command]
+    kind: Any = Comparison | ScoreComparison | Gate if command == "compare" else PRINTED[command]
     made = _strict(TypeAdapter(kind).json_schema(mode="serialization"))
     if command in ("analyze", "noise"):
         made = _one_or_several(made)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from keff.analysis.results.comparison import Comparison, ScoreComparison
     from keff.analysis.results.decision import Decision
     from keff.analysis.results.estimates import Analysis
+    from keff.analysis.results.gate import Gate
     from keff.analysis.results.replay import Replay
     from keff.analysis.results.scores import Audit, Noise
     from keff.analysis.terms import Terms
@@ -67,6 +68,7 @@ _NAMES = {
     "keff.analysis.results.comparison": "Comparison ScoreComparison",
     "keff.analysis.results.decision": "Decision",
     "keff.analysis.results.estimates": "Analysis",
+    "keff.analysis.results.gate": "Gate",
     "keff.analysis.results.replay": "Replay",
     "keff.analysis.results.scores": "Audit Noise",
     "keff.analysis.terms": "Terms",
@@ -96,6 +98,7 @@ __all__ = [
     "Consensus",
     "Decision",
     "Estimate",
+    "Gate",
     "Interval",
     "Item",
     "Job",

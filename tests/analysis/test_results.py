@@ -17,6 +17,7 @@ from keff.analysis.audit import audit
 from keff.analysis.combine import combine_record
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
+from keff.analysis.gate import Gating, gate
 from keff.analysis.predict import predict
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.results.estimates import Analysis
@@ -86,6 +87,8 @@ def findings() -> list[tuple[str, Finding]]:
         ("compare", compare(whole, record(slots=True), QUICK)),
         ("compare", compare(graded, graded, QUICK)),
         ("compare", compare_all([of_record(one), of_record(one), of_record(whole)], 2)),
+        ("compare", gate([of_record(whole)], [of_record(one)], Gating(5))),
+        ("compare", gate([of_rows([[0.5, 1], [0.25]] * 9)], [of_rows([[1, 1], [0.5]] * 9)], Gating(5))),
         ("audit", audit([whole, record(slots=True)])),
         ("combine", combine_record(record(slots=True))),
         ("combine", combine_record(whole, embeddings=np.random.default_rng(1).normal(size=(24, 6, 8)))),

@@ -18,7 +18,7 @@ from keff.errors import UsageError
 from keff.reading.ballot import Ballot
 from keff.reading.open import Opening, Record, open_record
 from keff.reading.repeated import RepeatedScores, as_scored, of_record, scored_logs
-from keff.reading.several import one_model, open_records
+from keff.reading.several import logs_at, one_model, open_records
 from keff.records import Interval, Note, frozen
 from keff.stats.branches import slots as audit
 from keff.stats.branches.compare import ArmComparison, ArmPlan, compare_arms
@@ -84,6 +84,13 @@ def open_scored(text: str, opening: Opening | None = None, *, one: bool = False)
     if one and len(found) > 1:
         one_model(open_record(path, opening))
     return found
+
+
+def repeats_of(text: str, opening: Opening | None = None) -> list[RepeatedScores]:
+    """Read the repeats of one run: a log, or the logs in a folder; one model, else UsageError."""
+    path, choice = _path_and_part(text)
+    files = [text] if choice else [str(file) for file in logs_at(path, opening or Opening())]
+    return [each for file in files for each in open_scored(file, opening, one=True)]
 
 
 def open_branches(text: str, opening: Opening | None = None) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from keff.analysis import arms, estimates
 from keff.analysis import audit as audits
+from keff.analysis import gate as gates
 from keff.analysis import replay as replaying
 from keff.analysis import scores as repeated_scores
 from keff.analysis.combine import combine_record
@@ -22,6 +24,7 @@ from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
+from keff.analysis.results.gate import Gate
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.scores import Audit, Noise
 from keff.analysis.wanted import WANTED, Wanted, settings_of, tariff_of
@@ -112,6 +115,13 @@ def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedSc
     return found
 
 
+def _repeats(source: object, number: int, how: Any) -> list[RepeatedScores]:
+    """Return the repeats of one run in a source, of one or (in a folder) several logs."""
+    if isinstance(source, str | Path):
+        return arms.repeats_of(str(source), opening_of(how))
+    return [_named(each, number) for each in scored(source, how, 1)]
+
+
 def _named(each: RepeatedScores, number: int) -> RepeatedScores:
     """Return scores from memory, named by the letter of their source."""
     if each.path not in IN_MEMORY:
@@ -124,18 +134,48 @@ def _named(each: RepeatedScores, number: int) -> RepeatedScores:
 IN_MEMORY = ("scores", "votes", "array", "lists", "frame")
 
 
+@overload
 def compare(
     first: object, *others: object, settings: arms.Comparing | None = None, **how: Unpack[How]
-) -> Comparison | ScoreComparison:
+) -> Comparison | ScoreComparison: ...
+
+
+@overload
+def compare(
+    first: object,
+    *others: object,
+    gate: float,
+    max_repeats: int = 8,
+    new_questions: bool = False,
+    **how: Unpack[How],
+) -> Gate: ...
+
+
+def compare(
+    first: object,
+    *others: object,
+    settings: arms.Comparing | None = None,
+    gate: float | None = None,
+    max_repeats: int = 8,
+    new_questions: bool = False,
+    **how: Unpack[How],
+) -> Comparison | ScoreComparison | Gate:
     """Test whether another model, prompt or version is better, on the questions that both answered.
 
     Sources as in ``noise``, matched by id (arrays and lists: by their place). Of two records of right and
     wrong paths, with two or more of each question, a ``Comparison``: whether the second is better, and how
     their correlations, votes and template slots differ. Of several, of one log that holds several models
-    (each against each), of graded scores and of single repeats a ``ScoreComparison``. Raises UsageError for
-    sources without scores or shared questions.
+    (each against each), of graded scores and of single repeats a ``ScoreComparison``. With ``gate``, the
+    points that may be lost, a ``Gate``: whether the run, of which the others are repeats, became worse than
+    the first, on these questions or for ``new_questions`` like them. Raises UsageError for sources without
+    scores or shared questions.
+
+    Example: ``keff.compare("baseline.jsonl", "run.jsonl", gate=5).verdict``.
     """
     try:
+        if gate is not None:
+            sides = [_repeats(one, number, how) for number, one in enumerate((first, *others))]
+            return gates.gate(sides[0], [*chain(*sides[1:])], gates.Gating(gate, max_repeats, new_questions))
         found = [
             _named(each, number) for number, one in enumerate((first, *others)) for each in scored(one, how)
         ]

@@ -13,11 +13,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.analysis.results.comparison import Better, ScoreComparison, ScoreVerdict
+from keff.analysis.results.comparison import Better, QuestionChange, ScoreComparison, ScoreVerdict
 from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSplit
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
+from keff.stats.gate import SURE, worse_chances
 from keff.stats.intervals import mean_share
 from keff.stats.repeats import (
     Components,
@@ -222,9 +223,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
 
     Raises UsageError where they share no question, or are on different scales.
     """
-    rows, notes = shared_rows((first.ids, second.ids), (first.path, second.path))
-    clusters = None if first.repeats.clusters is None else first.repeats.clusters[rows[0]]
-    a, b = _on_one_scale(first.repeats.take(rows[0], clusters), second.repeats.take(rows[1], clusters))
+    a, b, ids, notes = on_shared(first, second)
     found = paired(a, b, level)
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
     difference = _scaled(found.difference, wide)
@@ -246,14 +245,42 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
         repeats_needed=found.repeats_needed,
         scores=(low + wide * float(a.mean.mean()), low + wide * float(b.mean.mean())),
         scale=a.scale,
+        regressed=regressed(question_changes(a, b, ids)),
     )
-    return better, [
-        *first.notes,
-        *second.notes,
-        *notes,
-        *_other_texts(first, second, rows),
-        *_contest_notes(better, a, b),
+    return better, [*first.notes, *second.notes, *notes, *_contest_notes(better, a, b)]
+
+
+def on_shared(
+    first: RepeatedScores, second: RepeatedScores
+) -> tuple[Repeats, Repeats, list[str], list[Note]]:
+    """Return both scores on their shared questions and on one scale, the ids, and what to say of that.
+
+    Clusters are the first's. Raises UsageError where they share no question, or are on different scales.
+    """
+    rows, notes = shared_rows((first.ids, second.ids), (first.path, second.path))
+    clusters = None if first.repeats.clusters is None else first.repeats.clusters[rows[0]]
+    a, b = _on_one_scale(first.repeats.take(rows[0], clusters), second.repeats.take(rows[1], clusters))
+    places: list[int] = rows[0].tolist()
+    ids = [str(first.ids[row]) for row in places]
+    return a, b, ids, [*notes, *_other_texts(first, second, rows)]
+
+
+def question_changes(first: Repeats, second: Repeats, ids: Sequence[str]) -> list[QuestionChange]:
+    """Return each question's scores on both sides and the probability that the second is worse at it."""
+    low, wide = first.scale[0], first.scale[1] - first.scale[0]
+    chances = np.where(first.several & second.several, worse_chances(first, second), np.nan)
+    sides = ((low + wide * side.mean).tolist() for side in (first, second))
+    return [
+        QuestionChange(name, (before, after), None if chance != chance else chance)
+        for name, before, after, chance in zip(ids, *sides, chances.tolist(), strict=True)
     ]
+
+
+def regressed(changes: Sequence[QuestionChange]) -> tuple[QuestionChange, ...] | None:
+    """Return the questions that surely got worse, the surest first; None where no question can be told."""
+    told = [(each.chance, each) for each in changes if each.chance is not None]
+    sure = sorted((pair for pair in told if pair[0] >= SURE), key=lambda pair: -pair[0])
+    return tuple(each for _, each in sure) if told else None
 
 
 def worse_than(better: Better, tolerance: float = 0.0) -> bool:
@@ -286,13 +313,20 @@ def shared_rows(
     notes = [
         Note(
             "unpaired_items",
-            f"{path}: {len(each) - len(shared)} of {len(each)} items are not in the other arm",
+            f"{path}: {len(each) - len(shared)} of {len(each)} items are not in the other arm "
+            f"({_some(set(each) - set(others), each)})",
         )
-        for each, path in zip(names, paths, strict=True)
+        for each, others, path in zip(names, names[::-1], paths, strict=True)
         if len(each) > len(shared)
     ]
     both = np.array(shared, np.int64)
     return (both[:, 0], both[:, 1]), notes
+
+
+def _some(wanted: set[str], names: Sequence[str]) -> str:
+    """Return the first of the wanted names, in their order."""
+    found = [name for name in names if name in wanted]
+    return ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
 
 
 def _other_texts(

@@ -114,6 +114,31 @@ class Repeats:
         parts = (self.count[places], self.mean[places], self.second[places], self.fourth[places])
         return Repeats(*parts, clusters, self.binary, self.scale)
 
+    @classmethod
+    def nothing(cls, n: int, scale: tuple[float, float]) -> Repeats:
+        """Return n questions without a repeat, to which ``more`` adds some."""
+        none = np.zeros(n)
+        return cls(np.zeros(n, np.int64), none, none, none, scale=scale)
+
+    def more(self, other: Repeats, places: IntArray) -> Repeats:
+        """Return these with the repeats of another log on the same scale, its questions at ``places`` here.
+
+        Sums of squares are added as Chan, Golub and LeVeque (1983) do; fourth powers of graded scores cannot
+        be, and are NaN.
+        """
+        a, b = self.count[places], other.count
+        apart, whole = other.mean - self.mean[places], a + b
+        count, mean, second = self.count.copy(), self.mean.copy(), self.second.copy()
+        count[places] = whole
+        mean[places] += apart * b / whole
+        second[places] += other.second + apart**2 * a * b / whole
+        binary = self.binary and other.binary
+        if binary:
+            some = np.maximum(count, 1)
+            counted = Repeats.of_counts(np.rint(mean * count).astype(np.int64), some)
+            return replace(counted, count=count, scale=self.scale)
+        return Repeats(count, mean, second, np.full(count.size, np.nan), None, False, self.scale)
+
     def rescaled(self, scale: tuple[float, float]) -> Repeats:
         """Return the same scores on a wider scale."""
         wide = scale[1] - scale[0]

@@ -258,7 +258,7 @@ def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
         p_value,
         noise,
         None if inside is None else _same_model(value, inside, first, second),
-        _needed(first.n, value, variance),
+        needed(first.n, value, variance),
         None
         if inside is None or noise is None
         else _repeats_needed(first.n, value, sum(inside), variance - noise**2),
@@ -339,7 +339,11 @@ def _same_model(value: float, inside: tuple[float, float], first: Repeats, secon
 MOST_NEEDED = 10**9
 
 
-def _needed(n: int, value: float, variance: float) -> int | None:
+def needed(n: int, value: float, variance: float) -> int | None:
+    """Return the questions in all that find a difference with 80% power; None where no number would.
+
+    ``variance`` is that of the mean difference of ``n`` questions.
+    """
     if value == 0:
         return None
     needed = n * variance * (quantiles() / value) ** 2

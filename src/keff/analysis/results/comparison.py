@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 from typing import Literal
@@ -61,6 +61,53 @@ class ArmResult(Result):
     blocks: BlockCorrelation | None
 
 
+# A table shows at most so many questions of a list; JSON has them all.
+SHOWN = 10
+
+# What is said in place of a list that nobody can know yet.
+TOO_EARLY = "too early to name any, both sides need two repeats of a question"
+
+
+@frozen
+class QuestionChange(Result):
+    """One question: its mean scores on both sides, and the probability that it got worse.
+
+    ``chance`` is None where it has only one repeat on a side.
+    """
+
+    id: str
+    scores: tuple[float, float]
+    chance: float | None
+
+
+# Titles of lists of questions, each with its questions (None: too early).
+QuestionLists = Iterable[tuple[str, Sequence[QuestionChange] | None]]
+
+
+def question_rows(questions: Sequence[QuestionChange], scale: tuple[float, float]) -> list[tuple[str, ...]]:
+    """Return the table of the first questions of a list, with their scores on both sides."""
+    style = ".0%" if scale == (0.0, 1.0) else ".2f"
+    rows = [
+        (each.id, *(format(score, style) for score in each.scores), number(each.chance, ".0%"))
+        for each in questions[:SHOWN]
+    ]
+    more = len(questions) - SHOWN
+    return [
+        ("question", "first", "second", "probability"),
+        *rows,
+        *([(f"and {more} more", *[""] * 3)] * (more > 0)),
+    ]
+
+
+def question_tables(lists: QuestionLists, scale: tuple[float, float]) -> Iterator[str]:
+    """Yield a table for each list that has questions, and a sentence for one that nobody can know yet."""
+    for title, questions in lists:
+        if questions is None:
+            yield f"\n{title}: {TOO_EARLY}."
+        elif questions:
+            yield f"\n{text_table(question_rows(questions, scale), f'{title}: {len(questions)}')}"
+
+
 @frozen
 class Better(Result):
     """Test of whether the second score is better: the paired difference on shared questions.
@@ -69,7 +116,8 @@ class Better(Result):
     ``p_adjusted`` the same by Holm where several pairs were compared. ``noise`` is the standard deviation of
     the difference from repeats alone, ``same_model_chance`` how often two runs of one model differ as much.
     ``questions_needed`` and ``repeats_needed`` are how many in all would find a true difference of this size
-    with 80% power, each with the other as it is; None where no number would.
+    with 80% power, each with the other as it is; None where no number would. ``regressed`` are the questions
+    that the second answers worse with 90% probability; None where a side has one repeat of each.
     """
 
     first: str
@@ -86,6 +134,7 @@ class Better(Result):
     repeats_needed: int | None
     scores: tuple[float, float]
     scale: tuple[float, float]
+    regressed: tuple[QuestionChange, ...] | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,6 +201,14 @@ def _better(pairs: Sequence[Better]) -> Iterator[str]:
     facts = [pair.facts() for pair in pairs]
     headers = (pair.versus if len(pairs) > 1 else "" for pair in pairs)
     yield "\n" + text_table([("", *headers), *((name, *(each[name] for each in facts)) for name in facts[0])])
+    yield from question_tables(_lists(pairs), pairs[0].scale)
+
+
+def _lists(pairs: Sequence[Better]) -> Iterator[tuple[str, Sequence[QuestionChange] | None]]:
+    """Yield the questions that got worse of each pair, with a title."""
+    for pair in pairs:
+        title = f"Questions that got worse in {pair.names[1]}"
+        yield title + (f" than in {pair.names[0]}" if len(pairs) > 1 else ""), pair.regressed
 
 
 def _needed(count: int | None) -> str:
@@ -169,6 +226,11 @@ class ScoreComparison(Finding):
     better: Better | None
     pairs: tuple[Better, ...]
     warnings: tuple[Note, ...]
+
+    @property
+    def lists(self) -> QuestionLists:
+        """The questions that got worse, with a title for each pair; None where it is too early to say."""
+        return _lists(self.pairs)
 
     def line(self) -> str:
         """Return the verdict on the first pair, and the number of other pairs."""
@@ -228,6 +290,11 @@ class Comparison(Finding):
     def pairs(self) -> tuple[Better, ...]:
         """The test of the two scores, in a tuple as in ``ScoreComparison``."""
         return (self.better,)
+
+    @property
+    def lists(self) -> QuestionLists:
+        """The questions that got worse, with a title for each pair; None where it is too early to say."""
+        return _lists(self.pairs)
 
     @property
     def changes(self) -> dict[str, Interval]:

@@ -1,0 +1,67 @@
+"""The action's own steps, run as a workflow would: baseline, repeats until it is decided, one comment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPO = Path(__file__).resolve().parents[2]
+STEPS: list[dict[str, Any]] = yaml.safe_load((REPO / "action.yml").read_text("utf-8"))["runs"]["steps"]
+
+# Asks 150 questions once; the seed is the file's name, and BROKEN of them fail.
+EVALUATE = """
+import json, os, random, sys
+file = os.environ["KEFF_OUT"]
+rates = random.Random(0)
+chance = random.Random(file)
+with open(file, "w") as out:
+    for i in range(150):
+        rate = rates.betavariate(2, 0.5) * (i >= int(os.environ.get("BROKEN", 0)))
+        answer = "4" if chance.random() < rate else "5"
+        print(json.dumps({"id": f"q{i}", "gold_answer": "4", "all_answers": [answer]}), file=out)
+"""
+
+pytestmark = pytest.mark.integration
+
+
+def step(name: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run one step of the action in a folder, as bash -e -o pipefail does on a runner."""
+    (script,) = [each["run"] for each in STEPS if each.get("name") == name]
+    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    given = {"PATH": path, "GITHUB_OUTPUT": str(folder / "output"), "RUN": f"{sys.executable} evaluate.py"}
+    given |= {"GITHUB_STEP_SUMMARY": str(folder / "summary.md"), "HOME": str(folder)}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder, env=given | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("lost", "code", "verdict"), [(0, "0", "### Pass"), (30, "3", "### Worse")])
+def test_the_steps_repeat_until_it_is_decided(tmp_path: Path, lost: int, code: str, verdict: str) -> None:
+    (tmp_path / "evaluate.py").write_text(EVALUATE)
+    assert step("baseline", tmp_path, REPEATS="8").returncode == 0
+    assert len(list((tmp_path / "keff-baseline").iterdir())) == 8
+    gate = {"POINTS": "5", "MOST": "8", "BROKEN": str(lost)}
+    done = step("gate", tmp_path, **gate)
+    assert done.returncode == 0, done.stderr
+    repeats = len(list((tmp_path / "keff-run").iterdir()))
+    assert (tmp_path / "output").read_text() == f"code={code}\n" and 1 <= repeats < 8
+    assert verdict in (tmp_path / "comment.md").read_text() == (tmp_path / "summary.md").read_text()
+    assert step("verdict", tmp_path, CODE=code).returncode == int(code)
+    # Run again, it goes on with its repeats and draws none anew.
+    assert step("gate", tmp_path, **gate).returncode == 0
+    assert len(list((tmp_path / "keff-run").iterdir())) == repeats
+
+
+def test_an_evaluation_that_fails_fails_the_step(tmp_path: Path) -> None:
+    assert step("baseline", tmp_path, REPEATS="2", RUN="exit 7").returncode == 7
+
+
+def test_values_reach_scripts_through_the_environment_alone() -> None:
+    assert all("${{" not in each.get("run", "") for each in STEPS), "an expression in a script runs as code"
