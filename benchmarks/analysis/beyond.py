@@ -56,9 +56,7 @@ def accuracy(spec: str, law: tuple[float, float, int], chances: np.ndarray, seed
 
 def shares(pilots: int) -> None:
     """Print coverage of the share that K* keeps, by law."""
-    print(
-        f"{'law':>14} {'wrong':>6} {'covered':>8} {'below':>6} {'above':>6} {'stated minus true':>18} {'width':>6}"
-    )
+    print("           law  wrong  covered  below  above  stated minus true  width")
     for shape in SHAPES:
         for wrong in WRONG:
             law = (*shape, wrong)
