@@ -30,7 +30,7 @@ from keff.stats.voting.plurality import plurality_at_k
 
 K0, QUESTIONS, K_MAX = 4, 100, 32
 
-CONSISTENCY, ITS_HUB = "Adaptive-Consistency, .95", "its_hub: the same, 8 in flight"
+CONSISTENCY, ITS_HUB = "Adaptive-Consistency, .95", "its_hub: that rule, 8 in flight"
 # Li et al. 2024; Aggarwal et al. 2023; its_hub 1.2 asks that rule after every vote.
 UNFITTED = {
     "ESC, windows of 5": "esc:5,cap={cap}",
