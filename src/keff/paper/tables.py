@@ -247,16 +247,13 @@ def _leading(name: str, rows: Sequence[Row]) -> list[Column]:
 def _table(name: str, rows: Sequence[Row], columns: Sequence[Column]) -> Table:
     """Return a table without columns that no row has; headers name the number of paths where it is one."""
     kept = [column for column in columns if any(column.key in row for row in rows)]
-    paths = {row.get("paths") for row in rows}
-    if len(paths) == 1 and None not in paths:
-        kept = [
-            replace(
-                column,
-                header=_ALL_PATHS.sub(f"{min(paths)}", column.header),
-                latex=_ALL_PATHS.sub(f"{min(paths)}", column.latex),
-            )
-            for column in kept
-        ]
+    paths = [number for number in dict.fromkeys(row.get("paths") for row in rows) if number is not None]
+    if len(paths) == 1 and all(row.get("paths") for row in rows):
+
+        def named(text: str) -> str:
+            return _ALL_PATHS.sub(f"{paths[0]}", text)
+
+        kept = [replace(each, header=named(each.header), latex=named(each.latex)) for each in kept]
     return Table(name, CAPTIONS[name], kept, rows, GROUPS.get(name, ""))
 
 

@@ -63,7 +63,7 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
         reason = str(error).split("\n", 1)[0][:200]
         raise TaskError(
             f"{where} cannot be read from the hub ({type(error).__name__}: {reason}); "
-            "give a local copy in the same columns with --data FILE.jsonl or FILE.parquet (a study: data = FILE)"
+            "give a local copy in the same columns with --data FILE.jsonl or FILE.parquet (study: data=FILE)"
         ) from error
 
 
