@@ -3,7 +3,9 @@
 Pilots of known laws (the chance of a right answer is beta, wrong answers scatter over one to twenty rivals)
 are decided with the recorded K, today's paths and the cap varied; every stated change is compared with the
 mean change on as many new questions, whose paths are drawn anew. ``python -m benchmarks.analysis.beyond``
-prints coverage of the 95% intervals and the mean error, in points, for each option.
+prints coverage of the 95% intervals and the mean error, in points, for each option. With ``--shares`` it
+prints, for six laws, how often the share that the paper's K* keeps of 32 paths lies in its interval, from a
+pilot of 4 paths per question, where the truth is that of infinitely many questions.
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ from collections import defaultdict
 
 import numpy as np
 
-from keff.analysis.decision import Aim, decide
+from keff.analysis.decision import Aim, decide, stated
 from keff.analysis.walks import run
 from keff.policy import parse_policy
 from keff.stats.votes import Votes
+from keff.stats.voting.choose import k_star
+from keff.stats.voting.correlation import pooled_c
 from keff.stats.voting.draws import Draws
 
 QUESTIONS = 100
 ORDERS = 40
+
+# Hard and easy questions, and questions about equally hard; wrong answers that are one, few, or scattered.
+SHAPES, WRONG = ((0.6, 0.5), (2.0, 1.5)), (1, 4, 20)
 
 
 def workload(rng: np.random.Generator) -> tuple[float, float, int]:
@@ -47,11 +54,46 @@ def accuracy(spec: str, law: tuple[float, float, int], chances: np.ndarray, seed
     return float(walks.credit.mean())
 
 
+def shares(pilots: int) -> None:
+    """Print coverage of the share that K* keeps, by law."""
+    print("           law  wrong  covered  below  above  stated minus true  width")
+    for shape in SHAPES:
+        for wrong in WRONG:
+            law = (*shape, wrong)
+            chances = np.random.default_rng(55).beta(*shape, 4_000)
+            truth: dict[int, float] = {}
+            rows: list[tuple[float, float, float, float]] = []
+            for seed in range(pilots):
+                rng = np.random.default_rng([seed, wrong, 54])
+                paths = answers(law, rng.beta(*shape, QUESTIONS), 4, rng)
+                votes = Votes(paths.astype(int), (paths == 0).astype(int))
+                star = k_star(pooled_c(votes), 0.025, 32)
+                known = stated(votes, f"fixed:{star}", parse_policy("fixed:32"), Aim(), seed)
+                kept = known and known.kept(Aim())
+                if kept is None or kept.limits is None:
+                    continue
+                for k in {star, 32} - set(truth):
+                    truth[k] = accuracy(f"fixed:{k}", law, chances, seed)
+                # At most all is kept, in truth as in what is stated.
+                rows.append((min(truth[star] / truth[32], 1.0), kept.value, *kept.limits))
+            true, value, lo, hi = np.array(rows).T
+            below, above = np.mean(true < lo - 5e-4), np.mean(true > hi + 5e-4)
+            print(
+                f"{shape!s:>14} {wrong:>6} {1 - below - above:>8.1%} {below:>6.1%} {above:>6.1%} "
+                f"{100 * np.mean(value - true):>+11.2f} points {100 * np.mean(hi - lo):>6.1f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Print coverage and error of the stated change by option."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pilots", type=int, default=100)
+    parser.add_argument("--shares", action="store_true")
     args = parser.parse_args()
+    if args.shares:
+        shares(args.pilots)
+        return
     found: dict[tuple[object, ...], list[tuple[bool, float]]] = defaultdict(list)
     for seed in range(args.pilots):
         rng = np.random.default_rng([seed, 4])

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keff.analysis.combine import combine_record, gls_r, read_embeddings
+import keff as facade
+from command_line import keff
+from keff.analysis.combine import combine_record, gls_r
 from keff.errors import LogError, UsageError
 from keff.reading.open import open_record
 
@@ -92,19 +94,60 @@ def test_confidence_and_hidden_states_have_votes_of_their_own(tmp_path: Path) ->
         assert rows[scheme].cross_fitted == pytest.approx(right[:, 0].mean())
 
 
-def test_embeddings_must_fit_the_record(tmp_path: Path) -> None:
-    votes = open_record(record(tmp_path, [0.5, 0.5], 20)).ballot.votes
-    assert read_embeddings(tmp_path, votes) is None
-    np.save(tmp_path / "embeddings.npy", np.zeros((20, 2, 3), np.float16))
-    found = read_embeddings(tmp_path, votes)
-    assert found is not None
-    assert found.shape == (20, 2, 3)
-    np.save(tmp_path / "embeddings.npy", np.zeros((19, 2, 3)))
-    with pytest.raises(LogError, match=r"shape \(19, 2, 3\), wanted \(20, 2, dimensions\)"):
-        read_embeddings(tmp_path, votes)
-    (tmp_path / "embeddings.npy").write_text("no array")
-    with pytest.raises(LogError, match="not an array"):
-        read_embeddings(tmp_path, votes)
+@pytest.mark.parametrize("kind", ["array", "npy", "parquet", "parquet by id"])
+def test_embeddings_of_ones_own(kind: str, tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    log, rng = record(tmp_path, [0.7, 0.5, 0.5], 40), np.random.default_rng(3)
+    states = rng.normal(size=(40, 1, 6)) + rng.normal(size=(40, 3, 6)) * np.array([0.2, 1, 1])[:, None]
+    ids = list(open_record(log).ballot.names)
+    order = rng.permutation(40) if kind == "parquet by id" else np.arange(40)
+    given: object = states
+    if kind == "npy":
+        given = tmp_path / "mine.npy"
+        np.save(given, states)
+    elif kind != "array":
+        columns: dict[str, object] = {"vectors": states[order].tolist()}
+        if kind == "parquet by id":
+            columns["id"] = [ids[place] for place in order]
+        pq.write_table(pa.table(columns), tmp_path / "mine.parquet")
+        given = f"{tmp_path / 'mine.parquet'}#vectors"
+    found = facade.combine(log, embeddings=given)  # type: ignore[arg-type]
+    assert found.gls_r == gls_r(states)
+    assert {"gls", "gls_r"} < {one.scheme for one in found.weights}
+    if kind != "array":
+        printed = keff("combine", log, "--embeddings", given)
+        assert "GLS-R" in printed.stdout and "in sample" in printed.stdout
+
+
+def test_embeddings_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    log, file = record(tmp_path, [0.5, 0.5], 20), tmp_path / "embeddings.npy"
+    table = tmp_path / "mine.parquet"
+    pq.write_table(pa.table({"id": ["x"] * 20, "v": np.zeros((20, 2, 3)).tolist(), "w": [1.0] * 20}), table)
+    wrong = np.zeros((20, 2, 3))
+    wrong[3, 1, 2] = np.nan
+    for array, says in (
+        (np.zeros((19, 2, 3)), r"shape \(19, 2, 3\), wanted \(20, 2, dimensions\)"),
+        (np.zeros((20, 3, 3)), r"wanted \(20, 2, dimensions\)"),
+        (np.zeros((20, 2)), r"wanted \(20, 2, dimensions\)"),
+        (wrong, "not finite"),
+        (np.full((20, 2, 3), "x"), "something else"),
+    ):
+        with pytest.raises(LogError, match=says):
+            facade.combine(log, embeddings=array)
+    file.write_text("no array")
+    for given, says in (
+        (file, "not an array"),
+        (tmp_path / "none.npy", "does not exist"),
+        (table, "name one with"),
+        (f"{table}#v", "column id lacks"),
+    ):
+        done = keff("combine", log, "--embeddings", given)
+        assert done.returncode == 2
+        assert says in done.stderr and done.stderr.strip().count("\n") == 0
+    np.save(file, np.zeros((19, 2, 3)))
+    done = keff("combine", log, "--embeddings", file)
+    assert done.returncode == 2 and "wanted (20, 2, dimensions)" in done.stderr
 
 
 def test_too_small_a_record_is_refused(tmp_path: Path) -> None:

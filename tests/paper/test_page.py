@@ -131,9 +131,26 @@ def cell(task: str, *, right: float = 0.6, answers: bool = True) -> MatrixCell:
 
 
 def test_what_figure_3_leaves_out_is_named() -> None:
-    cells = [cell(task) for task in ("gsm8k", "triviaqa", "boolq")]
+    cells = [cell(task) for task in ("gsm8k", "triviaqa", "boolq", "drop")]
     cells += [cell("math", answers=False), cell("mmlu", right=0.001)]
     found = matrix.headline(cells)
-    assert found["predictor"]["n"] == len(matrix.figure3(cells)) == 3
+    assert found["predictor"]["n"] == len(matrix.figure3(cells)) == 4
     assert found["not_in_figure3"] == {"MMLU": "no valid cell", "MATH": "scores only, no answers"}
     assert "MATH (scores only, no answers)" in page(headline=found)
+    assert matrix.headline(cells[1:])["predictor"] is None  # of three points r says nothing
+
+
+def test_what_does_not_apply_is_not_said() -> None:
+    row = {"task": "t", "model": "m", "k_star": 8, "paths": 8, "retained": 1.0, "average_retained": 1.0}
+    row |= dict.fromkeys(("gap_lo", "gap_hi", "average_gap_lo", "average_gap_hi"), 0.0)
+    row |= {"average": 0.7, "average_star": 0.7, "plurality": 0.8, "plurality_star": 0.8}
+    assert "over all subsets" not in page(tables={"table4": [row]}).split("## Binary")[0]
+    fewer = page(tables={"table4": [row | {"k_star": 5, "retained": 0.9}]})
+    assert "90.0% from the first paths" in fewer
+    assert "above 100%" not in fewer and "above 100%" in page(
+        tables={"table4": [row | {"k_star": 5, "retained": 1.1}]}
+    )
+    head = headline()["reasoning"] | {"truncated": 0.0}
+    text = page(headline={"reasoning": head})
+    assert "Cut paths" not in text and "nearly all" not in text
+    assert "nearly all" in page(headline={"reasoning": head | {"p": 0.95}})

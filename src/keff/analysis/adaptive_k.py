@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from keff.analysis.decision import Aim, stated
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice, judged
 from keff.analysis.results.decision import Decision
 from keff.analysis.results.estimates import KStar
 from keff.errors import UsageError
-from keff.policy import policy_now
+from keff.policy import parse_policy, policy_now
 from keff.policy.spec import PolicySpec
-from keff.records import Interval
-from keff.stats.models.plurality_model import Forecaster
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import CLIP, k_star, pilot_cost
 from keff.stats.voting.correlation import pooled_c
@@ -31,16 +32,13 @@ def check(votes: Votes, path: str) -> None:
         )
 
 
-def adaptive_k(
-    votes: Votes, star: KStar, decision: Decision, now: str | None, share: float
-) -> AdaptiveKAdvice:
+def adaptive_k(votes: Votes, star: KStar, decision: Decision, now: str | None, aim: Aim) -> AdaptiveKAdvice:
     """Return K*, what it keeps and costs, and whether to follow it.
 
     Compared with what is drawn today where that is a fixed number, else with K_max paths, as in the paper.
-    ``share`` is the share of accuracy to keep.
     """
     reference = _reference(now, star.k_max)
-    accuracy, full, kept = _votes_of(votes, star.paper, reference)
+    figures = stated(votes, f"fixed:{star.paper}", parse_policy(f"fixed:{reference}"), aim)
     cost = pilot_cost(star.paper, reference, votes.k, votes.n * votes.k)
     return judged(
         AdaptiveKAdvice(
@@ -49,9 +47,10 @@ def adaptive_k(
             lo=min(star.lo, star.paper),
             hi=max(star.hi, star.paper),
             reference=reference,
-            kept=kept,
-            accuracy=accuracy,
-            reference_accuracy=full,
+            kept=figures and figures.kept(aim),
+            accuracy=figures and figures.accuracy(),
+            reference_accuracy=figures and replace(figures, rule=figures.last).accuracy(),
+            measured=max(star.paper, reference) <= votes.k,
             pilot_paths=votes.n * votes.k,
             net_cost=cost.net_cost,
             repaid_after=cost.repaid_after,
@@ -59,7 +58,7 @@ def adaptive_k(
             notes=tuple(_notes(votes, star)),
         ),
         decision,
-        share,
+        aim.share,
     )
 
 
@@ -68,17 +67,6 @@ def _reference(now: str | None, k_max: int) -> int:
         return k_max
     policy = policy_now(now)
     return policy.cap if PolicySpec.parse(policy.spec).name == "fixed" else k_max
-
-
-def _votes_of(
-    votes: Votes, star: int, reference: int
-) -> tuple[Interval | None, Interval | None, Interval | None]:
-    """Return plurality at K* and at the reference, and the share kept; None where answers are unknown."""
-    if votes.answers is None or not np.any(votes.answers >= 0):
-        return None, None, None
-    forecaster = Forecaster(votes, [star, reference])
-    at, full = forecaster.forecasts(0.95)
-    return at.plurality, full.plurality, forecaster.kept(star, reference)
 
 
 def _notes(votes: Votes, star: KStar) -> list[str]:

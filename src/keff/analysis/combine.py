@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from keff.analysis.results.combination import Combination, DeflectionWorth, Slot
 from keff.errors import LogError, UsageError
+from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.reading.open import Record
 from keff.sampling import EMBEDDINGS
 from keff.stats.branches import slots as audit
@@ -132,21 +133,62 @@ def gls_r(embeddings: FloatArray, seed: int = 0) -> RidgeChoice:
         raise UsageError(f"GLS-R: {error}") from None
 
 
-def read_embeddings(run: Path, votes: Votes) -> FloatArray | None:
-    """Return the embeddings [n, K, D] of a run, kept beside its paths; None where there are none.
-
-    Raises LogError when the file is no plain array or does not fit the votes.
-    """
+def run_embeddings(run: Path) -> Path | None:
+    """Return the file of embeddings kept beside a run's paths; None where there is none."""
     source = run / EMBEDDINGS
-    if not source.is_file():
-        return None
+    return source if source.is_file() else None
+
+
+def read_embeddings(source: str | Path, record: Record) -> FloatArray:
+    """Return embeddings [n, K, D] of a record's paths from a ``.npy`` array or ``FILE.parquet#COLUMN``.
+
+    The rows of an array are the record's questions in their order; those of a Parquet file too, or by ``id``
+    where it has that column, each a list of K vectors. Raises LogError when they do not fit the votes.
+    """
+    path, _, column = str(source).rpartition("#")
+    file = Path(path) if path and not Path(source).exists() else Path(source)
+    if not file.is_file():
+        raise LogError(f"{file} does not exist: give embeddings as FILE.npy or FILE.parquet#COLUMN")
+    given = _column(file, column, record) if is_parquet(file) else _array(file)
+    return fitting(given, record, str(source))
+
+
+def fitting(given: ArrayLike, record: Record, name: str = "embeddings") -> FloatArray:
+    """Return embeddings as an array [n, K, D] of finite numbers; raises LogError where they are none."""
+    votes, wanted = record.ballot.votes, "one vector of numbers for each path, all of one length"
     try:
-        array = np.load(source, mmap_mode="r", allow_pickle=False)
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise LogError(f"{name} holds something else than {wanted}") from None
+    if array.ndim != 3 or array.shape[:2] != (votes.n, votes.k) or not array.shape[2]:
+        raise LogError(f"{name} has the shape {array.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
+    if not np.all(np.isfinite(array)):
+        raise LogError(f"{name} holds numbers that are not finite: leave these questions out of both files")
+    return array
+
+
+def _array(path: Path) -> ArrayLike:
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
-        raise LogError(f"{source} is not an array of NumPy: {error}") from None
-    if array.ndim != 3 or array.shape[:2] != (votes.n, votes.k):
-        raise LogError(f"{source} has the shape {array.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
-    return np.asarray(array, np.float64)
+        raise LogError(f"{path} is not an array of NumPy: {error}") from None
+
+
+def _column(path: Path, column: str, record: Record) -> ArrayLike:
+    """Return a column of a Parquet file as lists, in the order of the record's questions."""
+    names = columns_of(path)
+    if column not in names:
+        raise LogError(f"{path} has no column {column!r}: name one with {path}#COLUMN, of {', '.join(names)}")
+    rows = [row for _, row in rows_of(path, [name for name in ("id", column) if name in names])]
+    if "id" not in names:
+        return [row[column] for row in rows]
+    by_id = {str(row["id"]): row[column] for row in rows}
+    ids = record.ballot.names
+    lacking = [one for one in ids if one not in by_id]
+    if lacking or len(by_id) < len(rows):
+        what = f"lacks {lacking[0]!r:.40}" if lacking else "has some twice"
+        raise LogError(f"{path}: column id {what}: it takes one row for each of the {len(ids)} questions")
+    return [by_id[one] for one in ids]
 
 
 def _by_confidence(votes: Votes, rule: Rule, seed: int) -> list[WeightedVote]:

@@ -209,7 +209,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         curve=fixed_curve(accounts.votes, accounts.rates),
         adaptive_k=None
         if settings.rule is None or correlation.k_star is None
-        else paper_rule.adaptive_k(votes, correlation.k_star, decided.decision, now, aim.share),
+        else paper_rule.adaptive_k(votes, correlation.k_star, decided.decision, now, aim),
     )
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keff.analysis import arms, estimates
 from keff.analysis import audit as audits
 from keff.analysis import gate as gates
 from keff.analysis import replay as replaying
 from keff.analysis import scores as repeated_scores
-from keff.analysis.combine import combine_record
+from keff.analysis.combine import combine_record, fitting, read_embeddings
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
@@ -224,12 +225,22 @@ def mix(
     return combine_branches(group, MixSettings(cap, aim, table, tolerance, seed))
 
 
-def combine(source: object, **how: Unpack[How]) -> Combination:
+def combine(
+    source: object, *, embeddings: str | Path | ArrayLike | None = None, **how: Unpack[How]
+) -> Combination:
     """Judge weighted votes and pruned slots, cross-fitted; ``source`` as in ``analyze``.
 
-    Raises UsageError without gold answers, and for records that are too small.
+    ``embeddings`` of the paths add the paper's GLS-R: an array [n, K, D] in the order of the questions, or
+    ``FILE.npy`` or ``FILE.parquet#COLUMN``. Raises UsageError without gold answers, for records that are too
+    small, and for embeddings of another shape.
     """
-    return combine_record(by_column(read(source, how)))
+    record = by_column(read(source, how))
+    if embeddings is None:
+        return combine_record(record)
+    named = isinstance(embeddings, str | Path)
+    return combine_record(
+        record, embeddings=read_embeddings(embeddings, record) if named else fitting(embeddings, record)
+    )
 
 
 def read(source: object, how: Any, *, texts: bool = False) -> Record:

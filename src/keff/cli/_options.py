@@ -288,6 +288,14 @@ Verbose = Annotated[
     ),
 ]
 PlanOut = Annotated[Path | None, Option("-o", "--out", help="Write the plan (plan.json) here.")]
+Embeddings = Annotated[
+    str | None,
+    Option(
+        metavar="FILE",
+        help="Embeddings of the paths: FILE.npy [questions, paths, dimensions] or FILE.parquet#COLUMN.",
+        show_default="the run's own",
+    ),
+]
 PageOut = Annotated[Path | None, Option("--report", help="Write the report page here.")]
 
 EvalPage = Annotated[Path | None, Option("-o", "--report", help="Write the page here.")]

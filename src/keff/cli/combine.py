@@ -1,7 +1,7 @@
 """Weigh votes and prune template slots, cross-fitted.
 
 Weights are fitted on other questions than they are judged on, beside the best slot and the in-sample oracle.
-A slot is a prompt template; with embeddings GLS-R of the paper too.
+A slot is a prompt template; with embeddings of the paths (--embeddings) the paper's GLS-R too.
 
 Example: keff combine templates.jsonl
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keff.analysis.arms import open_arm
-from keff.analysis.combine import combine_record, read_embeddings
+from keff.analysis.combine import combine_record, read_embeddings, run_embeddings
 from keff.analysis.plans import slot_plan
 from keff.cli import _options as o
 from keff.cli._console import say, tell, warn_all
@@ -23,6 +23,7 @@ from keff.reading.several import by_column
 def command(
     path: o.ArmPath,
     out: o.PlanOut = None,
+    embeddings: o.Embeddings = None,
     *,
     log: LogOptions,
     seed: o.AnalysisSeed = 0,
@@ -30,7 +31,8 @@ def command(
 ) -> None:
     """Judge every way of combining the paths of one record."""
     record = by_column(open_arm(path, log.opening()))
-    array = read_embeddings(Path(path), record.ballot.votes)
+    source = embeddings or run_embeddings(Path(path))
+    array = None if source is None else read_embeddings(source, record)
     combined = combine_record(record, seed, array)
     if out is not None:
         plan, notes = slot_plan(record, combined)

@@ -18,7 +18,7 @@ from keff.files import write_text
 from keff.paper.tables import tables
 from keff.reading.open import open_record
 from keff.reading.several import pool_records
-from keff.report.tables import Format, files_of, render
+from keff.report.tables import Format, file_of, render
 
 
 @o.grouped(without=("branches", "format"))
@@ -47,7 +47,7 @@ def command(
     if out is None:
         say("\n".join(render(table, form) for table in made).rstrip("\n"))
         return
-    texts = {name: text for table in made for name, text in files_of(table, form).items()}
+    texts = dict(file_of(table, form) for table in made)
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_text(out / name, text)

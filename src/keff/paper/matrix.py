@@ -20,6 +20,8 @@ CV_BOUND = 0.24
 BLOCK_ROWS = 20
 # The level of the paper's rank tests.
 SIGNIFICANT = 1e-3
+# With three points r has no interval: hardly any value would say anything.
+FEWEST_POINTS = 4
 CHANGES: tuple[Changing, ...] = ("rho", "corrected")
 
 
@@ -170,7 +172,7 @@ def _pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, Json]:
 
 def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     points = [(x, y) for _, x, y in _points(cells) if not math.isnan(x + y)]
-    if len(points) < 3:
+    if len(points) < FEWEST_POINTS:
         return None
     x, y = zip(*points, strict=True)
     return {"n": len(points), **_pearson(x, y)}
@@ -178,7 +180,7 @@ def _predictor(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
 
 def _weighted_voting(cells: Sequence[MatrixCell]) -> dict[str, Json] | None:
     known = [cell for cell in cells if not math.isnan(cell.slot_cv)]
-    if len(known) < 3:
+    if len(known) < FEWEST_POINTS:
         return None
     return {
         "cells": len(known),

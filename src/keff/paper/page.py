@@ -6,6 +6,7 @@ intervals, weighted votes, and what a fall of rho means.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from keff.paper import claims
 from keff.records import number, percent
 
 Numbers = dict[str, Any]
+
+# The share of right paths from which few instances tell of c.
+NEARLY_ALL = 0.9
 
 
 def section(title: str, text: str) -> str:
@@ -85,9 +89,19 @@ def estimators(numbers: Numbers) -> str | None:
 
 def subsets(numbers: Numbers) -> str | None:
     """Return the section on retention at K*: by first paths, and over all subsets."""
-    rows = numbers["tables"].get("table4", [])
+    # Where K* is all paths, or more than were drawn, there is nothing to compare.
+    rows = [
+        row
+        for row in numbers["tables"].get("table4", [])
+        if row["retained"] is not None and row["k_star"] < row.get("paths", math.inf)
+    ]
     if not rows:
         return None
+    above = (
+        "A retention above 100% from the first paths can be that choice alone. "
+        if any(row["retained"] > 1 for row in rows)
+        else ""
+    )
     lines = [
         f"{row['task']}, {row['model']}: {percent(row['retained'])} from the first paths, "
         f"{percent(row['average_retained'])} over all subsets; MV@K* minus MV of all paths is "
@@ -98,8 +112,8 @@ def subsets(numbers: Numbers) -> str | None:
     return listed(
         "MV@K from the first K paths, or over all subsets",
         "The paper votes over the first K paths. Any other K of them are as good, and the average over all "
-        "does not hang on one choice, so it varies less or as much. A retention above 100% from the first "
-        f"paths can be that choice alone. {_even(rows)}Both intervals resample instances.",
+        f"does not hang on one choice, so it varies less or as much. {above}{_even(rows)}Both intervals "
+        "resample instances.",
         lines,
     )
 
@@ -123,8 +137,13 @@ def plurality(numbers: Numbers) -> str | None:
         return None
     lines = [
         f"{row['task']}, {row['model']}: binary majority {row['average']:.1%}, plurality "
-        f"{row['plurality']:.1%} with all paths; at K* = {row['k_star']}: {percent(row['average_star'])} and "
-        f"{percent(row['plurality_star'])}"
+        f"{row['plurality']:.1%} with all paths"
+        + (
+            ""
+            if row["plurality_star"] is None
+            else f"; at K* = {row['k_star']}: {percent(row['average_star'])} and "
+            f"{percent(row['plurality_star'])}"
+        )
         for row in rows
     ]
     return listed(
@@ -150,6 +169,14 @@ def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
     paper = (claims.printed("reasoning", name) for name in ("gap_lo", "gap_hi"))
     printed = " (paper: {} to {})".format(*paper) if numbers["checks"]["printed_numbers"] else ""
     gap, average = (points(head[f"{name}gap_lo"], head[f"{name}gap_hi"]) for name in ("", "average_"))
+    ours = "Our rows have no number of the paper. " if printed else ""
+    cut = "Cut paths count as wrong, as the paper has it. " if head["truncated"] else ""
+    few = (
+        "Where nearly all paths are right, c rests on the few instances that are not, so c and K* of the "
+        "pilot are loose, and so is the vote. "
+        if head["p"] > NEARLY_ALL
+        else ""
+    )
     rows = [
         ("accuracy of one path", "p", percent(head["p"])),
         ("paths cut at the token limit", "truncated", percent(head["truncated"])),
@@ -168,9 +195,7 @@ def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
         f"The reasoning model: {head['model']}, {head['task']}, {head['arm']}"
         if several
         else "The reasoning model",
-        "Our rows have no number of the paper. Cut paths count as wrong in both, as the paper has it. Where "
-        "nearly all paths are right, c rests on the few instances that are not, so c and K* of the pilot "
-        f"are loose, and so is the vote. MV@K* minus MV of all paths is {gap} from the first "
+        f"{ours}{cut}{few}MV@K* minus MV of all paths is {gap} from the first "
         f"paths{printed}, and {average} over all subsets.\n\n" + beside_print(numbers, "reasoning", rows),
     )
 
@@ -235,12 +260,17 @@ def intervals(numbers: Numbers) -> str | None:
     rows = [
         (label, *_widths(precision[name]), str(precision[name]["withheld"])) for name, label in labels.items()
     ]
+    seeds = (
+        "Rows are instances under a seed: those of one instance tell less than as many instances, which "
+        "widens. "
+        if max((cell.get("seeds", 2) for cell in numbers["cells"]), default=2) > 1
+        else ""
+    )
     text = (
-        "The paper resamples rows of each arm on its own, which `keff reproduce` alone does. Rows are "
-        "instances under a seed: those of one instance are not independent, and both arms share their "
-        "instances. Resampling instances in both arms together respects both. Where rows of one instance "
-        "agree, they tell less than as many instances, which widens; what both arms share cancels, which "
-        "narrows. No interval over instances is given where an arm is too near 0% or 100%."
+        "The paper resamples rows of each arm on its own, which `keff reproduce` alone does. "
+        f"{seeds}Both arms share their instances: what they share cancels when instances are resampled in "
+        "both arms together, which narrows. No interval over instances is given where an arm is too near "
+        "0% or 100%."
     )
     heads = ("estimator, and what is resampled", "exclude zero", "median width", "quartiles", "withheld")
     return section("Intervals of the change of rho", f"{text}\n\n{table(heads, rows)}")

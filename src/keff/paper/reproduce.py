@@ -24,7 +24,7 @@ from keff.paper.page import differences
 from keff.paper.records import ArmSample, load_matrix, load_series
 from keff.paper.saturation import SeriesEntry, TableRows, rows_of
 from keff.records import Json, frozen, plain
-from keff.report.tables import files_of
+from keff.report.tables import Format, file_of
 
 # How processes are started: forked where that is possible, for nothing needs importing again.
 METHOD = "fork" if os.name == "posix" else "spawn"
@@ -114,6 +114,7 @@ def workers(processes: int) -> Generator[ProcessPoolExecutor]:
 
 def write(result: Reproduction, out: Path) -> list[Path]:
     """Write numbers.json, every table as LaTeX and Markdown, and the page on differences."""
+    forms: tuple[Format, ...] = ("latex", "markdown")
     out.mkdir(parents=True, exist_ok=True)
     numbers = result.numbers()
     files = {"numbers.json": json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n"}
@@ -121,8 +122,8 @@ def write(result: Reproduction, out: Path) -> list[Path]:
     if "table4" in tables:
         tables["amortisation"] = tables["table4"]
     for name, rows in tables.items():
-        table = looks.make(name, rows)
-        files |= files_of(table, "latex") | files_of(table, "markdown")
+        for table in looks.as_printed(name, rows):
+            files |= dict(file_of(table, form) for form in forms)
     files["differences.md"] = differences(numbers)
     for name, content in files.items():
         write_text(out / name, content)
@@ -215,7 +216,9 @@ def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry
 
 def _entry(series: records.Series, sample: ArmSample) -> SeriesEntry:
     about = records.BENCHMARKS[series.task]
-    return SeriesEntry(records.MODELS[series.model], f"{about.label} ({about.domain})", sample)
+    return SeriesEntry(
+        records.MODELS[series.model], f"{about.label} ({about.domain})", sample, {"paths": sample.votes.k}
+    )
 
 
 @frozen

@@ -1,8 +1,10 @@
-"""Layout of the paper's tables (its columns, then ours), also for any recorded paths."""
+"""Layout of the paper's tables (its columns, and ours beside them), also for any recorded paths."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from keff.paper import saturation
 from keff.paper.records import ArmSample
 from keff.paper.saturation import PILOT_K, SeriesEntry, rows_of
 from keff.reading.open import Record
-from keff.report.tables import Column, Row, Table
+from keff.records import frozen
+from keff.report.tables import Column, Row, Table, names
 
 
 def _columns(text: str) -> tuple[Column, ...]:
@@ -25,8 +28,22 @@ def _columns(text: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-COLUMNS = {
-    "table1": _columns(
+@frozen
+class Layout:
+    """Columns of a table: the paper's, and keff's further ones, which have a file of their own."""
+
+    printed: tuple[Column, ...]
+    further: tuple[Column, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Layout:
+        """Return a layout from lines of columns, with ``---`` before the further ones."""
+        printed, _, further = text.partition("---\n")
+        return cls(_columns(printed), _columns(further) if further else ())
+
+
+LAYOUTS = {
+    "table1": Layout.of(
         r"""
     k                  | K               | d   | $K$
     agree              | Agree           | .3f
@@ -36,12 +53,13 @@ COLUMNS = {
     percent_of_ceiling | % Ceil.         | .0f
     p                  | p               | .1% | $\bar{p}$ | p_std
     tokens             | Tokens          | .0f
+    ---
     c_eq3              | c, Eq. 3        | .3f | $\hat{c}$, Eq.~3
     c_corrected        | c, corrected    | .3f | $\hat{c}$, corrected
     c_second_order     | c, second order | .3f | $\hat{c}$, 2nd order
         """
     ),
-    "table2": _columns(
+    "table2": Layout.of(
         r"""
     model     | Model
     c_pilot   | c-hat at K=4 | .2f | $\hat{c}_{K=4}$
@@ -52,10 +70,11 @@ COLUMNS = {
     mv        | MV@K         | .1% | MV@$K$
     bb        | BB           | .1%
     binomial  | Binom        | .1%
+    ---
     plurality | plurality@K  | .1% | plurality at $K$
         """
     ),
-    "table3": _columns(
+    "table3": Layout.of(
         r"""
     domain           | Domain
     benchmark        | Benchmark
@@ -65,11 +84,12 @@ COLUMNS = {
     delta_k_eff      | Mean ΔK_eff   | +.1f | Mean $\Delta K_{\mathrm{eff}}^{\mathrm{vote}}$
     rho_sc           | Mean ρ SC     | .2f  | Mean $\hat{\rho}_{\mathrm{SC}}$
     rho_pt           | Mean ρ PT     | .2f  | Mean $\hat{\rho}_{\mathrm{PT}}$
+    ---
     corrected        | Δc, corrected | +.1%
     phi_ratio_change | Δ(ρ/ρ-max)    | +.1%
         """
     ),
-    "table4": _columns(
+    "table4": Layout.of(
         r"""
     task                | Task
     model               | Model
@@ -79,13 +99,14 @@ COLUMNS = {
     mv                  | MV@K                  | .1%
     retained            | Retained              | .0%
     net_cost            | Net cost              | .0%
+    ---
     k_star_conservative | K*, 90% sure          | d   | $K^*$, 90\% sure
     average_retained    | Retained, all subsets | .1%
     plurality_star      | plurality@K*          | .1% | plurality at $K^*$
     plurality           | plurality@K           | .1% | plurality at $K$
         """
     ),
-    "amortisation": _columns(
+    "amortisation": Layout.of(
         r"""
     task         | Task
     model        | Model
@@ -95,7 +116,7 @@ COLUMNS = {
     cost_at_1000 | Cost at 1,000 questions    | .1%
         """
     ),
-    "table8": _columns(
+    "table8": Layout.of(
         r"""
     domain | Domain
     n      | n     | d    | $n$
@@ -104,18 +125,19 @@ COLUMNS = {
     delta  | ΔAcc  | +.1% | $\Delta$Acc | delta_std
         """
     ),
-    "table9": _columns(
+    "table9": Layout.of(
         r"""
     k              | K                      | d | $K$
     mv             | Observed MV            | .1%
     bb_error       | Beta-binomial error    | .1%
     binomial_error | Independence error     | .1%
+    ---
     average        | MV, all subsets        | .1%
     gain           | held-out gain over K=1 | +.1%
     bb_gain        | predicted gain         | +.1%
         """
     ),
-    "table10": _columns(
+    "table10": Layout.of(
         r"""
     model             | Model
     n                 | n                   | d   | $n$
@@ -123,20 +145,22 @@ COLUMNS = {
     c_std             | c-hat std           | .3f | $\hat{c}$ std
     k_star_mean       | K* mean             | .1f | $K^*$ mean
     k_star_std        | K* std              | .2f | $K^*$ std
+    ---
     single_seed_c_std | c-hat std, one seed | .3f | $\hat{c}$ std, one seed
         """
     ),
-    "table11": _columns(
+    "table11": Layout.of(
         r"""
     model            | Model
     epsilon          | ε                     | g
     k_star           | K*                    | d   | $K^*$
     mv_star          | MV@K*                 | .1% | MV@$K^*$
     retained         | Retained              | .0%
+    ---
     average_retained | Retained, all subsets | .1%
         """
     ),
-    "arms": _columns(
+    "arms": Layout.of(
         r"""
     task      | Task
     model     | Model
@@ -156,15 +180,15 @@ COLUMNS = {
         """
     ),
 }
-# What every row of a study says of its arm, after the columns of the table.
-ABOUT = _columns(
+# What every row of a study says of itself: in the paper's table only where rows differ in it.
+NAMES = _columns(
     """
     arm     | Arm
     against | Against
     paths   | Paths | d
-    seeds   | Seeds | d
     """
 )
+ABOUT = (*NAMES, Column("seeds", "Seeds", "d"))
 
 CAPTIONS = {
     "arms": "Effective paths and votes",
@@ -181,17 +205,55 @@ CAPTIONS = {
 GROUPS = {"table3": "domain", "table10": "model", "table11": "model"}
 
 
+# The number of all paths drawn at the end of a header.
+_ALL_PATHS = re.compile(r"(?<=@)K$|(?<=@)\$K\$$|(?<=at )\$K\$$")
+
+
 def make(name: str, rows: Sequence[Row]) -> Table:
-    """Return a table of the paper, numbered as there.
+    """Return a table of the paper, numbered as there, with its columns, then ours.
 
     Columns that no row has are left out; where rows are about several models or tasks, these lead.
     """
-    columns = COLUMNS[name]
-    for key, header in (("task", "Task"), ("model", "Model")):
-        several = len({row.get(key) for row in rows}) > 1
-        if several and key not in {column.key for column in columns}:
-            columns = (Column(key, header), *columns)
-    kept = [column for column in (*columns, *ABOUT) if any(column.key in row for row in rows)]
+    layout = LAYOUTS[name]
+    return _table(name, rows, (*_leading(name, rows), *layout.printed, *layout.further, *ABOUT))
+
+
+def as_printed(name: str, rows: Sequence[Row]) -> list[Table]:
+    """Return a table with the paper's columns alone, and one of keff's further columns (``_more``).
+
+    The paper's has also what its rows differ in: tasks, models, arms, paths. The other names each row by as
+    little as tells it apart.
+    """
+    layout = LAYOUTS[name]
+    own = [column for column in NAMES if len({row.get(column.key) for row in rows}) > 1]
+    table = _table(name, rows, (*_leading(name, rows), *own, *layout.printed))
+    if not layout.further:
+        return [table]
+    named = names(table)
+    rest = [column for column in ABOUT if column not in named]
+    more = _table(name, rows, (*named, *layout.further, *rest))
+    return [table, replace(more, name=f"{name}_more", caption=f"{table.caption}: beside the paper's columns")]
+
+
+def _leading(name: str, rows: Sequence[Row]) -> list[Column]:
+    keys = {column.key for column in LAYOUTS[name].printed}
+    return [
+        Column(key, header)
+        for key, header in (("model", "Model"), ("task", "Task"))
+        if len({row.get(key) for row in rows}) > 1 and key not in keys
+    ]
+
+
+def _table(name: str, rows: Sequence[Row], columns: Sequence[Column]) -> Table:
+    """Return a table without columns that no row has; headers name the number of paths where it is one."""
+    kept = [column for column in columns if any(column.key in row for row in rows)]
+    paths = [number for number in dict.fromkeys(row.get("paths") for row in rows) if number is not None]
+    if len(paths) == 1 and all(row.get("paths") for row in rows):
+
+        def named(text: str) -> str:
+            return _ALL_PATHS.sub(f"{paths[0]}", text)
+
+        kept = [replace(each, header=named(each.header), latex=named(each.latex)) for each in kept]
     return Table(name, CAPTIONS[name], kept, rows, GROUPS.get(name, ""))
 
 

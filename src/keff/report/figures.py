@@ -15,6 +15,9 @@ Spec = dict[str, Any]
 # layout, its narrowest and the paper's: 243.9 and 505.9 of TeX. Unscaled figures keep their size of type.
 COLUMN, PAGE = 243, 504
 
+# Points across and up that the axes and the legend leave of a figure with a legend of one line.
+PLOT = 205, 130
+
 # Sizes in points of titles, and of labels: a caption of IEEEtran is set in 8, its footnotes in 8.
 TYPE, SMALL = 8, 7
 
@@ -92,7 +95,10 @@ def saturation(curves: Mapping[str, Row], k_max: int) -> Spec:
 
 
 def calibration(rows: Sequence[Row]) -> Spec:
-    """Return observed and predicted majority votes by K; rows: model, k, observed, bb, binomial."""
+    """Return observed and predicted majority votes by K; rows: model, k, observed, bb, binomial.
+
+    Where all rows are of one K, models stand side by side.
+    """
     kinds = {"observed": "observed", "bb": "beta-binomial", "binomial": "independent"}
     models = list(dict.fromkeys(row["model"] for row in rows))
     values = [
@@ -102,9 +108,15 @@ def calibration(rows: Sequence[Row]) -> Spec:
         if row[key] is not None
     ]
     ks = sorted({row["k"] for row in rows})
+    vote = quantity("value", "majority vote (%)", scale={"zero": False})
+    if len(ks) == 1:
+        kind = series("kind", kinds.values())
+        x = {"field": "model", "type": "nominal", "sort": models, "title": f"{ks[0]} paths"}
+        axis: Spec = {"axis": {"labelAngle": 0, "grid": True}}
+        return figure([layer("point", values, {"x": x | axis, "y": vote, "color": kind, "shape": kind})])
     at = {
         "x": quantity("k", "paths K", scale=_log(2), axis={"values": ks}),
-        "y": quantity("value", "majority vote (%)", scale={"zero": False}),
+        "y": vote,
         "color": series("model", models),
     }
     dashes = {"domain": list(kinds.values()), "range": [[1, 0], [5, 2], [1, 2]]}
@@ -122,31 +134,59 @@ def calibration(rows: Sequence[Row]) -> Spec:
 def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Spec:
     """Return delta rho against answer diversity; rows: benchmark, domain, diversity, delta_rho.
 
-    ``fit`` is r, p.
+    ``fit`` is r, p. Names that would lie on each other stand below each other.
     """
     domains = list(dict.fromkeys(row["domain"] for row in rows))
     values = [{**row, "change": 100 * row["delta_rho"]} for row in rows]
     # Room on the right for the name of the rightmost point.
     right = 1.25 * max(row["diversity"] for row in rows)
-    at = {
-        "x": quantity("diversity", "answer diversity under one prompt", scale={"domain": [0, right]}),
-        "y": quantity("change", "Δρ (%)", scale={"zero": False, "padding": 8}),
-    }
+    low, high = (end(row["change"] for row in values) for end in (min, max))
+    margin = 0.08 * (high - low) or 1.0
+    low, high = low - margin, high + margin
+    # Points of the plot that the figure's edges leave: names are placed by them.
+    names = apart(
+        [
+            (PLOT[0] * row["diversity"] / right, PLOT[1] * row["change"] / (high - low), row["benchmark"])
+            for row in values
+        ]
+    )
+    placed = [{**row, "name_at": y * (high - low) / PLOT[1]} for row, y in zip(values, names, strict=True)]
+    low = min(low, *(row["name_at"] - margin for row in placed))
+    y = quantity("change", "Δρ (%)", scale={"domain": [low, high], "nice": False})
+    x = quantity("diversity", "answer diversity under one prompt", scale={"domain": [0, right]})
     named = {"type": "text", "align": "left", "dx": 4, "dy": -4}
     legend = {"legend": {"columns": 3}}
+    kinds = {"color": series("domain", domains) | legend, "shape": series("domain", domains) | legend}
     return figure(
         [
-            layer(
-                "point",
-                values,
-                at
-                | {"color": series("domain", domains) | legend, "shape": series("domain", domains) | legend},
-            ),
-            layer(named, values, at | {"text": {"field": "benchmark"}}),
+            layer("point", values, {"x": x, "y": y} | kinds),
+            layer(named, placed, {"x": x, "y": y | {"field": "name_at"}, "text": {"field": "benchmark"}}),
         ],
         height=190,
         title=None if fit is None else f"r = {fit[0]:.2f}, p = {fit[1]:.3g}",
     )
+
+
+def apart(labels: Sequence[tuple[float, float, str]]) -> list[float]:
+    """Return the heights of labels of x, y (points, upwards) and text, moved down until none covers another.
+
+    A letter is taken to be half as wide as it is high.
+    """
+    heights = [y for _, y, _ in labels]
+    done: list[int] = []
+    for place in sorted(range(len(labels)), key=lambda place: -labels[place][1]):
+        x, _, text = labels[place]
+        beside = [
+            other
+            for other in done
+            if x < labels[other][0] + SMALL * len(labels[other][2]) / 2
+            and labels[other][0] < x + SMALL * len(text) / 2
+        ]
+        for other in sorted(beside, key=lambda other: -heights[other]):
+            if abs(heights[place] - heights[other]) < SMALL:
+                heights[place] = heights[other] - SMALL
+        done.append(place)
+    return heights
 
 
 def heat_maps(matrices: Mapping[str, Sequence[Sequence[float]]], names: Sequence[str]) -> Spec:

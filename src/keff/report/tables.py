@@ -121,19 +121,21 @@ def render(table: Table, form: Format) -> str:
     return writers[form](table)
 
 
-def files_of(table: Table, form: Format) -> dict[str, str]:
-    """Return a table's files by name; LaTeX in two widths, for one column and the whole text."""
+def file_of(table: Table, form: Format) -> tuple[str, str]:
+    """Return the name of a table's file, and its text."""
     ending = {"latex": "tex", "markdown": "md", "csv": "csv"}[form]
-    files = {f"{table.name}.{ending}": render(table, form)}
-    return files | ({f"{table.name}_wide.tex": latex(table, "text")} if form == "latex" else {})
+    return f"{table.name}.{ending}", render(table, form)
 
 
-def latex(table: Table, span: Span = "column") -> str:
-    r"""Return a LaTeX float of column or text width; columns that do not fit continue below.
+def latex(table: Table, span: Span | None = None) -> str:
+    r"""Return a LaTeX float of column or text width, by default the narrower one that holds the table whole.
 
-    Type is \footnotesize. What is told of the width is counted with the widths of Computer Modern, the
-    widest of the usual faces, so the float fits IEEEtran and article alike. Needs the package booktabs.
+    Columns that do not fit even there continue below, in a second tabular. Type is \footnotesize. What is
+    told of the width is counted with the widths of Computer Modern, the widest of the usual faces, so the
+    float fits IEEEtran and article alike. Needs the package booktabs.
     """
+    if span is None:
+        span = "column" if _width(table.columns, table) <= COLUMN else "text"
     float_name, room = ("table", COLUMN) if span == "column" else ("table*", TEXT)
     panels = list(_panels(table, room))
     most = max(width for _, width in panels)
@@ -168,17 +170,17 @@ def _tabular(columns: Sequence[Column], table: Table) -> Iterator[str]:
 
 def _panels(table: Table, room: float) -> Iterator[tuple[Sequence[Column], float]]:
     """Yield groups of columns that fit side by side, with width; each begins with the row names."""
-    names = _names(table)
+    row_names = names(table)
     panel: list[Column] = []
     for column in table.columns:
-        if _width([*panel, column], table) > room and len(panel) > len(names):
+        if _width([*panel, column], table) > room and len(panel) > len(row_names):
             yield panel, _width(panel, table)
-            panel = [*names]
+            panel = [*row_names]
         panel.append(column)
     yield panel, _width(panel, table)
 
 
-def _names(table: Table) -> list[Column]:
+def names(table: Table) -> list[Column]:
     """Return the fewest leading columns that identify all rows."""
     values = [column for column in table.columns if column.style not in ("", "d", "g")]
     leading = list(table.columns[: table.columns.index(values[0])] if values else table.columns[:1])

@@ -52,7 +52,8 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
     """
     where = f"{data_set.hub} {data_set.config} {split}"
     # Heavy packages are loaded only where their rows are read.
-    datasets = import_extra("datasets", f"reading {data_set.hub} (without --data FILE)")
+    local = '(or give your copy of it: --data FILE, in a study data = "FILE")'
+    datasets = import_extra("datasets", f"reading {data_set.hub} {local}")
     try:
         # Streaming does not download the rest, and keeps nothing.
         rows = datasets.load_dataset(data_set.hub, data_set.config, split=split, streaming=data_set.large)
@@ -62,7 +63,7 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
         reason = str(error).split("\n", 1)[0][:200]
         raise TaskError(
             f"{where} cannot be read from the hub ({type(error).__name__}: {reason}); "
-            "give a local copy in the same columns with --data FILE.jsonl or FILE.parquet"
+            "give a local copy in the same columns with --data FILE.jsonl or FILE.parquet (study: data=FILE)"
         ) from error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from keff.analysis.results.decision import Decision
+from keff.analysis.results.decision import Decision, Kept
 from keff.analysis.results.words import first_sentence
 from keff.records import Interval, Result, frozen, percent
 from keff.stats.voting.choose import k_eff
@@ -20,8 +20,9 @@ class AdaptiveKAdvice(Result):
 
     ``policy`` is ``fixed:K*``, the rule to deploy, and ``k_star`` its K, with ``lo`` and ``hi`` from the 95%
     interval of c. ``kept`` is the share of the accuracy (plurality) of the reference that K* keeps,
-    ``accuracy`` that of K*, ``reference_accuracy`` that of the reference: measured up to the recorded paths,
-    predicted beyond them, None where only correctness was recorded. The pilot drew ``pilot_paths`` paths in
+    ``accuracy`` that of K*, ``reference_accuracy`` that of the reference, from the same posterior as a
+    decision's; None where nothing could be decided. ``measured`` says whether both lie within the recorded
+    paths; beyond them they are predicted. The pilot drew ``pilot_paths`` paths in
     all. ``net_cost``, ``repaid_after`` and ``cost_at_1000`` are the paper's (``PilotCost``). ``follow`` says
     whether to deploy K* rather than keff's own decision, ``because`` why. ``notes`` say where Algorithm 1
     replaced c or K*.
@@ -32,13 +33,14 @@ class AdaptiveKAdvice(Result):
     lo: int
     hi: int
     reference: int
-    kept: Interval | None
+    kept: Kept | None
     accuracy: Interval | None
     reference_accuracy: Interval | None
     pilot_paths: int
     net_cost: float
     repaid_after: float
     cost_at_1000: float
+    measured: bool
     follow: Follow = "open"
     because: str = ""
     notes: tuple[str, ...] = ()
@@ -63,8 +65,8 @@ class AdaptiveKAdvice(Result):
 
     def _effect(self) -> str:
         if self.kept is None or self.accuracy is None or self.reference_accuracy is None:
-            return "What K* keeps is not known: that takes recorded answers, some of them right."
-        how = "measured" if self.kept.method == "subsets" else "predicted beyond the recorded paths"
+            return "What K* keeps is not known: that takes answers to ten questions or more, some right."
+        how = "measured" if self.measured else "predicted beyond the recorded paths"
         return (
             f"K* keeps {percent(self.kept)} of the accuracy of {self.reference} paths: "
             f"{self.accuracy.value:.1%} against {self.reference_accuracy.value:.1%}, {how}."

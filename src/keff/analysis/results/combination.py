@@ -51,7 +51,8 @@ class Combination(Finding):
         best = max(self.weights, key=lambda row: row.gain)
         return (
             f"{self.n} questions x {self.k} paths; best weighted vote {best.scheme} ({best.rule}), "
-            f"gain {best.gain:+.1%} ± {best.se:.1%}"
+            f"gain {best.gain:+.1%} ± {best.se:.1%} cross-fitted, "
+            f"{best.in_sample - best.uniform:+.1%} in sample"
         )
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -115,48 +115,21 @@ class Forecaster:
             self._inside(k, level) if k <= self.votes.k else self._outside(k, level) for k in self.ks
         )
 
-    def kept(self, k: int, of: int, level: float = 0.95) -> Interval | None:
-        """Return the share of the plurality of ``of`` paths that ``k`` paths keep; both are among ``ks``.
-
-        Both come from the same resamples, so that what they share cancels. None where the former is 0.
-        """
-        at, full = self._levels(k), self._levels(of)
-        if not full[0] > 0:
-            return None
-        share = at / np.maximum(full, 1e-9)
-        between = 0.0
-        if k != of and self.beyond:
-            # The whole error of the farther one: that it cancels with the nearer one's is not known.
-            farther = max(k, of, self.votes.k)
-            between = self._between * (1 / self.votes.k - 1 / farther) / float(full[0])
-        half = float(stdtrit(max(self.units - 1, 1), (1 + level) / 2))
-        half *= float(np.hypot(share[1:].std(), between))
-        value = float(share[0])
-        method = "subsets" if max(k, of) <= self.votes.k else "predicted"
-        return Interval(value, max(value - half, 0.0), value + half, method)
-
-    def _levels(self, k: int) -> FloatArray:
-        """Return plurality at ``k`` paths of the sample and its resamples [1 + B]."""
-        now = self.curves[:, -1]
-        if k <= self.votes.k:
-            return self.curves[:, k - 1]
-        by_model = self.modelled[:, self.beyond.index(k)]
-        by_line = self.slope * (1 / k - 1 / self.votes.k)
-        gain = (1 - self.line_share) * by_model + self.line_share * by_line
-        return np.clip(now + gain, 0.0, np.maximum(self.model.answering(k), now))
-
-    @property
-    def _between(self) -> float:
-        return MODEL_SD + float(self.line_share[0]) * (LINE_SD - MODEL_SD)
-
     def _inside(self, k: int, level: float) -> PluralityForecast:
         at = self.curves[:, k - 1]
         return self._forecast(k, at, at - self.curves[:, -1], "subsets", 0.0, level)
 
     def _outside(self, k: int, level: float) -> PluralityForecast:
-        level_at, now = self._levels(k), self.curves[:, -1]
+        k0 = self.votes.k
+        by_model = self.modelled[:, self.beyond.index(k)]
+        by_line = self.slope * (1 / k - 1 / k0)
+        now = self.curves[:, -1]
+        gain = (1 - self.line_share) * by_model + self.line_share * by_line
+        most = np.maximum(self.model.answering(k), now)
+        level_at = np.clip(now + gain, 0.0, most)
         method = "line in 1/K" if self.line_share[0] > LINE_RULES else "answer_model"
-        extra = float(np.hypot(self._between * (1 / self.votes.k - 1 / k), self._least_error(k)))
+        between = MODEL_SD + float(self.line_share[0]) * (LINE_SD - MODEL_SD)
+        extra = float(np.hypot(between * (1 / k0 - 1 / k), self._least_error(k)))
         return self._forecast(k, level_at, level_at - now, method, extra, level)
 
     def _least_error(self, k: int) -> float:
