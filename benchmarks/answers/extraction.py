@@ -199,7 +199,7 @@ def math_rate(shared: Path) -> None:
     distinct = {a for row in rows(shared, "boinf_math500*") for a in row["all_answers"] if a}
     math = space("math")
     math.key(r"\sqrt{2}+x")
-    _forms._remembered.cache_clear()
+    _forms.canonical_form.cache_clear()
     workers.sought.cache_clear()
     began = time.perf_counter()
     for answer in distinct:
@@ -253,7 +253,7 @@ def main() -> None:
     growth()
     fuzz(options.fuzz // 500, [space("math")], "fuzz strings in math with workers")
     workers.available = lambda: False  # a million strings for the worker would take hours
-    _forms._remembered.cache_clear()  # what the worker said would be beside what is said without it
+    _forms.canonical_form.cache_clear()  # what the worker said would be beside what is said without it
     fuzz(options.fuzz, every_space(), "fuzz strings in all spaces")
 
 

@@ -73,10 +73,10 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The space as it is without the extra."""
     monkeypatch.setattr(workers, "available", lambda: False)
     workers.sought.cache_clear()
-    math._remembered.cache_clear()
+    math.canonical_form.cache_clear()
     yield
     workers.sought.cache_clear()
-    math._remembered.cache_clear()
+    math.canonical_form.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "answer"), CORPUS)
@@ -178,9 +178,11 @@ def test_different_values_have_different_keys() -> None:
 def test_a_string_that_overruns_is_given_up_and_a_killed_worker_is_replaced() -> None:
     pytest.importorskip("math_verify")
     pool = workers.POOL
-    assert pool.ask("2+1", seconds=30)[0] == "3"
-    assert pool.ask(r"\int \frac{1}{x^{7}+x+1} dx", seconds=0.1) is None
-    assert pool.ask("2+2", seconds=30)[0] == "4"
+    assert pool.ask(["2+1", 9.0], seconds=60)[0] == "3"
+    assert pool.ask([r"\int \frac{1}{x^{7}+x+1} dx", 0.1], seconds=60) == [None, None]
+    assert pool.ask(["2+2", 9.0], seconds=60)[0] == "4"
+    assert pool.ask([r"\int \frac{1}{x^{7}+x+1} dx", 60.0], seconds=0.1) is None
+    assert pool.ask(["2+3", 9.0], seconds=60)[0] == "5"
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from shlex import quote
 import numpy as np
 
 from keff.analysis.results.estimates import Matching, SplitAnswers
-from keff.answers import golds, is_document, only_object, proposed_fields
+from keff.answers import UNREAD, golds, is_document, only_object, proposed_fields
 from keff.answers import space as space_of
 from keff.errors import PluginError
 from keff.reading.ballot import Ballot
@@ -79,6 +79,12 @@ def notes(matching: Matching | None) -> Iterator[Note]:
     """Yield warnings on answers that seldom match, or right ones that differ."""
     if matching is None:
         return
+    if lost := matching.abstentions.get(UNREAD):
+        yield Note(
+            "unread_answers",
+            f"{lost} of the answers could not be read, because the process that reads them was lost, and count "
+            "as no answer here: read the run again with keff score",
+        )
     if matching.rare:
         yield Note("answers_rarely_equal", f"{RARE} ({_numbers(matching)}); {REMEDY}")
     if matching.split and matching.examples:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from keff.answers.parts.base import Extracted, Space, golds, strip_thinking
 from keff.answers.parts.fields import (
     ABSTAINED,
+    UNREAD,
     Read,
     VotingFields,
     last_answer,
@@ -29,16 +30,19 @@ from keff.answers.parts.spec import (
     options_listed,
     space,
 )
-from keff.answers.parts.workers import key_spec, limited, settle, trust, warm
+from keff.answers.parts.workers import Lane, UnreadError, key_spec, reading_in, settle, trust, warm
 
 __all__ = [
     "ABSTAINED",
     "ANSWER_MEMBERS",
     "LETTERS",
     "SLOW_SPACES",
+    "UNREAD",
     "Extracted",
+    "Lane",
     "Read",
     "Space",
+    "UnreadError",
     "VotingFields",
     "canonical_json",
     "choice_of",
@@ -47,7 +51,6 @@ __all__ = [
     "is_document",
     "key_spec",
     "last_answer",
-    "limited",
     "names",
     "of_unknown_options",
     "once",
@@ -55,6 +58,7 @@ __all__ = [
     "options_listed",
     "proposed_fields",
     "read",
+    "reading_in",
     "schema_of",
     "settle",
     "space",

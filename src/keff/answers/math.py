@@ -61,21 +61,13 @@ _PAIRS = {"(": ")", "[": "]"}
 PROSE = re.compile(r"(?<![\\a-zA-Z])(?!(?:sqrt|sinh|cosh|tanh|frac|[pbvB]?matrix|cases|array)\b)[a-zA-Z]{4,}")
 
 
+@lru_cache(maxsize=2**17)
 def canonical_form(answer: str) -> str | None:
     """Return an answer's canonical form; None where nothing is left of it.
 
-    Of an answer that takes too long, the form that needs no worker; so too where the time is limited
-    (``workers.limited``) and over, but then it is not remembered.
+    Of an answer that takes too long, the form that needs no worker. Raises ``workers.UnreadError`` where a
+    worker was ended for another reason: that form would be another answer than the same one read in peace.
     """
-    try:
-        return _remembered(answer)
-    except workers.NoTimeError:
-        with workers.one_answer(0):
-            return _sought(answer)
-
-
-@lru_cache(maxsize=2**17)
-def _remembered(answer: str) -> str | None:
     try:
         with workers.one_answer():
             return _sought(answer)

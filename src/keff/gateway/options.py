@@ -55,6 +55,9 @@ class ServeSettings(BaseModel):
     otlp: str | None = Field(None, description="URL of the collector that gets traces (extra otel).")
     path_timeout: float = Field(600.0, ge=0.1, description="Seconds that one upstream call may take.")
     quiet: bool = Field(False, description="Log warnings only.")
+    reading_seconds: float = Field(
+        10.0, gt=0, description="Seconds that a request waits for answers that are slow to read, in all."
+    )
     redis: str | None = Field(
         None, description="URL of a Redis in which several hosts share limits, spend and drift (extra redis)."
     )
@@ -73,7 +76,10 @@ class ServeSettings(BaseModel):
     spend: Path | None = Field(
         None, description="SQLite file of what each key spent (default: beside the key file)."
     )
-    strict: bool = Field(False, description="Refuse requests that differ from the plan.")
+    strict: bool = Field(
+        False,
+        description="Refuse requests that differ from the plan, and votes that unread answers could turn.",
+    )
     tool_ignore: tuple[str, ...] = Field(
         (), description="Arguments of tool calls that do not count in a vote, such as a timestamp."
     )

@@ -181,7 +181,10 @@ class Service:
     def _vote(self, job: RequestJob) -> Vote:
         # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
         streams = in_flight_of(job.policy) is not None
-        reading = None if job.reader is None else AnswerReading(labelled(job.reader, job.ask.view), self.pool)
+        if job.reader is not None:
+            job.reading = AnswerReading(
+                labelled(job.reader, job.ask.view), self.pool, self.options.reading_seconds
+            )
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
         shares = {} if self.served is None or greedy else self.served.shares
@@ -189,7 +192,7 @@ class Service:
         return Vote(
             job.policy,
             partial(self._answer, job, streams),
-            partial(self._paths, job, reading),
+            partial(self._paths, job),
             Sharing(1) if greedy else self.sharing,
             shares,
             [] if self.served is None else self.served.in_turn(job.policy),
@@ -229,12 +232,12 @@ class Service:
             count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
         return answer
 
-    async def _paths(self, job: RequestJob, reading: AnswerReading | None, answer: Answer) -> list[Drawn]:
+    async def _paths(self, job: RequestJob, answer: Answer) -> list[Drawn]:
         """Return the paths of one upstream answer with their vote keys."""
         paths: list[Drawn] = []
         for choice in answer.choices:
-            if reading is not None:
-                read = await reading.read(choice)
+            if job.reading is not None:
+                read = await job.reading.read(choice)
             else:
                 assert job.asked is not None, "a job without a reader says what its prompt asks for"
                 read = self.kinds.read(choice, job.asked)
@@ -304,12 +307,15 @@ class Service:
             confidence = logprob_of(summary, confidence_of(job.policy))
             if not job.ask.logprobs:
                 choice = {name: value for name, value in choice.items() if name != "logprobs"}
-        return Drawn(choice, body, read.key, read.truncated, confidence, read.readings)
+        return Drawn(choice, body, read.key, read.truncated, confidence, read.readings, read.unread)
 
     def _reply(self, job: RequestJob, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":
             line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
             raise Problem(422, line, code="no_answer")
+        if outcome.undecided and self.options.strict:
+            line = f"{outcome.unread} answers could not be read in time and may decide this vote: ask again"
+            raise Problem(503, line, code="undecided")
         usage = total_usage((*outcome.paths, *outcome.unused))
         priced = self.priced and job.priced
         dollars = job.dollars if priced else None
@@ -337,17 +343,22 @@ class Service:
     def _note(self, job: RequestJob, outcome: Outcome) -> None:
         keys = [path.key for path in outcome.paths]
         job.stop, job.paths = outcome.cause, len(keys)
+        job.unread, job.undecided = outcome.unread, outcome.undecided
         outcome.count(self.metrics)
         if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
-        if job.regular:
+        # Unread answers are no abstentions: the alarm does not take them for a change of the model.
+        regular = job.regular and not outcome.unread
+        if regular:
             self.shadows.count(len(keys))
-        self.ledger.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, job.regular))
+        self.ledger.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, regular))
 
     def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
             return
         rest = {"policy": job.policy.spec, "paths": job.paths, "stop": job.stop, "stale": job.stale}
+        if job.unread:
+            rest["unread"] = job.unread
         try:
             self.vote_log.write(job.name, keys, **rest, shadow=shadow)
         except OSError:

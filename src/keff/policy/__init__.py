@@ -39,7 +39,9 @@ from keff.policy.view import (
     Vectorised,
     View,
     WeightKind,
+    decided,
     tally,
+    undecided,
 )
 from keff.policy.weighting import (
     Calibrated,
@@ -89,6 +91,7 @@ __all__ = [
     "cancel_running",
     "check_fitted",
     "confidence_of",
+    "decided",
     "fly",
     "for_one_model",
     "format_spec",
@@ -96,6 +99,7 @@ __all__ = [
     "in_flight_of",
     "parse_policy",
     "tally",
+    "undecided",
     "with_calibrations",
 ]
 

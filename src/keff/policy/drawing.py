@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.spec import MAX_CAP
-from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
+from keff.policy.view import Branching, Policy, Sample, Stop, View, decided, tally
 from keff.policy.weighting import Answering, Bounded, Calibrated, LogOddsVote, Over, ahead_of, part_of
 from keff.records import frozen
 from keff.stats.votes import BoolArray
@@ -293,7 +293,7 @@ class RunningVote:
             self._waiting.remove(place)
             self.counted.append(place)
             view = replace(self.view(self.counted), launched=tuple(self.counted))
-            decision = self.policy.decide(view)
+            decision = decided(self.policy, view)
             self.stop = decision if isinstance(decision, Stop) else None
 
     def _next(self) -> int | None:

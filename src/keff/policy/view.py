@@ -25,13 +25,16 @@ class View:
     ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
     number per path where the policy needs it, else empty. ``branches`` names the branch of each path
     where there are several, else it is empty. ``launched`` are the launch positions where votes count as they
-    arrive (empty: as they stand here). Never the gold answer, nor how many paths a recording holds.
+    arrive (empty: as they stand here). ``unread`` counts the keys that are None because nobody knows yet what
+    the answer means: each may be a vote for any answer. Never the gold answer, nor how many paths a
+    recording holds.
     """
 
     keys: Sequence[str | None]
     confidence: Sequence[float] = ()
     branches: Sequence[str] = ()
     launched: Sequence[int] = ()
+    unread: int = 0
 
     def check_confidences(self, n: int, policy: Policy) -> None:
         """Raise PolicyError where one of the first ``n`` paths has no confidence."""
@@ -170,3 +173,21 @@ def tally(keys: Sequence[str | None]) -> Tally:
     leader = max(counts, key=counts.__getitem__)  # the first of equals: Counter keeps the order seen
     v1, v2 = counts[leader], max([count for key, count in counts.items() if key != leader])
     return Tally(counts, leader, v1, v2)
+
+
+def undecided(keys: Sequence[str | None], unread: int, answer: str | None) -> bool:
+    """Return whether unread answers could turn this one: all of them may be votes for the runner-up."""
+    counts = tally(keys).counts
+    mine = 0 if answer is None else counts[answer]
+    return (
+        unread > 0
+        and max((votes for key, votes in counts.items() if key != answer), default=0) + unread >= mine
+    )
+
+
+def decided(policy: Policy, view: View) -> Sample | Stop:
+    """Return a policy's decision; it goes on, up to its cap, past a stop that unread answers could turn."""
+    decision = policy.decide(view)
+    if isinstance(decision, Sample) or view.branches or len(view.keys) >= policy.cap:
+        return decision
+    return Sample(1) if undecided(view.keys, view.unread, decision.answer) else decision

@@ -223,16 +223,16 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     return [after - before for before, after in pairwise(cuts)]
 
 
+# Other servers' words, in lower case, for why a path ended.
 FINISH: dict[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "abort": "cancelled",
-    "cancelled": "cancelled",
+    **dict.fromkeys(("", "null", "stop", "eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys(("content_filter", "safety", "refusal", "recitation", "sensitive"), "content_filter"),
+    **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
+    **dict.fromkeys(("abort", "cancelled"), "cancelled"),
 }
+# A path that ended by a fault of the server, whatever the fault is called there.
+FAULTS = ("error", "insufficient_system_resource", "failed", "failure", "unavailable", "timeout")
 
 
 class RepeatedError(EngineError):
@@ -240,8 +240,17 @@ class RepeatedError(EngineError):
 
 
 def finish_reason(reason: object) -> FinishReason:
-    """Return keff's name of a server's finish reason; unknown ones count as a plain stop."""
-    return FINISH.get(reason, "stop") if isinstance(reason, str) else "stop"
+    """Return keff's name of a server's finish reason, whatever its case; unknown ones count as cut off."""
+    return FINISH.get(_reason(reason), "length")
+
+
+def is_fault(choice: Fields) -> bool:
+    """Return whether a choice ended by a fault of its server, so that it is no path."""
+    return bool(choice.get("error")) or _reason(choice.get("finish_reason")).endswith(FAULTS)
+
+
+def _reason(reason: object) -> str:
+    return "" if reason is None else str(reason).strip().lower()
 
 
 def choices_of(response: object) -> list[ChoiceObject]:
@@ -263,6 +272,9 @@ def choices_of(response: object) -> list[ChoiceObject]:
             raise EngineError("the server's answer has a malformed choice")
         if index in by_index:
             raise RepeatedError("the server's answer has two choices with one index")
+        if is_fault(choice):
+            told = choice.get("error")
+            raise body_error(told or {"message": f"finish_reason {choice.get('finish_reason')!r}"})
         by_index[index] = choice
     return [by_index[index] for index in sorted(by_index)]
 

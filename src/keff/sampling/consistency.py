@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import openai
 
-from keff.answers import Space, of_unknown_options, read, space
+from keff.answers import SLOW_SPACES, UNREAD, Space, of_unknown_options, read, space
 from keff.errors import EngineError, UsageError
 from keff.narrow import Fields, fields
 from keff.policy import (
@@ -24,18 +24,19 @@ from keff.policy import (
     WeightKind,
     cancel_running,
     confidence_of,
+    decided,
     fly,
     for_one_model,
     in_flight_of,
     parse_policy,
     tally,
+    undecided,
 )
 from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import choices_of, completions, with_answer
 from keff.protocol.values import question_of
 from keff.records import AnswerSpace, Completion, Finding, Message, Result, frozen
-from keff.sampling.sampler import SLOW_SPACES
 
 
 class ChatClient(Protocol):
@@ -53,7 +54,8 @@ class Verdict(Result):
 
     ``answer`` is a canonical key (None: nobody gave one), ``weight`` the strength named by ``kind``
     (``vote_share``, ``posterior``, ``e_value`` or ``weighted_share``), ``paths`` how many were drawn,
-    ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped.
+    ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped. ``unread`` more had an
+    answer that could not be read (a worker process was lost); ``undecided``: these could turn the vote.
     """
 
     answer: str | None
@@ -62,12 +64,15 @@ class Verdict(Result):
     paths: int
     abstentions: int
     reason: str
+    unread: int = 0
+    undecided: bool = False
 
     @classmethod
-    def of(cls, keys: Sequence[str | None], stop: Stop) -> Verdict:
+    def of(cls, keys: Sequence[str | None], stop: Stop, unread: int = 0) -> Verdict:
         """Return the verdict of a policy's stop after these votes."""
-        abstentions = sum(key is None for key in keys)
-        return cls(stop.answer, stop.weight, stop.kind, len(keys), abstentions, stop.reason)
+        abstentions = sum(key is None for key in keys) - unread
+        turned = undecided(keys, unread, stop.answer)
+        return cls(stop.answer, stop.weight, stop.kind, len(keys), abstentions, stop.reason, unread, turned)
 
 
 @frozen
@@ -238,7 +243,7 @@ class _PathsOfQuestion:
 
     async def run(self) -> Consensus:
         """Draw until the policy stops, then cancel paths in flight."""
-        drawn: dict[int, tuple[str | None, Completion]] = {}
+        drawn: dict[int, tuple[str | None, Completion, bool]] = {}
         running: dict[asyncio.Task[None], int] = {}
 
         async def draw(place: int) -> None:
@@ -246,8 +251,10 @@ class _PathsOfQuestion:
 
         def view(places: Sequence[int]) -> View:
             paths = [drawn[place] for place in places]
-            read = [logprob_of(path.logprobs, confidence_of(self.policy)) for _, path in paths]
-            return View(tuple(key for key, _ in paths), read if "confidence" in self.policy.needs else ())
+            read = [logprob_of(path.logprobs, confidence_of(self.policy)) for _, path, _ in paths]
+            unread = sum(lost for *_, lost in paths)
+            keys = tuple(key for key, *_ in paths)
+            return View(keys, read if "confidence" in self.policy.needs else (), unread=unread)
 
         try:
             if in_flight_of(self.policy) is not None:
@@ -255,7 +262,7 @@ class _PathsOfQuestion:
                 await fly(vote, draw, running)
                 counted, stop = vote.counted, vote.stop
             else:
-                while isinstance(stop := self.policy.decide(view(counted := range(len(drawn)))), Sample):
+                while isinstance(stop := decided(self.policy, view(counted := range(len(drawn)))), Sample):
                     places = range(len(drawn), len(drawn) + stop.m)
                     running = {asyncio.create_task(draw(place)): place for place in places}
                     # All of this round at once, so that a failure is heard of before the others end.
@@ -263,10 +270,10 @@ class _PathsOfQuestion:
         finally:
             cancelled = await cancel_running(running)
         assert stop is not None
-        keys, paths = zip(*(drawn[place] for place in counted), strict=True)
-        return Consensus(Verdict.of(keys, stop), keys, paths, cancelled)
+        keys, paths, lost = zip(*(drawn[place] for place in counted), strict=True)
+        return Consensus(Verdict.of(keys, stop, sum(lost)), keys, paths, cancelled)
 
-    async def _path(self, index: int) -> tuple[str | None, Completion]:
+    async def _path(self, index: int) -> tuple[str | None, Completion, bool]:
         request = dict(self.request)
         if isinstance(seed := request.get("seed"), int):
             # One seed for all would draw one path again and again.
@@ -277,7 +284,8 @@ class _PathsOfQuestion:
         body = fields(response.model_dump()) if hasattr(response, "model_dump") else {}
         (path,) = completions(body, choices_of(body)[:1], time.monotonic() - start)
         if path.refusal:
-            return None, path
+            return None, path, False
         reading = partial(read, self.space, path.text, truncated=path.finish in ("length", "cancelled"))
         found = await asyncio.to_thread(reading) if self.space.name in SLOW_SPACES else reading()
-        return found.key, replace(path, logprobs=with_answer(path.logprobs, found.answer))
+        told = replace(path, logprobs=with_answer(path.logprobs, found.answer))
+        return found.key, told, found.rule == UNREAD

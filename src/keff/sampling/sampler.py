@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from keff.answers import SLOW_SPACES
+from keff.answers import SLOW_SPACES, UNREAD
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
 from keff.policy import (
@@ -16,6 +16,7 @@ from keff.policy import (
     View,
     cancel_running,
     confidence_of,
+    decided,
     fly,
     in_flight_of,
 )
@@ -185,7 +186,7 @@ class Session:
             return
         while True:
             view = launch_view(self.run, self.task, item, slot, policy)
-            decision = policy.decide(view)
+            decision = decided(policy, view)
             if isinstance(decision, Stop) or self.halted():
                 return
             if not await self.reach(item, len(view.keys) + decision.m):
@@ -211,7 +212,7 @@ class Session:
 
         def view(places: Sequence[int]) -> View:
             seen, n = launch_view(self.run, self.task, item, slot, policy), len(places)
-            return View(seen.keys[:n], seen.confidence[:n])
+            return View(seen.keys[:n], seen.confidence[:n], unread=seen.unread)
 
         vote, owing = RunningVote(policy, view), list[int]()
         for place in vote.launch():
@@ -387,10 +388,12 @@ def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> 
     name = confidence_of(policy)
     keys: list[str | None] = []
     confidence: list[float] = []
+    unread = 0
     for index, scored in enumerate(path for path in run.kept(item.id) if path.path.slot == slot):
         if scored.path.index != index:
             break
         judged = scored.judged or task.judge(item, scored.completion)
         keys.append(judged.key)
+        unread += judged.rule == UNREAD
         confidence.append(logprob_of(scored.completion.logprobs, name))
-    return View(tuple(keys), tuple(confidence))
+    return View(tuple(keys), tuple(confidence), unread=unread)

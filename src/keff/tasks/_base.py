@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic_core import from_json
 
-from keff.answers import Extracted, Space, space, why
+from keff.answers import UNREAD, Extracted, Space, UnreadError, space, why
 from keff.answers.parts.base import golds
 from keff.errors import TaskError
 from keff.narrow import Object, fields, is_object, mended
@@ -172,14 +172,18 @@ class SpacedTask(Task):
 
         A refusal abstains by the rule ``refusal``; text without a final answer by ``truncated`` when it was
         cut at max_tokens (or cancelled), else by the reason that its answer space gives (``no answer`` where
-        it gives none). Abstaining is not correct.
+        it gives none), and by ``unread`` where a worker was lost. Abstaining is not correct.
         """
         wrong = None if item.gold is None else 0
         if completion.refusal or completion.finish == "content_filter":
             return ScoredText(None, None, wrong, "refusal")
         truncated = completion.finish in ("length", "cancelled")
         read, reader = self.read(item, completion.text, truncated=truncated), self.reader(item)
-        key = None if read is None else reader.key(read.answer)
+        try:
+            key = None if read is None else reader.key(read.answer)
+        except UnreadError:
+            # Neither right nor wrong: it is not known what the answer means.
+            return ScoredText(None, None, wrong, UNREAD)
         if read is None or key is None:
             return ScoredText(
                 None, None, wrong, "truncated" if truncated else self.why(item, completion.text)

@@ -21,6 +21,7 @@ from keff import narrow
 from keff.answers.parts import json_text
 from keff.answers.parts.base import Explains, Space, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, MISSING, Number, find, look_up, steps
+from keff.answers.parts.workers import UnreadError
 from keff.errors import TaskError
 from keff.records import frozen
 
@@ -294,6 +295,8 @@ T = TypeVar("T")
 
 # The rule of a text in which no answer was found.
 ABSTAINED = "no answer"
+# The rule of an answer that was given up for a reason that is not in it (a worker process was killed).
+UNREAD = "unread"
 
 # So many texts, up to so many characters each, are not read again within one reading: together they bound
 # its memory. Longer ones are seldom the same.
@@ -314,11 +317,14 @@ class Read:
 
 
 def read(space: Space, text: str, *, truncated: bool = False) -> Read:
-    """Return the reading of a completion: its answer, key and rule, or why it abstains."""
+    """Return the reading of a completion: its answer, key and rule, or why it abstains (UNREAD: unknown)."""
     extracted = space.extract(text, truncated=truncated)
     if extracted is None:
         return Read(None, None, "truncated" if truncated else why(space, text))
-    key = space.key(extracted.answer)
+    try:
+        key = space.key(extracted.answer)
+    except UnreadError:
+        return Read(extracted.answer, None, UNREAD)
     if key is None:
         return Read(extracted.answer, None, why(space, extracted.answer))
     return Read(extracted.answer, key, extracted.rule)

@@ -1,17 +1,21 @@
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportOperatorIssue=false
-"""Worker process of the space ``math``: a JSON string per line in, its form and CPU seconds out.
+"""Worker process of the space ``math``: [string, CPU seconds] per line in, [form, CPU seconds] out.
 
-What is too large to be worked out (``9^{9^9}``) ends the process at its limit of processor time or memory.
+What is too large to be worked out (``9^{9^9}``) ends the process that works at its limit of processor time or
+memory. That is a fork of the one that was started, which says so (no CPU seconds) and forks another: what it
+has imported need not be imported again. Where another process killed it, both end without a reply.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 import warnings
-from typing import Any
+from typing import Any, TextIO
 
 import sympy
 from latex2sympy2_extended import latex2sympy
@@ -25,8 +29,8 @@ except ImportError:  # not on Windows
 
 # sympy can ask for any memory; beyond this the worker is ended, not the machine.
 MEMORY = 2**30
-# Processor seconds of one string; the system counts whole ones, so it may be one less.
-CPU_SECONDS = 3
+# What ends a process from outside: the system's killer when memory is short, or a person.
+KILLED = (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGKILL", signal.SIGTERM))
 # Larger expressions vote as they are written: simplifying them takes longer than an answer may.
 MOST_OPERATIONS = 200
 IMAGINARY = sympy.Symbol("i")
@@ -40,14 +44,13 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def limit_time() -> None:
-    """Set a CPU limit some seconds from now, at which the system ends this process.
+def limit_time(seconds: float) -> None:
+    """End this process after so many seconds of processor time from now, where the system can.
 
     Processor time, because a limit by the clock would give other keys on a busy machine.
     """
     if resource is not None:
-        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + CPU_SECONDS, hard))
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def rewritten(expression: Any) -> Any:
@@ -85,21 +88,38 @@ def canonical(text: str) -> str | None:
         return None
 
 
+def serve(replies: TextIO) -> None:
+    """Work out one string after the other until standard input ends."""
+    limit_memory()
+    for line in sys.stdin:
+        text, seconds = json.loads(line)
+        limit_time(seconds)
+        began = time.process_time()
+        form = canonical(text)
+        took = time.process_time() - began
+        limit_time(0)
+        replies.write(json.dumps([form, took]) + "\n")
+        replies.flush()
+
+
 def main() -> None:
     """Serve until standard input ends."""
     warnings.simplefilter("ignore")
-    limit_memory()
     # The first expression of a process takes a second or two (the grammar is built): before anybody waits.
     canonical(r"\frac{x+1}{2}")
     replies, sys.stdout = sys.stdout, sys.stderr
     replies.write("ready\n")
     replies.flush()
-    for line in sys.stdin:
-        limit_time()
-        began = time.process_time()
-        form = canonical(json.loads(line))
-        replies.write(json.dumps([form, time.process_time() - began]) + "\n")
+    if resource is None:
+        serve(replies)
+        return
+    while (child := os.fork()) and (ended := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])):
+        if -ended in KILLED:
+            return
+        replies.write("[null, null]\n")
         replies.flush()
+    if not child:
+        serve(replies)
 
 
 if __name__ == "__main__":

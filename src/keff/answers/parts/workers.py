@@ -3,9 +3,10 @@
 Workers are asked one line of JSON at a time; who overruns is killed.
 
 The workers are separate Python processes, because parsing and simplifying can hang or fill the memory and
-signal-based limits do not work in threads. A worker has a few seconds of processor time a string, and one
-that overruns is killed; an answer has ``ANSWER_SECONDS`` for all its parts. One that needs more is compared
-as it is written, which is remembered.
+signal-based limits do not work in threads. An answer has ``ANSWER_SECONDS`` of processor time for all its
+parts. One that needs more is compared as it is written, which is remembered: that depends on the answer
+alone. What is given up for another reason (a service has no time left for it, a worker was killed or cannot
+start) is *unread*, and never remembered.
 
 ``trust`` is called for the flag ``--answer-key`` of this command line, and by nothing that is read from a
 file. Runs, logs and plans hold the *spec* of such a reading, which names the function and the hash of its
@@ -18,29 +19,36 @@ import atexit
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from importlib.util import find_spec
 
 from keff import narrow
-from keff.errors import RunError, TaskError
+from keff.errors import KeffError, RunError, TaskError
 from keff.usercode import Stamp, UserCode
 
 # Importing sympy on a loaded machine takes many seconds; a real hang is longer.
 START_SECONDS = 60.0
 
 
-class Worker:
-    """One worker process, asked one value at a time; ``begin`` is its first input line."""
+class UnreadError(KeffError):
+    """Raised where an answer was given up for a reason that is not in it; nothing is remembered."""
 
-    def __init__(self, module: str, begin: object = None) -> None:
+
+class Worker:
+    """One worker process, asked one value at a time; ``begin`` is its first input line.
+
+    ``behind``: it runs behind all other processes.
+    """
+
+    def __init__(self, module: str, begin: object = None, *, behind: bool = False) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
@@ -50,7 +58,12 @@ class Worker:
             env={**os.environ, "PYTHONPATH": paths},
             text=True,
             encoding="utf-8",
+            # A worker may have a process of its own: both are ended.
+            start_new_session=True,
         )
+        if behind and sys.platform != "win32":
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PGRP, self._process.pid, 19)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self.alive, self.started = True, False
@@ -78,7 +91,7 @@ class Worker:
             self.close()
 
     def _read(self, seconds: float) -> str | None:
-        timer = threading.Timer(seconds, self._process.kill)
+        timer = threading.Timer(seconds, self._kill)
         timer.start()
         line = self._stdout.readline()
         timer.cancel()
@@ -87,10 +100,18 @@ class Worker:
         self.close()
         return None
 
+    def _kill(self) -> None:
+        if sys.platform == "win32":
+            self._process.kill()
+        else:
+            # Not waited for yet, so the number is still its own.
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End the process."""
         self.alive = False
-        self._process.kill()
+        self._kill()
         self._process.wait()
         for stream in (self._stdin, self._stdout):
             with suppress(OSError):
@@ -100,8 +121,8 @@ class Worker:
 class WorkerPool:
     """Pool of workers, started as threads need them and reused."""
 
-    def __init__(self, module: str, begin: object = None) -> None:
-        self._module, self._begin = module, begin
+    def __init__(self, module: str, begin: object = None, *, behind: bool = False) -> None:
+        self._module, self._begin, self._behind = module, begin, behind
         self._idle: list[Worker] = []
         self._owner = os.getpid()
         self._lock = threading.Lock()
@@ -113,18 +134,21 @@ class WorkerPool:
                 self._idle, self._owner = [], os.getpid()
             # The one that has waited longest: it has surely started.
             worker = self._idle.pop(0) if self._idle else None
-        worker = worker or self._new()
-        answer = worker.ask(value, seconds)
-        if worker.started and not worker.alive:
-            # Replaced at once, so that the next value need not wait for a start.
-            worker = self._new()
+        try:
+            worker = worker or self._new()
+            answer = worker.ask(value, seconds)
+            if worker.started and not worker.alive:
+                # Replaced at once, so that the next value need not wait for a start.
+                worker = self._new()
+        except OSError as error:
+            raise UnreadError(f"a process that reads answers cannot be started: {error.strerror}") from None
         with self._lock:
             if worker.alive:
                 self._idle.append(worker)
         return answer
 
     def _new(self) -> Worker:
-        return Worker(self._module, self._begin)
+        return Worker(self._module, self._begin, behind=self._behind)
 
     def close(self) -> None:
         """End this process's idle workers."""
@@ -142,8 +166,13 @@ ANSWER_SECONDS = 2.0
 MOST_CHARACTERS = 300
 
 
-POOL = WorkerPool("keff.answers.parts.symbolic_worker")
+# Processor seconds of one string in a service before it goes on behind all others.
+FAST_SECONDS = 0.4
+
+_SYMBOLIC = "keff.answers.parts.symbolic_worker"
+POOL, SLOW_POOL = WorkerPool(_SYMBOLIC), WorkerPool(_SYMBOLIC, behind=True)
 atexit.register(POOL.close)
+atexit.register(SLOW_POOL.close)
 
 
 @lru_cache(maxsize=1)
@@ -152,36 +181,31 @@ def available() -> bool:
     return find_spec("math_verify") is not None and find_spec("latex2sympy2_extended") is not None
 
 
-@dataclass(slots=True)
-class Limit:
-    """Deadline (``time.monotonic``) for canonical forms; ``missed`` once one was given up for it."""
+class Lane(Enum):
+    """How a service reads an answer, where one must not hold up others.
 
-    end: float
-    missed: bool = False
+    ``KNOWN`` asks no worker, ``FAST`` lets it take a moment, ``SLOW`` all that an answer may, behind all
+    other processes. What a lane does not suffice for is unread there; the rest is read as without one.
+    """
+
+    KNOWN = 0
+    FAST = 1
+    SLOW = 2
 
 
-_limit: ContextVar[Limit | None] = ContextVar("limit", default=None)
+_lane: ContextVar[Lane | None] = ContextVar("lane", default=None)
 # Processor seconds that are left to one answer, counted down in place; set by ``one_answer``.
 _left: ContextVar[list[float]] = ContextVar("left")
 
 
 @contextmanager
-def limited(seconds: float) -> Generator[Limit]:
-    """Limit all reading in this context to ``seconds``; with 0 only cached forms are used.
-
-    For a service, where one answer must not hold up others. Elsewhere the limit is processor time, so that
-    a busy machine finds the same forms.
-    """
-    limit = Limit(time.monotonic() + seconds)
-    token = _limit.set(limit)
+def reading_in(lane: Lane) -> Generator[None]:
+    """Read all answers of this context in a lane."""
+    token = _lane.set(lane)
     try:
-        yield limit
+        yield
     finally:
-        _limit.reset(token)
-
-
-class NoTimeError(Exception):
-    """Raised when the deadline has passed; the result is not cached."""
+        _lane.reset(token)
 
 
 class TooLongError(Exception):
@@ -201,14 +225,14 @@ def one_answer(seconds: float = ANSWER_SECONDS) -> Generator[None]:
 def warm() -> None:
     """Start one worker per concurrent thread, where the extra is installed."""
     if available():
-        POOL.ask("1", PART_SECONDS)
+        POOL.ask(["1", ANSWER_SECONDS], PART_SECONDS)
 
 
 def canonical(text: str) -> str | None:
     """Return the canonical form of a normalised expression.
 
-    None without the extra, or unparsable. Raises NoTimeError where the time is limited and over, and
-    TooLongError where the worker overran, or the parts of the answer took too long together.
+    None without the extra, or unparsable. Raises TooLongError where the worker overran, or the parts of the
+    answer took too long together, and UnreadError where it was given up for another reason.
     """
     left = _left.get()
     if left[0] <= 0 or not available() or len(text) > MOST_CHARACTERS:
@@ -222,14 +246,25 @@ def canonical(text: str) -> str | None:
 
 @lru_cache(maxsize=2**16)
 def sought(text: str) -> tuple[str | None, float]:
-    """Return a worker's result and its CPU seconds (infinite on timeout), cached."""
-    limit = _limit.get()
-    seconds = PART_SECONDS if limit is None else min(limit.end - time.monotonic(), PART_SECONDS)
-    if limit is not None and seconds <= 0:
-        limit.missed = True
-        raise NoTimeError
-    reply = narrow.items(POOL.ask(text, seconds))
-    return (narrow.text(reply[0]), float(narrow.number(reply[1]) or 0)) if reply else (None, math.inf)
+    """Return a worker's result and its CPU seconds (infinite where it needs too many), cached.
+
+    Raises UnreadError where the lane does not suffice, or the worker was lost twice.
+    """
+    lane = _lane.get()
+    if lane is Lane.KNOWN:
+        raise UnreadError("nothing is known of it yet")
+    pool = SLOW_POOL if lane is Lane.SLOW else POOL
+    seconds = FAST_SECONDS if lane is Lane.FAST else ANSWER_SECONDS
+    for _ in range(2):
+        reply = narrow.items(pool.ask([text, seconds], PART_SECONDS))
+        if not reply:
+            continue  # killed, or without processor time for a minute
+        if (took := narrow.number(reply[1])) is not None:
+            return narrow.text(reply[0]), float(took)
+        if lane is Lane.FAST:
+            break
+        return None, math.inf
+    raise UnreadError("a process that reads answers was ended before it replied: run this again")
 
 
 # How long one answer may take. By the clock, so a busy machine needs a generous limit.
@@ -295,7 +330,12 @@ class FunctionCaller:
 
     def _ask(self, answer: str) -> tuple[str | None, str | None]:
         """Return the key, or why there is none; raises RunError when the function hangs."""
+        lane = _lane.get()
+        if lane is Lane.KNOWN:
+            raise UnreadError("nothing is known of it yet")
         said = self._pool.ask(answer, KEY_SECONDS)
+        if said is None and lane is not None:
+            raise UnreadError("the answer key gave no reply")
         if said is None:
             self._overruns += 1
             if self._overruns >= MOST_OVERRUNS:

@@ -98,7 +98,9 @@ def vote_object(
         "share": vote_share(outcome),
         "weight": {"value": stop.weight, "kind": stop.kind},
         "paths": len(outcome.paths),
-        "abstentions": sum(path.key is None for path in outcome.paths),
+        "abstentions": outcome.abstentions,
+        "unread": outcome.unread,
+        "undecided_by": "unread" if outcome.undecided else None,
         "unused": len(outcome.unused),
         "failed": outcome.failed,
         "cancelled": outcome.cancelled,
@@ -120,6 +122,7 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
     return [
         {
             "answer": None if path.key is None else shown(path.key),
+            "unread": path.unread,
             "message": path.choice.get("message"),
             "finish_reason": path.choice.get("finish_reason"),
         }

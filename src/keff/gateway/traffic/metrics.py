@@ -36,8 +36,9 @@ COUNTERS: Mapping[str, str] = {
     "guard refused.",
     "keff_passed_total": "Requests of other paths of the API, passed through, by HTTP status.",
     "keff_votes_total": "Voted requests by why they stopped.",
-    "keff_paths_total": "Paths by what became of them: voted, abstained, unused, cancelled, shadow, relayed, "
-    "abandoned (their request failed or was left).",
+    "keff_paths_total": "Paths by what became of them: voted, abstained, unread, unused, cancelled, shadow, "
+    "relayed, abandoned (their request failed or was left).",
+    "keff_undecided_votes_total": "Votes that unread answers could have turned.",
     "keff_upstream_failures_total": "Upstream calls that failed.",
     "keff_verifier_paths_total": "Paths that the verifier rated, or failed on.",
     "keff_verifier_seconds_total": "Seconds that the verifier took.",

@@ -283,7 +283,7 @@ class BranchLedger:
             "model": branch.plan.model,
             "answered_as": branch.answered_as,
             "paths": len(mine),
-            "abstentions": sum(path.key is None for path in mine),
+            "abstentions": sum(path.key is None and not path.unread for path in mine),
             "prompt_tokens": bill.usage.prompt,
             "completion_tokens": bill.usage.output,
             "dollars": None if branch.price is None else bill.dollars,

@@ -219,6 +219,8 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
     if job.by_branch is not None:
         line["branches"] = {name: bill.calls for name, bill in job.by_branch.bills.items()}
+    if job.reading is not None:
+        line |= {"reading_seconds": round(job.reading.waited, 4), "unread": job.unread}
     return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}
 
 

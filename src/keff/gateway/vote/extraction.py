@@ -15,6 +15,7 @@ from keff.answers import (
     LETTERS,
     SLOW_SPACES,
     Space,
+    UnreadError,
     canonical_json,
     choice_of,
     last_answer,
@@ -41,6 +42,7 @@ RUNS_CODE = frozenset({"code", "python", "key"})
 class PathReading(NamedTuple):
     """The reading of one path: its vote key (None: it abstains), and whether it was cut off.
 
+    ``unread``: its answer was given up before it was worked out, so it is not known whose vote it is.
     ``answer`` is as the text writes it (None: not known). ``readings`` are its keys by kind of answer, where
     the kind is found per request (``kinds``): then its vote is known once that is settled.
     """
@@ -49,6 +51,7 @@ class PathReading(NamedTuple):
     truncated: bool
     answer: str | None = None
     readings: Mapping[str, str] | None = None
+    unread: bool = False
 
 
 @frozen
@@ -79,7 +82,10 @@ class Reader:
         if text is None:
             return PathReading(call, truncated)
         answer = self.answer(text, truncated)
-        key = None if answer is None else (self.task or self.space).key(answer)
+        try:
+            key = None if answer is None else (self.task or self.space).key(answer)
+        except UnreadError:
+            return PathReading(None, truncated, answer, unread=True)
         return PathReading(key, truncated, answer)
 
     def answer(self, text: str, truncated: bool) -> str | None:

@@ -26,6 +26,7 @@ from keff.gateway.upstream.served_branches import Branch, BranchLedger
 from keff.gateway.upstream.server import Upstream
 from keff.gateway.vote.extraction import Reader
 from keff.gateway.vote.kinds import Asked
+from keff.gateway.vote.threads import AnswerReading
 from keff.gateway.vote.vote import Vote
 from keff.narrow import fields
 from keff.policy import Policy
@@ -67,6 +68,9 @@ class RequestJob(RequestSpending):
     reader: Reader | None = None
     asked: Asked | None = None
     kind: str | None = None
+    reading: AnswerReading | None = None
+    unread: int = 0
+    undecided: bool = False
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     span: TraceSpan | None = None
     times: list[float] = field(default_factory=list[float])
@@ -96,6 +100,10 @@ class RequestJob(RequestSpending):
                 told["x-keff-change"] = f"{self.drawn - today.k:+d} paths against {today.spec}"
         if self.share is not None:
             told["x-keff-share"] = f"{self.share:.4g}"
+        if self.unread:
+            told["x-keff-unread"] = str(self.unread)
+        if self.undecided:
+            told["x-keff-undecided-by"] = "unread"
         if self.by_branch is not None and self.by_branch.down:
             told["x-keff-branch-down"] = ", ".join(self.by_branch.down)
         if self.stale:

@@ -1,10 +1,11 @@
-"""Thread pool for slow answer spaces, with a deadline for each answer and each request.
+"""Threads for slow answer spaces, shared fairly by requests; what an answer means does not depend on load.
 
 Mathematics is brought into one form by processes that may need seconds for one expression. Most answers do
-not need them (a number, or an expression that was seen before) and are read at once. The others wait for
-one of a few threads, one at a time for each request. Beyond the time of an answer or of its request the
-answer votes as it is written, so a client that asks for ``9^{9^{9^{9}}}`` slows down nobody, and what
-failed is remembered.
+not need them (a number, or an expression that was seen before) and are read at once. The others take turns
+in the fast lane: one answer of each request at a time, in the order of arrival. What takes more than a moment
+of processor time goes on in the slow lane, whose processes run behind all others, and waits there behind its
+like. The limit of an answer is processor time of its own, as offline; waiting is no reason to read it
+otherwise. What its request has no time left for, or whose process was killed, is unread.
 """
 
 from __future__ import annotations
@@ -15,25 +16,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from keff.answers import limited, warm
+from keff.answers import Lane, reading_in, warm
 from keff.gateway.vote.extraction import PathReading, Reader
 from keff.narrow import Fields
 
 T = TypeVar("T")
 
-# A slow answer space may take this long for one answer, and its path abstains then.
-ANSWER_SECONDS = 2.0
-# All answers of a request together: the client waits.
-REQUEST_SECONDS = 4.0
-# Reading is processor time: more threads than cores only take turns.
+# Answers read at once in each lane. Reading is processor time: more than cores only take turns.
 THREADS = 4
 
 
 class ReadingThreads:
-    """Thread pool for slow answer spaces, started on first use and apart from the event loop's."""
+    """The lanes of one process: threads that are started on first use, apart from the event loop's."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
+        self._threads = ThreadPoolExecutor(2 * THREADS, thread_name_prefix="answers")
+        self._free = {lane: asyncio.Semaphore(THREADS) for lane in (Lane.FAST, Lane.SLOW)}
         self._warming: list[Future[None]] = []
 
     def warm(self, reader: Reader | None) -> None:
@@ -47,9 +45,14 @@ class ReadingThreads:
             starts = [asyncio.wrap_future(start) for start in self._warming]
             await asyncio.wait(starts, return_when=asyncio.FIRST_COMPLETED)
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread; when cancelled, it is dequeued or left to its own time limit."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def run(self, lane: Lane, work: Callable[[Lane], T]) -> T:
+        """Run ``work`` in a thread of a lane; cancelled, it is dequeued or left to its own time limit."""
+        free = self._free[lane]
+        await free.acquire()
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work, lane)
+        # Of a request that has gone too: its thread is taken until the answer is read, and remembered.
+        running.add_done_callback(lambda _: free.release())
+        return await asyncio.shield(running)
 
     def close(self) -> None:
         """Shut the pool down without waiting."""
@@ -57,40 +60,45 @@ class ReadingThreads:
 
 
 class AnswerReading:
-    """Reads the answers of one request."""
+    """Reads the answers of one request, which may wait ``seconds`` for them in all; ``waited`` until now."""
 
-    def __init__(self, reader: Reader, pool: ReadingThreads) -> None:
+    def __init__(self, reader: Reader, pool: ReadingThreads, seconds: float) -> None:
         self._reader, self._pool = reader, pool
-        self._left = REQUEST_SECONDS
-        self._turn = asyncio.Lock()
+        self._seconds, self.waited = seconds, 0.0
+        self._turns = {lane: asyncio.Lock() for lane in (Lane.FAST, Lane.SLOW)}
+        self._waiting, self._since = 0, 0.0
 
     async def read(self, choice: Fields) -> PathReading:
-        """Return the vote of one choice."""
+        """Return the vote of one choice; unread where the request has no time left for it."""
         if not self._reader.slow:
             return self._reader.read(choice)
+        read = PathReading(None, False, unread=True)
         if self._reader.task is None:
-            with limited(0.0) as limit:
-                at_once = self._reader.read(choice)
-            if not limit.missed:
-                return at_once
-        else:
-            at_once = PathReading(None, False)
-        return await self._patiently(choice) or at_once
+            read = _read_in(self._reader, choice, Lane.KNOWN)
+        return await self._patiently(choice, read) if read.unread else read
 
-    async def _patiently(self, choice: Fields) -> PathReading | None:
+    async def _patiently(self, choice: Fields, read: PathReading) -> PathReading:
         clock = asyncio.get_running_loop().time
-        async with self._turn:
-            await self._pool.ready()
-            begun = clock()
-            try:
-                async with asyncio.timeout(self._left):
-                    return await self._pool.run(partial(_read_within, self._reader, choice))
-            except TimeoutError:
-                return None
-            finally:
-                self._left -= clock() - begun
+        await self._pool.ready()
+        if not self._waiting:
+            self._since = clock()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(self._since + self._seconds - self.waited):
+                for lane, turn in self._turns.items():
+                    async with turn:
+                        read = await self._pool.run(lane, partial(_read_in, self._reader, choice))
+                    if not read.unread:
+                        break
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self.waited += clock() - self._since
+        return read
 
 
-def _read_within(reader: Reader, choice: Fields) -> PathReading:
-    with limited(ANSWER_SECONDS):
+def _read_in(reader: Reader, choice: Fields, lane: Lane) -> PathReading:
+    with reading_in(lane):
         return reader.read(choice)

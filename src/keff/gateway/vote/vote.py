@@ -20,10 +20,12 @@ from keff.policy import (
     Stop,
     View,
     cancel_running,
+    decided,
     fly,
     gave_up,
     in_flight_of,
     tally,
+    undecided,
 )
 from keff.protocol.server import Sharing, pause
 from keff.protocol.values import Object
@@ -44,7 +46,7 @@ class Drawn(NamedTuple):
     """One drawn path: choice, upstream response, vote key (None abstains) and confidence.
 
     ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
-    drew it, where the policy asks several.
+    drew it, where the policy asks several. ``unread``: nobody knows what its answer means, so it has no key.
     """
 
     choice: Object
@@ -53,6 +55,7 @@ class Drawn(NamedTuple):
     truncated: bool = False
     confidence: float = float("nan")
     readings: Mapping[str, str] | None = None
+    unread: bool = False
     branch: str = ""
 
 
@@ -71,17 +74,33 @@ class Outcome:
     failed: int
     cancelled: int
 
+    @property
+    def unread(self) -> int:
+        """Counted paths whose answer was given up before it was read."""
+        return sum(path.unread for path in self.paths)
+
+    @property
+    def abstentions(self) -> int:
+        """Counted paths that were read and gave no answer."""
+        return sum(path.key is None and not path.unread for path in self.paths)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the unread paths could have turned the vote."""
+        return undecided([path.key for path in self.paths], self.unread, self.stop.answer)
+
     def count(self, metrics: Metrics) -> None:
         """Add the outcome's paths to the metrics."""
-        abstained = sum(path.key is None for path in self.paths)
         for became, paths in (
-            ("voted", len(self.paths) - abstained),
-            ("abstained", abstained),
+            ("voted", len(self.paths) - self.abstentions - self.unread),
+            ("abstained", self.abstentions),
+            ("unread", self.unread),
             ("unused", len(self.unused)),
             ("cancelled", self.cancelled),
         ):
             metrics.count("keff_paths_total", paths, became=became)
         metrics.count("keff_votes_total", stop=self.cause)
+        metrics.count("keff_undecided_votes_total", int(self.undecided))
         metrics.count("keff_upstream_failures_total", self.failed)
         metrics.observe("keff_request_paths", len(self.paths))
 
@@ -173,7 +192,7 @@ class Vote:
         return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
-        """Draw up to ``paths`` after ``run``; returns the keys in launch order, up to the first lost path."""
+        """Draw up to ``paths`` after ``run``; returns the keys in launch order, to a lost or unread one."""
         try:
             await self._wait_for(self._launched)
             while self._launched < paths and not self._lost:
@@ -183,7 +202,7 @@ class Vote:
             await self._cancel()
         self._read_as_one_kind(range(len(self.drawn)))
         keys: list[str | None] = []
-        while len(keys) < paths and len(keys) in self.drawn:
+        while len(keys) < paths and len(keys) in self.drawn and not self.drawn[len(keys)].unread:
             keys.append(self.drawn[len(keys)].key)
         return keys
 
@@ -229,7 +248,7 @@ class Vote:
         """
         if first and self.free_text != "draw" and self.policy.cap > 1 and not self.asked:
             whole = any(not path.truncated or path.readings is not None for path in paths)
-            if whole and all(path.key is None for path in paths):
+            if whole and all(path.key is None and not path.unread for path in paths):
                 return "free_text"
         gives_up = self.give_up and self.settlement.agrees_on_nothing([path.key for path in paths])
         return "no_agreement" if gives_up else None
@@ -241,7 +260,7 @@ class Vote:
     async def _follow(self) -> tuple[int, Cause]:
         policy, consumed = self.policy, 0
         while True:
-            decision = policy.decide(self._view(consumed))
+            decision = decided(policy, self._view(consumed))
             if isinstance(decision, Stop):
                 self._stop = decision
                 return consumed, self._stop_reason(self._keys(range(consumed)))
@@ -304,12 +323,16 @@ class Vote:
     def _view(self, consumed: int) -> View:
         if self.asked:
             seen = [self.drawn.get(index) for index in range(consumed)]
-            return View([path and path.key for path in seen], branches=self.asked[:consumed])
+            return View(
+                [path and path.key for path in seen],
+                branches=self.asked[:consumed],
+                unread=sum(path is not None and path.unread for path in seen),
+            )
         return self._view_of(self._at(range(consumed)))
 
     def _view_of(self, paths: Sequence[Drawn]) -> View:
         confidence = [path.confidence for path in paths] if "confidence" in self.policy.needs else ()
-        return View([path.key for path in paths], confidence)
+        return View([path.key for path in paths], confidence, unread=sum(path.unread for path in paths))
 
     def _launch(self, target: int) -> None:
         while self._launched < target:
