@@ -82,8 +82,8 @@ def notes(matching: Matching | None) -> Iterator[Note]:
     if lost := matching.abstentions.get(UNREAD):
         yield Note(
             "unread_answers",
-            f"{lost} of the answers could not be read, because the process that reads them was lost, and count "
-            "as no answer here: read the run again with keff score",
+            f"{lost} of the answers could not be read, because the process that reads them was lost, and "
+            "count as no answer here: read the run again with keff score",
         )
     if matching.rare:
         yield Note("answers_rarely_equal", f"{RARE} ({_numbers(matching)}); {REMEDY}")
