@@ -75,7 +75,7 @@ def laws(rng: np.random.Generator) -> Iterator[tuple[str, str, FloatArray]]:
     for record in records(10):
         theta = record.votes.scored().mean(axis=1)
         if theta.size >= FEWEST and theta.mean() >= LEAST_SCORE:
-            yield record.name, record.data_set, rng.permutation(theta)[:QUESTIONS]
+            yield record.name, record.data_set, theta[rng.permutation(theta.size)[:QUESTIONS]]
 
 
 def share(told: list[Outcome], verdict: str) -> float:

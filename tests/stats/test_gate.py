@@ -41,7 +41,7 @@ def test_the_variance_is_that_over_all_ways_to_split_the_scores(graded: bool, b:
         assert np.mean(apart) == pytest.approx(0, abs=1e-12)
         truth += np.var(apart) / 25
     sides = [Repeats.of_scores(list(part)) for part in (scores[:, :b], scores[:, b:])]
-    assert conditional_variance(*sides) == pytest.approx(truth)
+    assert conditional_variance(sides[0], sides[1]) == pytest.approx(truth)
 
 
 def judged(theta: np.ndarray, other: np.ndarray, b: int, rng: np.random.Generator) -> tuple[str, int]:
@@ -98,7 +98,7 @@ def test_more_looks_cost_little_and_missing_scores_no_look() -> None:
 def test_where_all_is_right_few_questions_pass_late_and_five_never() -> None:
     def limit(n: int, repeats: int) -> float:
         sides = [Repeats.of_counts(np.full(n, k), np.full(n, k)) for k in (8, repeats)]
-        found = look(*sides, 0.05, 8).difference.limits
+        found = look(sides[0], sides[1], 0.05, 8).difference.limits
         assert found is not None
         return found[0]
 
@@ -129,5 +129,5 @@ def test_nothing_is_named_where_nothing_changed() -> None:
     for _ in range(30):
         theta = rng.beta(1.2, 0.8, 100)
         sides = [Repeats.of_counts(rng.binomial(k, theta), np.full(100, k)) for k in (8, 4)]
-        named += bool(np.any(worse_chances(*sides) >= SURE))
+        named += bool(np.any(worse_chances(sides[0], sides[1]) >= SURE))
     assert named <= 3
