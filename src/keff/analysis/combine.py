@@ -153,11 +153,11 @@ def read_embeddings(source: str | Path, record: Record) -> FloatArray:
     return fitting(given, record, str(source))
 
 
-def fitting(given: ArrayLike, record: Record, name: str = "embeddings") -> FloatArray:
+def fitting(given: ArrayLike | list[object], record: Record, name: str = "embeddings") -> FloatArray:
     """Return embeddings as an array [n, K, D] of finite numbers; raises LogError where they are none."""
     votes, wanted = record.ballot.votes, "one vector of numbers for each path, all of one length"
     try:
-        array = np.asarray(given, np.float64)
+        array: FloatArray = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise LogError(f"{name} holds something else than {wanted}") from None
     if array.ndim != 3 or array.shape[:2] != (votes.n, votes.k) or not array.shape[2]:
@@ -174,7 +174,7 @@ def _array(path: Path) -> ArrayLike:
         raise LogError(f"{path} is not an array of NumPy: {error}") from None
 
 
-def _column(path: Path, column: str, record: Record) -> ArrayLike:
+def _column(path: Path, column: str, record: Record) -> list[object]:
     """Return a column of a Parquet file as lists, in the order of the record's questions."""
     names = columns_of(path)
     if column not in names:

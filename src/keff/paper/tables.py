@@ -1,4 +1,4 @@
-"""Layout of the paper's tables (its columns, and ours beside them), also for any recorded paths."""
+"""TableColumns of the paper's tables (its columns, and ours beside them), also for any recorded paths."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 
 @frozen
-class Layout:
+class TableColumns:
     """Columns of a table: the paper's, and keff's further ones, which have a file of their own."""
 
     printed: tuple[Column, ...]
     further: tuple[Column, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Layout:
+    def of(cls, text: str) -> TableColumns:
         """Return a layout from lines of columns, with ``---`` before the further ones."""
         printed, _, further = text.partition("---\n")
         return cls(_columns(printed), _columns(further) if further else ())
 
 
 LAYOUTS = {
-    "table1": Layout.of(
+    "table1": TableColumns.of(
         r"""
     k                  | K               | d   | $K$
     agree              | Agree           | .3f
@@ -59,7 +59,7 @@ LAYOUTS = {
     c_second_order     | c, second order | .3f | $\hat{c}$, 2nd order
         """
     ),
-    "table2": Layout.of(
+    "table2": TableColumns.of(
         r"""
     model     | Model
     c_pilot   | c-hat at K=4 | .2f | $\hat{c}_{K=4}$
@@ -74,7 +74,7 @@ LAYOUTS = {
     plurality | plurality@K  | .1% | plurality at $K$
         """
     ),
-    "table3": Layout.of(
+    "table3": TableColumns.of(
         r"""
     domain           | Domain
     benchmark        | Benchmark
@@ -89,7 +89,7 @@ LAYOUTS = {
     phi_ratio_change | Δ(ρ/ρ-max)    | +.1%
         """
     ),
-    "table4": Layout.of(
+    "table4": TableColumns.of(
         r"""
     task                | Task
     model               | Model
@@ -106,7 +106,7 @@ LAYOUTS = {
     plurality           | plurality@K           | .1% | plurality at $K$
         """
     ),
-    "amortisation": Layout.of(
+    "amortisation": TableColumns.of(
         r"""
     task         | Task
     model        | Model
@@ -116,7 +116,7 @@ LAYOUTS = {
     cost_at_1000 | Cost at 1,000 questions    | .1%
         """
     ),
-    "table8": Layout.of(
+    "table8": TableColumns.of(
         r"""
     domain | Domain
     n      | n     | d    | $n$
@@ -125,7 +125,7 @@ LAYOUTS = {
     delta  | ΔAcc  | +.1% | $\Delta$Acc | delta_std
         """
     ),
-    "table9": Layout.of(
+    "table9": TableColumns.of(
         r"""
     k              | K                      | d | $K$
     mv             | Observed MV            | .1%
@@ -137,7 +137,7 @@ LAYOUTS = {
     bb_gain        | predicted gain         | +.1%
         """
     ),
-    "table10": Layout.of(
+    "table10": TableColumns.of(
         r"""
     model             | Model
     n                 | n                   | d   | $n$
@@ -149,7 +149,7 @@ LAYOUTS = {
     single_seed_c_std | c-hat std, one seed | .3f | $\hat{c}$ std, one seed
         """
     ),
-    "table11": Layout.of(
+    "table11": TableColumns.of(
         r"""
     model            | Model
     epsilon          | ε                     | g
@@ -160,7 +160,7 @@ LAYOUTS = {
     average_retained | Retained, all subsets | .1%
         """
     ),
-    "arms": Layout.of(
+    "arms": TableColumns.of(
         r"""
     task      | Task
     model     | Model
