@@ -72,7 +72,7 @@ class Spending:
 
 
 @dataclass(slots=True)
-class Gate:
+class FirstPathsCheck:
     """Inspects the first paths of a paid run, and stops it when they are useless.
 
     ``suspect`` says what looked wrong.
@@ -141,7 +141,7 @@ def sample_as_wished(
     spending = spending or Spending.of(wishes)
     plain = wishes.job()
     free = not is_paid(wishes.engine, wishes.base_url)
-    gate = Gate(wishes.run, wishes.temperature, open=wishes.keep_going or free)
+    gate = FirstPathsCheck(wishes.run, wishes.temperature, open=wishes.keep_going or free)
 
     spent = spending.halt(wishes.run)
 
