@@ -83,6 +83,7 @@ def strangers() -> Iterator[Callable[[Callable[[int], object]], None]]:
 def test_a_heavy_neighbour_turns_no_vote(
     serve: Serve, strangers: Callable[[Callable[[int], object]], None]
 ) -> None:
+    space("math").key("x+1")  # the first process has started: that is not what is tested
     rig = serve(Script(answer=says), plan=plan("fixed:5"), options=Options(reading_seconds=20))
     assert ask(rig, "new", 1).json()["keff"]["votes"] == {"x^2+2x+1": 3, "7": 2}
     for _ in range(3):
@@ -186,6 +187,7 @@ def test_without_the_parser_answers_vote_as_offline(serve: Serve, monkeypatch: p
 
 @needs_parser
 def test_numbers_and_known_forms_wait_for_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    space("math").key("x+1")  # the first process has started: that is not what is tested
     rig = serve(Script(answer=says), plan=plan("fixed:5"), options=Options(reading_seconds=60))
     assert ask(rig, "new", 77).json()["keff"]["unread"] == 0
     monkeypatch.setattr(threads.ReadingThreads, "run", lambda *_: pytest.fail("it went to a thread"))

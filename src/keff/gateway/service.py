@@ -35,7 +35,7 @@ from keff.gateway.vote.extraction import PathReading, Reader, labelled, lacking,
 from keff.gateway.vote.job import RequestJob, called, ratings
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies
-from keff.gateway.vote.threads import AnswerReading, ReadingThreads
+from keff.gateway.vote.threads import SPARE, AnswerReading, ReadingThreads
 from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
@@ -182,8 +182,9 @@ class Service:
         # Only a rule that keeps paths in flight cancels any: what they cost until then is counted.
         streams = in_flight_of(job.policy) is not None
         if job.reader is not None:
+            end = asyncio.get_running_loop().time() + (1 - SPARE) * self.deadline(job)
             job.reading = AnswerReading(
-                labelled(job.reader, job.ask.view), self.pool, self.options.reading_seconds
+                labelled(job.reader, job.ask.view), self.pool, self.options.reading_seconds, end
             )
         # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
         greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES

@@ -61,12 +61,9 @@ class Worker:
             # A worker may have a process of its own: both are ended.
             start_new_session=True,
         )
-        if behind and sys.platform != "win32":
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PGRP, self._process.pid, 19)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self.alive, self.started = True, False
+        self.alive, self.started, self._behind = True, False, behind
         if begin is not None:
             self._write(begin)
 
@@ -74,6 +71,10 @@ class Worker:
         """Return the worker's reply to a value; None on timeout, which kills the worker."""
         if self.alive and not self.started:
             self.started = self.alive = self._read(START_SECONDS) is not None
+            if self.alive and self._behind and sys.platform != "win32":
+                # Not before: on a busy machine the start alone would outlast whoever waits for it.
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PGRP, self._process.pid, 19)
         if self.alive:
             self._write(value)
         line = self._read(seconds) if self.alive else None

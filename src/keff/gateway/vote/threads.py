@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Answers read at once in each lane. Reading is processor time: more than cores only take turns.
 THREADS = 4
+# Share of a vote's deadline that is left when reading ends: the vote then counts what is unread.
+SPARE = 0.05
 
 
 class ReadingThreads:
@@ -60,11 +62,14 @@ class ReadingThreads:
 
 
 class AnswerReading:
-    """Reads the answers of one request, which may wait ``seconds`` for them in all; ``waited`` until now."""
+    """Reads the answers of one request, which may wait ``seconds`` for them in all; ``waited`` until now.
 
-    def __init__(self, reader: Reader, pool: ReadingThreads, seconds: float) -> None:
+    ``end`` (the event loop's clock): the vote ends soon after, so what is not read by then is unread.
+    """
+
+    def __init__(self, reader: Reader, pool: ReadingThreads, seconds: float, end: float) -> None:
         self._reader, self._pool = reader, pool
-        self._seconds, self.waited = seconds, 0.0
+        self._seconds, self._end, self.waited = seconds, end, 0.0
         self._turns = {lane: asyncio.Lock() for lane in (Lane.FAST, Lane.SLOW)}
         self._waiting, self._since = 0, 0.0
 
@@ -79,12 +84,12 @@ class AnswerReading:
 
     async def _patiently(self, choice: Fields, read: PathReading) -> PathReading:
         clock = asyncio.get_running_loop().time
-        await self._pool.ready()
         if not self._waiting:
             self._since = clock()
         self._waiting += 1
         try:
-            async with asyncio.timeout_at(self._since + self._seconds - self.waited):
+            async with asyncio.timeout_at(min(self._since + self._seconds - self.waited, self._end)):
+                await self._pool.ready()
                 for lane, turn in self._turns.items():
                     async with turn:
                         read = await self._pool.run(lane, partial(_read_in, self._reader, choice))
