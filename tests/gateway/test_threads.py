@@ -115,7 +115,8 @@ def test_a_rule_goes_on_past_a_lead_that_unread_answers_could_turn(serve: Serve,
     """One unread answer could turn the first lead: paths are drawn until it cannot."""
 
     def answers(_: object, seed: int) -> str:
-        return rf"\boxed{{{(f'(x+{500 + seed})^2', '7', '7', '7', '7')[min(seed, 4)]}}}"
+        # Of its own for each rule: what was given up may be read a moment later, and is known from then on.
+        return rf"\boxed{{{(f'(x+{500 + len(policy)})^2', '7', '7', '7', '7')[min(seed, 4)]}}}"
 
     rig = serve(Script(answer=answers), plan=plan(policy), options=Options(reading_seconds=1e-6))
     told = ask(rig, "new", 1).json()["keff"]
