@@ -178,6 +178,7 @@ def test_different_values_have_different_keys() -> None:
 def test_a_string_that_overruns_is_given_up_and_a_killed_worker_is_replaced() -> None:
     pytest.importorskip("math_verify")
     pool = workers.POOL
+    pool.close()  # another test may have killed idle ones
     assert pool.ask(["2+1", 9.0], seconds=60)[0] == "3"
     assert pool.ask([r"\int \frac{1}{x^{7}+x+1} dx", 0.1], seconds=60) == [None, None]
     assert pool.ask(["2+2", 9.0], seconds=60)[0] == "4"
