@@ -1,4 +1,4 @@
-"""A number is read whole or not at all, in every script, beside every letter and with every word of magnitude."""
+"""A number is read whole or not at all: in every script, beside letters, with words of magnitude."""
 
 from __future__ import annotations
 
@@ -72,3 +72,31 @@ def test_a_word_of_magnitude_counts_in_texts_and_answers(written: str) -> None:
 @pytest.mark.parametrize("text", ["x5", "H2O", "7:30", "5千3万", "1,23,4"])
 def test_a_part_of_a_number_or_name_is_never_read(text: str) -> None:
     assert _read(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is 5 mil.",
+        "The total is about 3 bin",
+        "Die Antwort ist 2 Billion",
+        "La réponse est 4 billion.",
+    ],
+)
+def test_a_word_of_magnitude_of_two_languages_abstains(text: str) -> None:
+    assert _read(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("La respuesta final: 5 mil", 5000),
+        ("A resposta final é: 12 mil", 12_000),
+        ("Cevap: 3 bin", 3000),
+        ("The answer is 2 billion.", 2 * 10**9),
+        ("Die Antwort ist 2 Billionen", 2 * 10**12),
+        ("Die Antwort ist 2 Milliarden", 2 * 10**9),
+    ],
+)
+def test_a_word_of_magnitude_is_read_in_its_own_language(text: str, value: int) -> None:
+    assert _read(text) == str(value)

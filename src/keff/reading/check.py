@@ -49,11 +49,10 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     if 2 * len(strange) <= looked and len(unmet) < looked:
         return ballot
     shown = strange or unmet
-    text = (
-        f"{'none' if len(unmet) == looked else f'only {looked - len(unmet)}'} of {looked} gold answers is ever "
-        f"given: gold looks like {_examples(g for q in shown for g in golds(q.gold))}, answers like "
-        f"{_examples(a for q in shown for a in q.answers if a is not None)}"
-    )
+    count = "none" if len(unmet) == looked else f"only {looked - len(unmet)}"
+    gold = _examples(each for question in shown for each in golds(question.gold))
+    said = _examples(answer for question in shown for answer in question.answers if answer is not None)
+    text = f"{count} of {looked} gold answers is ever given: gold looks like {gold}, answers like {said}"
     remedy = _remedy(shown)
     if 2 * len(strange) > looked or remedy:
         raise LogError(f"{text}: {remedy or 'write the gold answers as answers are written'}")

@@ -116,6 +116,16 @@ def value(match: re.Match[str]) -> Fraction | None:
         plain = match["run"].replace(",", ".")
     if plain is None or len(match[0]) > MOST_DIGITS:
         return None
+    number = _raised(match, plain)
+    if number is not None and match["over"]:
+        number = _divided(number, match["over"])
+    if number is not None and match["scale"]:
+        number = _scaled(number, match)
+    return -number if number is not None and (match["sign"] == "-") != (match["inner"] == "-") else number
+
+
+def _raised(match: re.Match[str], plain: str) -> Fraction | None:
+    """Return digits with their power and exponent; None where the number would be too long."""
     number = Fraction(int(plain)) if plain.isdigit() else Fraction(plain)
     if match["power"]:
         raised = int(match["power"].strip(" ^{}"))
@@ -127,22 +137,29 @@ def value(match: re.Match[str]) -> Fraction | None:
         if abs(power) > MOST_EXPONENT:
             return None
         number *= Fraction(10) ** power
-    if match["over"]:
-        top, _, bottom = match["over"].rpartition("/")
-        if int(bottom) == 0 or (top.strip() and number.denominator != 1):
+    return number
+
+
+def _divided(number: Fraction, over: str) -> Fraction | None:
+    """Return a fraction (/4), or a mixed number ( 1/2); None for a division by zero."""
+    top, _, bottom = over.rpartition("/")
+    if int(bottom) == 0 or (top.strip() and number.denominator != 1):
+        return None
+    return number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
+
+
+def _scaled(number: Fraction, match: re.Match[str]) -> Fraction | None:
+    """Return a number times its words and signs of magnitude; None where a later part is larger."""
+    size = _size(match["scale"])
+    number *= size
+    for digits, signs in _PART.findall(match["more"]):
+        part, below = grouped(digits), _size(signs)
+        # Each part is smaller than the sign before it: 3万5千, never 3千5万.
+        if part is None or Fraction(part) * below >= size:
             return None
-        number = number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
-    if match["scale"]:
-        size = _size(match["scale"])
-        number *= size
-        for digits, signs in _PART.findall(match["more"]):
-            part, below = grouped(digits), _size(signs)
-            # Each part is smaller than the sign before it: 3万5千, never 3千5万.
-            if part is None or Fraction(part) * below >= size:
-                return None
-            number += Fraction(part) * below
-            size = below
-    return -number if (match["sign"] == "-") != (match["inner"] == "-") else number
+        number += Fraction(part) * below
+        size = below
+    return number
 
 
 def _size(scale: str) -> int:
