@@ -11,22 +11,28 @@ from keff import answers
 from keff.answers import golds
 from keff.errors import LogError
 from keff.log import Question
-from keff.reading.ballot import Ballot
+from keff.reading.ballot import Ballot, Reading
 from keff.records import Note
 
 # Questions that are looked at: the form of gold answers shows on a few.
 MOST_LOOKED_AT = 300
+# Of fewer questions it may be chance that none was answered rightly.
+ENOUGH = 10
+# Of the questions that no answer met, so many are read in other spaces, so many paths of each.
+TRIED_ON, PATHS = 50, 8
+# Characters beyond which an answer is a whole text.
+LONG = 80
 # Spaces that are tried for advice, the plainest first.
 TRIED = ("numeric", "choice", "math", "text")
 _NUMBER = re.compile(r"[-+]?[$€£]?[\d.,\s]*\d[\d.,\s]*%?")
 
 
 def with_gold_checked(ballot: Ballot) -> Ballot:
-    """Return the ballot, with a note where no gold answer is ever given.
+    """Return the ballot, with a note where hardly any gold answer is ever given.
 
-    Where gold answers have another form than all answers (0 to 3 beside A to D), no figure would mean
-    anything: raises LogError that shows both and says what to do. Verdicts that the record gives itself are
-    taken as they are.
+    Of ``ENOUGH`` questions or more whose gold answers have another form than all answers (0 to 3 beside A to
+    D), or are met only in another answer space, no figure would mean anything: raises LogError that shows
+    both and says what to do. Verdicts that the record gives itself are taken as they are.
     """
     correct = ballot.votes.correct
     if correct is None or ballot.votes.answers is None or 2 * int(correct.any(axis=1).sum()) > len(correct):
@@ -53,24 +59,33 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     gold = _examples(each for question in shown for each in golds(question.gold))
     said = _examples(answer for question in shown for answer in question.answers if answer is not None)
     text = f"{count} of {looked} gold answers is ever given: gold looks like {gold}, answers like {said}"
-    remedy = _remedy(shown)
-    if 2 * len(strange) > looked or remedy:
+    remedy = _remedy(shown, ballot.reading)
+    if len(unmet) >= ENOUGH and (2 * len(strange) > looked or remedy):
         raise LogError(f"{text}: {remedy or 'write the gold answers as answers are written'}")
-    note = Note("gold_never_given", f"{text}: check that they belong to these questions")
+    note = Note("gold_never_given", f"{text}: {remedy or 'check that they belong to these questions'}")
     return replace(ballot, notes=(note, *ballot.notes))
 
 
-def _remedy(questions: Sequence[Question]) -> str | None:
-    """Return the option under which some answer meets its gold answer; None where there is none."""
+def _remedy(questions: Sequence[Question], how: Reading) -> str | None:
+    """Return the option under which most gold answers are met by an answer; None where there is none."""
     for name in TRIED:
         space = answers.space(name)
-        if any(
-            answer is not None and space.correct(answer, question.gold)
-            for question in questions[:50]
-            for answer in question.answers[:8]
-        ):
+        met = sum(_met(question, space) for question in questions[:TRIED_ON])
+        if name != how.space and 2 * met > min(len(questions), TRIED_ON):
             return f"--answer-space {name} --rescore reads both so that they meet"
     return None
+
+
+def _met(question: Question, space: answers.Space) -> bool:
+    """Return whether an answer is right in a space; where answers are whole texts, as read from them."""
+    gold = answers.gold_answers(space, question.gold)
+    for answer in filter(None, question.answers[:PATHS]):
+        if space.correct(answer, gold):
+            return True
+        read = answers.read(space, answer).answer if len(answer) > LONG else None
+        if read is not None and space.correct(read, gold):
+            return True
+    return False
 
 
 def _form(answer: str) -> str:
@@ -81,7 +96,7 @@ def _form(answer: str) -> str:
         return "letter"
     if "\\boxed" in text or text[:1] in ("[", "{"):
         return text[:1]
-    return "text" if len(text) < 80 else "long text"
+    return "text" if len(text) < LONG else "long text"
 
 
 def _examples(texts: Iterable[str]) -> str:

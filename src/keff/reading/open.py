@@ -353,14 +353,19 @@ def _by_space(spec: str) -> Reading:
     def read(text: str, truncated: bool) -> answers.Read:
         return answers.read(space, text, truncated=truncated)
 
+    def acceptable(gold: object) -> list[str]:
+        return [one for each in answers.golds(gold) for one in stated(each)]
+
     whole = answers.once(lambda text: read(text, False))
+    stated = answers.once(lambda gold: answers.gold_answers(space, gold))
     return Reading(
         answers.once(keyed.key),
-        keyed.correct,
+        lambda answer, gold: keyed.correct(answer, acceptable(gold)),
         closed=space.closed,
         space=spec,
         read=lambda text, truncated: read(text, True) if truncated else whole(text),
         by_key=bool(getattr(keyed, "by_key", False)),
+        golds=acceptable,
     )
 
 
