@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from keff.answers.parts import notation
 from keff.answers.parts.base import TAIL, Extracted, fold, golds, visible
+from keff.answers.parts.magnitudes import ambiguous
 from keff.answers.parts.statements import Statement, plain, statements
 from keff.records import frozen
 
@@ -39,19 +40,13 @@ class NumericSpace:
     contract = 'End with a line "Final answer: <number>".'
 
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
-        """Return the last explicit statement's number; else, on whole text, the last number."""
+        """Return the last explicit statement's number; else, on whole text, the last number.
+
+        A number with a word that means another one in the text's language abstains: "5 mil" in English.
+        """
         text = visible(text)
-        vague: Extracted | None = None
-        for statement in statements(text):
-            number, exact = _stated(statement, truncated)
-            if number is None:
-                if exact:
-                    return None
-                continue
-            if exact or statement.strong:
-                return Extracted(number, statement.rule)
-            vague = vague or Extracted(number, statement.rule)
-        return vague or (None if truncated else _guess(text))
+        found = _found(text, truncated)
+        return None if found and ambiguous(found.answer, text[-TAIL:]) else found
 
     def key(self, answer: str) -> str | None:
         """Return the number in canonical form: 18, -0.5, 1/3; None where no single number is found."""
@@ -85,6 +80,20 @@ def _near(answer: str, gold: str, tolerance: float) -> bool:
         return False
     apart, most = abs(number - target), _exact(str(tolerance))
     return apart <= most and apart <= most * (abs(target) or 1)
+
+
+def _found(text: str, truncated: bool) -> Extracted | None:
+    vague: Extracted | None = None
+    for statement in statements(text):
+        number, exact = _stated(statement, truncated)
+        if number is None:
+            if exact:
+                return None
+            continue
+        if exact or statement.strong:
+            return Extracted(number, statement.rule)
+        vague = vague or Extracted(number, statement.rule)
+    return vague or (None if truncated else _guess(text))
 
 
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.answers import golds
 from keff.errors import LogError
 from keff.log import NAMED, Question
 from keff.logs.parts.bulk import ReadText, text_hash
@@ -43,7 +44,7 @@ class Reading:
     that the user asked for this reading: the answers and keys that a record holds were read otherwise, and
     are read again from its texts, where it has them. ``rescore`` says that its correctness is found again
     too, where there is a gold answer. ``by_key`` says that an answer is right when it has the key of an
-    acceptable one.
+    acceptable one. ``golds`` are the acceptable answers in a cell of gold answers.
     """
 
     key: Key
@@ -54,6 +55,7 @@ class Reading:
     again: bool = False
     rescore: bool = False
     by_key: bool = False
+    golds: Callable[[object], list[str]] = golds
 
     @property
     def reread(self) -> ReadText | None:

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.answers import golds as acceptable
 from keff.log import Question
 from keff.logs.parts.bulk import Bulk
 from keff.logs.parts.coding import Coded, Codes
@@ -173,7 +172,7 @@ def _judged_by_key(bulk: Bulk, answers: Codes, gold: Codes, reading: Reading) ->
     several = any(isinstance(each, list | tuple | set | frozenset) for each in bulk.golds)
     if several:
         return None
-    texts = [*bulk.answers.names, *(name for each in bulk.golds for name in acceptable(each))]
+    texts = [*bulk.answers.names, *(name for each in bulk.golds for name in reading.golds(each))]
     code, _ = _keyed(texts, np.ones(len(texts), bool), reading)
     first = len(bulk.answers.names)
     own = np.append(code[first:-1], np.int32(-2))[gold]  # the last for no gold answer

@@ -20,6 +20,7 @@ from keff.reading.admit import EXACT_PATHS, MOST_PATHS, kept_verdicts, taken, wi
 from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import Lazy, bulk_ballot
+from keff.reading.check import with_gold_checked
 from keff.records import Note, frozen
 from keff.stats.voting.alike import LARGE
 
@@ -139,7 +140,8 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             notes.append(kept_verdicts(how))
         held = votes.questions
         questions = Lazy(len(held), lambda row: read_again(held[row], how, texts=opening.texts))
-        return Record(shown(path), info, replace(votes, questions=questions, notes=(*notes, *votes.notes)))
+        votes = with_gold_checked(replace(votes, questions=questions))
+        return Record(shown(path), info, replace(votes, notes=(*notes, *votes.notes)))
 
 
 def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -> Ballot:
@@ -241,7 +243,7 @@ def recorded(source: LogQuestions, questions: list[Question], opening: Opening, 
     if len(names) > 1:
         questions = numbered(questions, names)
     trim, stopped = _trim(source.info, questions, opening)
-    votes = ballot(questions, source.reading, trim=trim, format=source.format)
+    votes = with_gold_checked(ballot(questions, source.reading, trim=trim, format=source.format))
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
@@ -351,14 +353,19 @@ def _by_space(spec: str) -> Reading:
     def read(text: str, truncated: bool) -> answers.Read:
         return answers.read(space, text, truncated=truncated)
 
+    def acceptable(gold: object) -> list[str]:
+        return [one for each in answers.golds(gold) for one in stated(each)]
+
     whole = answers.once(lambda text: read(text, False))
+    stated = answers.once(lambda gold: answers.gold_answers(space, gold))
     return Reading(
         answers.once(keyed.key),
-        keyed.correct,
+        lambda answer, gold: keyed.correct(answer, acceptable(gold)),
         closed=space.closed,
         space=spec,
         read=lambda text, truncated: read(text, True) if truncated else whole(text),
         by_key=bool(getattr(keyed, "by_key", False)),
+        golds=acceptable,
     )
 
 

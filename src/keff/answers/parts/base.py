@@ -291,6 +291,10 @@ _FOLDS = {
     **dict.fromkeys("\u201c\u201d\u201e\u2033\u00ab\u00bb", '"'),
     **dict.fromkeys("\u00d7\u22c5\u00b7\u2217", "*"),
     **dict.fromkeys("\u2044\u2215\u00f7", "/"),
+    # Arabic separators of decimals and thousands, and the percent sign.
+    "\u066b": ".",
+    "\u066c": ",",
+    "\u066a": "%",
     **dict.fromkeys("\u2028\u2029\u0085", "\n"),
     **{chr(code): f"^{i}" for i, code in enumerate((0x2070, 0xB9, 0xB2, 0xB3, *range(0x2074, 0x207A)))},
 }

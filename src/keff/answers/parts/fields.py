@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from keff import narrow
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Explains, Space, strip_thinking
+from keff.answers.parts.base import Explains, Space, golds, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, MISSING, Number, find, look_up, steps
 from keff.answers.parts.workers import UnreadError
 from keff.errors import TaskError
@@ -328,6 +328,23 @@ def read(space: Space, text: str, *, truncated: bool = False) -> Read:
     if key is None:
         return Read(extracted.answer, None, why(space, extracted.answer))
     return Read(extracted.answer, key, extracted.rule)
+
+
+# Rules of statements that no answer holds but as its end.
+_ENDS = ("boxed", "####", "tag")
+_STATES = re.compile(r"\\f?boxed|####|answer", re.IGNORECASE)
+
+
+def gold_answers(space: Space, gold: object) -> list[str]:
+    """Return acceptable answers; of a whole solution the answer that it states at its end."""
+    return [_gold_answer(space, each) for each in golds(gold)]
+
+
+def _gold_answer(space: Space, gold: str) -> str:
+    found = space.extract(gold) if _STATES.search(gold) else None
+    # In free text "the answer is blowing in the wind" may be the answer.
+    ends = _ENDS if space.name == "text" else (*_ENDS, "marker")
+    return found.answer if found and found.rule in ends else gold
 
 
 def why(space: Space, text: str) -> str:

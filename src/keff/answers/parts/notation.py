@@ -16,11 +16,13 @@ The rules cover the same ground as the normalisers of Hendrycks et al. (2021, MA
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
 from keff.answers.parts.base import TAIL
+from keff.answers.parts.magnitudes import CURRENCY, ENGLISH, MORE, PIECE, SCALE, SIGN, SIGNS, WORDS
 
 # Exact fractions of longer numbers take time with the square of their digits.
 MOST_DIGITS = 400
@@ -30,34 +32,28 @@ MOST_DECIMALS = 60
 # Quotients with more digits than any number that is read are fractions.
 _EXACT = Context(2 * (MOST_DIGITS + MOST_EXPONENT), traps=[Inexact])
 
-SCALES: dict[str, int] = {
-    "dozen": 12,
-    "hundred": 100,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-    "quadrillion": 10**15,
-    "lakh": 10**5,
-    "crore": 10**7,
-}
 # Suffixes of magnitude; before a unit these letters are units themselves, see ``UNSCALED``.
 _SUFFIXES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12}
-_CURRENCY = r"(?:US\$|A\$|C\$|[$£€¥₹₩]|Rs\.?|USD|EUR|GBP|INR)"
-_SCALE = "|".join(SCALES)
+# Letters of scripts with spaces between words: a number behind one is a part of a name (H2O, x5). Other
+# scripts have no space there (答案是18).
+_LETTERS_BEFORE = r"A-Za-z\u00aa-\u02af\u0370-\u058f\u10a0-\u10ff\u1e00-\u1fff"
+# Prefixes of Hebrew and Arabic are joined by a hyphen, which is no minus.
+_JOINED_BY_HYPHEN = r"\u0590-\u06ff"
 
 
 def _pattern(suffix: str) -> re.Pattern[str]:
     return re.compile(
-        rf"""(?=[-+$£€¥₹₩UACREGI.\d])(?<![\w.:/^\\])(?<!\d')
-        (?P<sign>[-+])?(?:(?P<currency>{_CURRENCY})[ ]?(?P<inner>[-+])?)?
+        rf"""(?=[-+.\d]|{CURRENCY})(?<![{_LETTERS_BEFORE}\d_./^\\])(?<!\d[',:])(?<!\d{SIGN})
+        (?P<sign>(?<![{_JOINED_BY_HYPHEN}])[-+])?(?:(?P<currency>{CURRENCY})[ ]?(?P<inner>[-+])?)?
         (?P<run>(?>0[xX][0-9a-fA-F]{{1,40}}(?!\w)|0[bB][01]{{1,80}}(?!\w)|0[oO][0-7]{{1,40}}(?!\w)
             |\.?\d(?:[\d.,]*\d)?
             (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)
                 (?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
-        (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?[x*][ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?[ ]?[-+]?\d{{1,4}}\}}?)?
+        (?P<power>[ ]?\^[ ]?(?:\{{[ ]?-?\d{{1,3}}[ ]?\}}|-?\d{{1,3}}(?![\d.])))?
+        (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?[x*][ ]?10[ ]?(?:\^|\*\*)[ ]?
+            (?:\{{[ ]?[-+]?\d{{1,4}}[ ]?\}}|[-+]?\d{{1,4}}))?
         (?P<over>[ ]?/[ ]?\d{{1,300}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
-        (?P<scale>(?:[ -](?:{_SCALE})s?\b)+|{suffix})?
+        (?P<scale>{SCALE}|{suffix})?+(?P<more>{MORE})
         (?!:\d|/\d|'\d|[eE][-+]?\d|(?<=0)[xX]\w|[xX]\d|[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
         re.VERBOSE,
     )
@@ -73,6 +69,9 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?
 _GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!\d))\d+)?")
 # Two groups at least, or a decimal comma behind: one group alone (1.234) is a decimal number.
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
+# A decimal comma: certain before a word of magnitude only (2,5 Millionen).
+_COMMA = re.compile(r"\d{1,3},\d{1,2}")
+_PART = re.compile(rf"(\d[\d,.]*)({SIGN}*)")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _LEAD = re.compile(
     r"""(?:[\s:=~≈\[({"'|]+|<(?=[^<>\n]{1,80}>)|(?:approximately|approx\.?|about|roughly|around|nearly|exactly|only|just|simply|clearly
@@ -93,7 +92,7 @@ _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
 # Digits at the beginning, readable or not: an unreadable number abstains, and no later one stands for it.
-_DIGITS = re.compile(rf"[-+]?{_CURRENCY}?[ ]?[-+]?\.?\d")
+_DIGITS = re.compile(rf"[-+]?{CURRENCY}?[ ]?[-+]?\.?\d")
 
 
 def grouped(run: str) -> str | None:
@@ -114,24 +113,60 @@ def grouped(run: str) -> str | None:
 def value(match: re.Match[str]) -> Fraction | None:
     """Return the value of a NUMBER match; None where ambiguous, too long or a division by zero."""
     plain = grouped(match["run"])
+    if plain is None and match["scale"] and _COMMA.fullmatch(match["run"]):
+        plain = match["run"].replace(",", ".")
     if plain is None or len(match[0]) > MOST_DIGITS:
         return None
+    number = _raised(match, plain)
+    if number is not None and match["over"]:
+        number = _divided(number, match["over"])
+    if number is not None and match["scale"]:
+        number = _scaled(number, match)
+    return -number if number is not None and (match["sign"] == "-") != (match["inner"] == "-") else number
+
+
+def _raised(match: re.Match[str], plain: str) -> Fraction | None:
+    """Return digits with their power and exponent; None where the number would be too long."""
     number = Fraction(int(plain)) if plain.isdigit() else Fraction(plain)
+    if match["power"]:
+        raised = int(match["power"].strip(" ^{}"))
+        if abs(raised) * max(len(plain), 1) > MOST_EXPONENT or (raised < 0 and not number):
+            return None
+        number **= raised
     if match["exponent"]:
         power = int(re.split(r"[eE^]|\*\*", match["exponent"])[-1].strip(" {}"))
         if abs(power) > MOST_EXPONENT:
             return None
         number *= Fraction(10) ** power
-    if match["over"]:
-        top, _, bottom = match["over"].rpartition("/")
-        if int(bottom) == 0 or (top.strip() and number.denominator != 1):
+    return number
+
+
+def _divided(number: Fraction, over: str) -> Fraction | None:
+    """Return a fraction (/4), or a mixed number ( 1/2); None for a division by zero."""
+    top, _, bottom = over.rpartition("/")
+    if int(bottom) == 0 or (top.strip() and number.denominator != 1):
+        return None
+    return number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
+
+
+def _scaled(number: Fraction, match: re.Match[str]) -> Fraction | None:
+    """Return a number times its words and signs of magnitude; None where a later part is larger."""
+    size = _size(match["scale"])
+    number *= size
+    for digits, signs in _PART.findall(match["more"]):
+        part, below = grouped(digits), _size(signs)
+        # Each part is smaller than the sign before it: 3万5千, never 3千5万.
+        if part is None or Fraction(part) * below >= size:
             return None
-        number = number + Fraction(int(top), int(bottom)) if top.strip() else number / int(bottom)
-    if match["scale"]:
-        words = re.split(r"[ -]", match["scale"].strip(" -"))
-        for word in words:
-            number *= SCALES.get(word.removesuffix("s")) or _SUFFIXES[word.lower()]
-    return -number if (match["sign"] == "-") != (match["inner"] == "-") else number
+        number += Fraction(part) * below
+        size = below
+    return number
+
+
+def _size(scale: str) -> int:
+    """Return the factor of words or signs of magnitude."""
+    words = re.findall(PIECE, scale)
+    return math.prod(WORDS.get(word.lower()) or SIGNS.get(word) or _SUFFIXES[word.lower()] for word in words)
 
 
 def leading(text: str) -> re.Match[str] | None:
@@ -148,7 +183,7 @@ def leading(text: str) -> re.Match[str] | None:
     if match is None or _OPERATOR.match(text, match.end()):
         return None
     # A few digits and nothing else have a value.
-    few = match.lastgroup == "run" and match["run"].isdecimal() and len(match[0]) <= MOST_DIGITS
+    few = match[0] == match["run"].isdecimal() and len(match[0]) <= MOST_DIGITS
     return match if few or value(match) is not None else None
 
 
@@ -271,7 +306,7 @@ def without_unit(text: str) -> tuple[str, str]:
         before, words, power = text[: match.start()], match["words"], match["power"]
         # 2ab and 2 xy are products, 2cm is a length, and 2apples has lost its space.
         product = _LETTERS.fullmatch(words) or (not match["gap"] and not _WORD.fullmatch(words))
-        if product and _first(words) not in {*_NAMES, *_TURNS, *SCALES}:
+        if product and _first(words) not in {*_NAMES, *_TURNS, *ENGLISH}:
             return text, ""
     factor, unit = meaning(words + (power or ""))
     if factor != 1:
@@ -287,8 +322,8 @@ def meaning(words: str) -> tuple[int, str]:
     tokens = _EXPONENT.sub("", words).lower().replace(".", "")
     above, *below = _PER.split(tokens, maxsplit=1)
     names, factor = above.split(), 1
-    while names and names[0] in SCALES:
-        factor *= SCALES[names.pop(0)]
+    while names and names[0] in ENGLISH:
+        factor *= ENGLISH[names.pop(0)]
     power = f"^{exponent[1]}" if exponent else ""
     while names and names[0] in _AREAS:
         power = _AREAS[names.pop(0)]

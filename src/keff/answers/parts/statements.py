@@ -53,6 +53,10 @@ _MONEY_OR_MATH = re.compile(r"(?=\$)(?:\$+(?!\s?[-+]?\.?\d)|(?<=[\d}])\$+)")
 _MARKDOWN = re.compile(r"(?=[*_`])(?:[*_]{2,3}|`+|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))")
 
 
+# 10**6 is a power: emphasis does not begin and end between two digits.
+_POWER = re.compile(r"(?<=\d)\*\*(?=\d+(?!\d|\*\*))")
+
+
 def unlatex(text: str) -> str:
     r"""Return text with simple LaTeX in plain form: 1/2, 3 1/2, and no delimiters."""
     if "\\" not in text and "{,}" not in text:
@@ -73,6 +77,8 @@ def plain(text: str) -> str:
     text = unlatex(text)
     if "$" in text:
         text = _MONEY_OR_MATH.sub("", text)
+    if "**" in text:
+        text = _POWER.sub("^", text)
     if "*" in text or "_" in text or "`" in text:
         text = _MARKDOWN.sub("", text)
     return text

@@ -1,0 +1,107 @@
+"""Checks of a record's questions before any figure: whether gold answers and answers can ever meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from keff import answers
+from keff.answers import golds
+from keff.errors import LogError
+from keff.log import Question
+from keff.reading.ballot import Ballot, Reading
+from keff.records import Note
+
+# Questions that are looked at: the form of gold answers shows on a few.
+MOST_LOOKED_AT = 300
+# Of fewer questions it may be chance that none was answered rightly.
+ENOUGH = 10
+# Of the questions that no answer met, so many are read in other spaces, so many paths of each.
+TRIED_ON, PATHS = 50, 8
+# Characters beyond which an answer is a whole text.
+LONG = 80
+# Spaces that are tried for advice, the plainest first.
+TRIED = ("numeric", "choice", "math", "text")
+_NUMBER = re.compile(r"[-+]?[$€£]?[\d.,\s]*\d[\d.,\s]*%?")
+
+
+def with_gold_checked(ballot: Ballot) -> Ballot:
+    """Return the ballot, with a note where hardly any gold answer is ever given.
+
+    Of ``ENOUGH`` questions or more whose gold answers have another form than all answers (0 to 3 beside A to
+    D), or are met only in another answer space, no figure would mean anything: raises LogError that shows
+    both and says what to do. Verdicts that the record gives itself are taken as they are.
+    """
+    correct = ballot.votes.correct
+    if correct is None or ballot.votes.answers is None or 2 * int(correct.any(axis=1).sum()) > len(correct):
+        return ballot
+    unmet: list[Question] = []
+    looked = given = 0
+    forms: set[str] = set()
+    for row, question in enumerate(islice(iter(ballot.questions), MOST_LOOKED_AT)):
+        if question.gold is None or question.correct is not None:
+            continue
+        said = [answer for answer in question.answers if answer is not None]
+        looked += 1
+        given += bool(said)
+        forms.update(map(_form, said))
+        if not correct[row].any():
+            unmet.append(question)
+    if not given or not unmet:
+        return ballot
+    strange = [q for q in unmet if not forms.intersection(map(_form, golds(q.gold)))]
+    if 2 * len(strange) <= looked and len(unmet) < looked:
+        return ballot
+    shown = strange or unmet
+    count = "none" if len(unmet) == looked else f"only {looked - len(unmet)}"
+    gold = _examples(each for question in shown for each in golds(question.gold))
+    said = _examples(answer for question in shown for answer in question.answers if answer is not None)
+    text = f"{count} of {looked} gold answers is ever given: gold looks like {gold}, answers like {said}"
+    remedy = _remedy(shown, ballot.reading)
+    if len(unmet) >= ENOUGH and (2 * len(strange) > looked or remedy):
+        raise LogError(f"{text}: {remedy or 'write the gold answers as answers are written'}")
+    note = Note("gold_never_given", f"{text}: {remedy or 'check that they belong to these questions'}")
+    return replace(ballot, notes=(note, *ballot.notes))
+
+
+def _remedy(questions: Sequence[Question], how: Reading) -> str | None:
+    """Return the option under which most gold answers are met by an answer; None where there is none."""
+    for name in TRIED:
+        space = answers.space(name)
+        met = sum(_met(question, space) for question in questions[:TRIED_ON])
+        if name != how.space and 2 * met > min(len(questions), TRIED_ON):
+            return f"--answer-space {name} --rescore reads both so that they meet"
+    return None
+
+
+def _met(question: Question, space: answers.Space) -> bool:
+    """Return whether an answer is right in a space; where answers are whole texts, as read from them."""
+    gold = answers.gold_answers(space, question.gold)
+    for answer in filter(None, question.answers[:PATHS]):
+        if space.correct(answer, gold):
+            return True
+        read = answers.read(space, answer).answer if len(answer) > LONG else None
+        if read is not None and space.correct(read, gold):
+            return True
+    return False
+
+
+def _form(answer: str) -> str:
+    text = answer.strip()
+    if _NUMBER.fullmatch(text):
+        return "number"
+    if len(text.strip("().[] ")) == 1:
+        return "letter"
+    if "\\boxed" in text or text[:1] in ("[", "{"):
+        return text[:1]
+    return "text" if len(text) < LONG else "long text"
+
+
+def _examples(texts: Iterable[str]) -> str:
+    seen = dict.fromkeys(texts)
+    return (
+        ", ".join(repr(text if len(text) <= 40 else f"{text[:40]}...") for text in islice(seen, 3))
+        or "nothing"
+    )
