@@ -78,7 +78,7 @@ def _remedy(questions: Sequence[Question], how: Reading) -> str | None:
 
 def _met(question: Question, space: answers.Space) -> bool:
     """Return whether an answer is right in a space; where answers are whole texts, as read from them."""
-    gold = answers.gold_answers(space, question.gold)
+    gold = answers.stated_gold(space, question.gold)
     for answer in filter(None, question.answers[:PATHS]):
         if space.correct(answer, gold):
             return True

@@ -353,19 +353,19 @@ def _by_space(spec: str) -> Reading:
     def read(text: str, truncated: bool) -> answers.Read:
         return answers.read(space, text, truncated=truncated)
 
-    def acceptable(gold: object) -> list[str]:
-        return [one for each in answers.golds(gold) for one in stated(each)]
+    def stated(gold: object) -> object:
+        return of_text(gold) if isinstance(gold, str) else answers.stated_gold(space, gold)
 
     whole = answers.once(lambda text: read(text, False))
-    stated = answers.once(lambda gold: answers.gold_answers(space, gold))
+    of_text = answers.once(lambda gold: answers.stated_gold(space, gold))
     return Reading(
         answers.once(keyed.key),
-        lambda answer, gold: keyed.correct(answer, acceptable(gold)),
+        lambda answer, gold: keyed.correct(answer, stated(gold)),
         closed=space.closed,
         space=spec,
         read=lambda text, truncated: read(text, True) if truncated else whole(text),
         by_key=bool(getattr(keyed, "by_key", False)),
-        golds=acceptable,
+        golds=lambda gold: answers.golds(stated(gold)),
     )
 
 

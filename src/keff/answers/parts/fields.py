@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from keff import narrow
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Explains, Space, golds, strip_thinking
+from keff.answers.parts.base import Explains, Space, strip_thinking
 from keff.answers.parts.json_text import ANSWER_MEMBERS, MISSING, Number, find, look_up, steps
 from keff.answers.parts.workers import UnreadError
 from keff.errors import TaskError
@@ -335,12 +335,21 @@ _ENDS = ("boxed", "####", "tag")
 _STATES = re.compile(r"\\f?boxed|####|answer", re.IGNORECASE)
 
 
-def gold_answers(space: Space, gold: object) -> list[str]:
-    """Return acceptable answers; of a whole solution the answer that it states at its end."""
-    return [_gold_answer(space, each) for each in golds(gold)]
+def stated_gold(space: Space, gold: object) -> object:
+    """Return a gold cell with the answer that a whole solution states at its end in place of the solution.
+
+    A list stays a list: what it means (several acceptable answers, or the items of one) is the space's own.
+    """
+    if isinstance(gold, str):
+        return _stated(space, gold)
+    if isinstance(gold, list | tuple):
+        return [
+            _stated(space, each) if isinstance(each, str) else each for each in cast("list[object]", gold)
+        ]
+    return gold
 
 
-def _gold_answer(space: Space, gold: str) -> str:
+def _stated(space: Space, gold: str) -> str:
     found = space.extract(gold) if _STATES.search(gold) else None
     # In free text "the answer is blowing in the wind" may be the answer.
     ends = _ENDS if space.name == "text" else (*_ENDS, "marker")
