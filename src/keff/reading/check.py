@@ -24,6 +24,7 @@ TRIED_ON, PATHS = 50, 8
 LONG = 80
 # Spaces that are tried for advice, the plainest first.
 TRIED = ("numeric", "choice", "math", "text")
+_TEXT = "long text"
 _NUMBER = re.compile(r"[-+]?[$€£]?[\d.,\s]*\d[\d.,\s]*%?")
 
 
@@ -51,7 +52,8 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
             unmet.append(question)
     if not given or not unmet:
         return ballot
-    strange = [q for q in unmet if not forms.intersection(map(_form, golds(q.gold)))]
+    # What a whole text says may have any form.
+    strange = [q for q in unmet if _TEXT not in forms and not forms.intersection(map(_form, golds(q.gold)))]
     if 2 * len(strange) <= looked and len(unmet) < looked:
         return ballot
     shown = strange or unmet
@@ -96,7 +98,7 @@ def _form(answer: str) -> str:
         return "letter"
     if "\\boxed" in text or text[:1] in ("[", "{"):
         return text[:1]
-    return "text" if len(text) < LONG else "long text"
+    return "text" if len(text) < LONG else _TEXT
 
 
 def _examples(texts: Iterable[str]) -> str:
