@@ -42,7 +42,8 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     looked = given = 0
     forms: set[str] = set()
     for row, question in enumerate(islice(iter(ballot.questions), MOST_LOOKED_AT)):
-        if question.gold is None or question.correct is not None:
+        # Which members of an object vote is another question, and has a note of its own.
+        if question.gold is None or isinstance(question.gold, dict) or question.correct is not None:
             continue
         said = [answer for answer in question.answers if answer is not None]
         looked += 1
