@@ -112,7 +112,6 @@ SPACES = (
     "literal",
     "label:labels=A,B,yes",
     "sql",
-    "python",
 )
 
 

@@ -136,8 +136,6 @@ def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(s
     items = [item for item in items if "return" in item.meta["solution"]][:12]
     by_text: list[Question] = []
     by_outcome: list[Question] = []
-    by_syntax: list[Question] = []
-    python = answers.space("python")
     for item in items:
         source = item.meta["solution"]
         programs = [rewritten(source, f"p{i}") for i in range(RIGHT)]
@@ -148,7 +146,6 @@ def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(s
         by_outcome.append(
             Question(item.id, tuple(programs), keys=tuple(j.key for j in judged), correct=right)
         )
-        by_syntax.append(Question(item.id, tuple(map(python.key, programs)), correct=right))
     assert sum(question.correct == (1,) * RIGHT + (0,) * (PATHS - RIGHT) for question in by_text) >= 10
     text = matching(record(by_text).ballot)
     assert text is not None
@@ -162,9 +159,6 @@ def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(s
     assert not found.rare
     curve = plurality_at_k_items(outcome.ballot.votes).mean(axis=0)
     assert curve == pytest.approx([enumerated(outcome, k) for k in range(1, PATHS + 1)])
-    syntax = matching(record(by_syntax).ballot)
-    assert syntax is not None
-    assert syntax.right_agreement == 1
 
 
 def enumerated(opened: Record, k: int) -> float:

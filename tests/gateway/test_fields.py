@@ -225,7 +225,7 @@ def test_a_request_names_its_space_or_its_fields_and_never_a_path(serve: Serve) 
     assert ask(rig, keff={"answer_space": "numeric"})["keff"]["answer"] == "8"
     for bad in (
         {"answer_space": "key:/tmp/x.py:f"},
-        {"answer_space": "python"},
+        {"answer_space": "code"},
         {"answer_space": "json:fields=answer"},
         {"answer_space": "no"},
         {"answer_space": 3},

@@ -83,38 +83,6 @@ EQUAL_FORMS: dict[str, list[list[str]]] = {
         ["SELECT a FROM t q WHERE EXISTS (SELECT 1 FROM t z WHERE z.i = q.i)"],
         ["SELECT a FROM t q WHERE EXISTS (SELECT 1 FROM t z WHERE z.i = z.i)"],
     ],
-    "python": [
-        [
-            "def f(x):\n    return x + 1",
-            "def f(y):  # add\n  '''Doc.'''\n  return (y + 1)",
-            "def f(x): return x+1",
-        ],
-        ["def f(x):\n    return 1 + x"],
-        ["def g(x):\n    return x + 1", "def g(number):\n\n    return number + 1"],
-        ["def f(x):\n    y = x\n    return y", "def f(a):\n    result = a\n    return result"],
-        ["def f(x):\n    y = x\n    return x", "def f(p):\n    q = p\n    return p"],
-        ["def f(x):\n    return [i for i in x if i]", "def f(xs):\n    return [item for item in xs if item]"],
-        ["def f(x):\n    return [x for i in x if i]"],
-        ["def f(x):\n    return z"],
-        ["def f(x):\n    z = 1\n    return z", "def f(a):\n    b = 1\n    return b"],
-        ["def f(a, b):\n    return a - b", "def f(x, y):\n    return x - y"],
-        ["def f(a, b):\n    return b - a", "def f(b, a):\n    return a - b"],
-        ["x = 'a'", 'x = "a"'],
-        ["y = 'a'"],
-        ["def f(x):\n    return 'a'"],
-        ["def f(x):\n    return 'b'"],
-        [
-            "def f(n):\n    def g(k):\n        return n + k\n    return g(n)",
-            "def f(a):\n    def add(b):\n        return a + b\n    return add(a)",
-        ],
-        [
-            "class A:\n    def f(self, x):\n        return self.y + x",
-            "class A:\n    '''Doc.'''\n    def f(me, z):\n        return me.y + z",
-        ],
-        ["class A:\n    def f(self, x):\n        return self.z + x"],
-        ["def f(*, key):\n    return key"],
-        ["def f(*, name):\n    return name"],
-    ],
     "date": [
         [
             "2024-03-05",

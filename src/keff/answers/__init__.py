@@ -72,4 +72,4 @@ __all__ = [
 ]
 
 # Answer spaces in which reading one answer may take long: it is done in a thread, so that requests go on.
-SLOW_SPACES = frozenset({"math", "code", "sql", "python", "quantity", "key"})
+SLOW_SPACES = frozenset({"math", "code", "sql", "quantity", "key"})

@@ -66,7 +66,7 @@ class Jsonl(SpacedTask):
         golds = [gold for row in read_file(data) if (gold := _answer(row)) is not None]
         self.space = answer_space or infer_space(golds)
         if self.space == "code":
-            raise TaskError("answer space code runs tests, which own questions lack: name python, or exact")
+            raise TaskError("answer space code runs tests, which own questions lack: name exact")
         space(self.space)
         if self.space == "choice":
             self.space_options = (("labels", _labels(golds)),)

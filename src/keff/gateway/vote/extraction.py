@@ -36,7 +36,7 @@ from keff.records import frozen
 from keff.usercode import without_code
 
 # Spaces that run programs, or a function of the operator's.
-RUNS_CODE = frozenset({"code", "python", "key"})
+RUNS_CODE = frozenset({"code", "key"})
 
 
 class PathReading(NamedTuple):
