@@ -9,7 +9,7 @@ CLIENTS := .venv-clients
 WORKERS ?= 4
 BIN := $(VENV)/bin
 HEAVY := hf,ray,data
-LIGHT := llamacpp,serve,otel,redis,report,math,parquet,inspect,frame,sql,quantity
+LIGHT := llamacpp,serve,otel,report,math,parquet,inspect,frame,sql,quantity
 # Neighbouring tests go to one worker, which makes the fixtures of a file once; idle workers steal.
 SPREAD = -n $(WORKERS) --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

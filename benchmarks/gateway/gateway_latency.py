@@ -1,11 +1,9 @@
-"""What the gateway adds where it does not vote, and what a second worker brings.
+"""What the gateway adds where it does not vote.
 
-``python -m benchmarks.gateway.gateway_latency [--requests 300] [--seconds 5]``
+``python -m benchmarks.gateway.gateway_latency [--requests 300]``
 
 The median of a request that is passed through (``/v1/embeddings``) and the time to the first token of a
-streamed single path, each beside the same request sent to the upstream itself, in turns, one at a time. Two
-workers beside one need two cores for themselves, and others for the stub and the load: where there are fewer
-than four, that is not measured.
+streamed single path, each beside the same request sent to the upstream itself, in turns, one at a time.
 """
 
 from __future__ import annotations
@@ -26,20 +24,16 @@ from benchmarks.gateway.gateway import (
     CORES,
     REQUEST,
     Http,
-    Server,
     cpu,
-    load,
     pinned,
     reachable,
     started_gateway,
-    started_stub,
 )
 
 PORT = 18994
 LATENCY = 0.02
 STREAM = {**REQUEST, "stream": True, "keff": {"k": 1}}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\n"
-LEAST_CORES = 4
 
 
 class Quick(Http):
@@ -112,46 +106,12 @@ async def added(
     return direct, through - direct
 
 
-def rate(server: Server, seconds: float) -> float:
-    """Return requests per second at saturation."""
-    return len(asyncio.run(load(server.port, 64, seconds)).times) / seconds
-
-
-def spread(pid: int, cores: set[int]) -> None:
-    """Let a process, its threads and all processes that it started run on these cores."""
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)
-        for child in (thread / "children").read_text().split():
-            spread(int(child), cores)
-
-
-def scaled(folder: Path, seconds: float) -> None:
-    """Measure two workers beside one: each on a core of its own, the stub and the load on two others."""
-    if len(CORES) < LEAST_CORES:
-        why = f"two workers beside one need {LEAST_CORES} cores, and this machine has {len(CORES)}"
-        print(f"claim: two workers against one, 64 clients | not measured: {why} | at least 1.8")
-        return
-    started_stub()
-    os.sched_setaffinity(0, {CORES[-2]})
-    rates: list[float] = []
-    for workers in (1, 2):
-        (folder / str(workers)).mkdir()
-        server = started_gateway(folder / str(workers), "fixed:4", more=("--workers", str(workers)))
-        assert server.process is not None, "it was started here"
-        spread(server.process.pid, set(CORES[:workers]))
-        rate(server, 1)
-        rates.append(rate(server, seconds))
-        print(f"{workers} worker(s): {rates[-1]:.0f} requests/s")
-    print(f"claim: two workers against one, 64 clients | x{rates[1] / rates[0]:.2f} | at least 1.8")
-
-
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--requests", type=int, default=300)
-    parser.add_argument("--seconds", type=float, default=5)
     arguments = parser.parse_args()
     upstream = pinned(
         [sys.executable, "-m", "benchmarks.gateway.gateway_latency"],
@@ -171,7 +131,6 @@ def main() -> None:
         what = "what it adds to the first token of a streamed single path, median"
         print(f"claim: {what} | {more:.2f} ms (direct {direct:.2f} ms) | at most 2 ms")
         print(f"processor of the gateway: {cpu(server.process.pid) if server.process else 0:.1f} s")
-        scaled(Path(name), arguments.seconds)
 
 
 if __name__ == "__main__":

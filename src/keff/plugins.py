@@ -50,7 +50,6 @@ EXTRA = {
     "uvicorn": "serve",
     "prometheus_client": "serve",
     "opentelemetry": "otel",
-    "redis": "redis",
     "vl_convert": "report",
     "jinja2": "report",
     "math_verify": "math",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import signal
@@ -24,7 +25,7 @@ from gateway_rig import QUESTION, Options, gateway, make_plan, served
 from keff.gateway.http import protocol
 from keff.gateway.http.exchange import Receive, Scope, Send
 from keff.gateway.http.protocol import TimedProtocol
-from keff.gateway.server import _Server, listeners
+from keff.gateway.server import _Server, listening_socket
 from keff.gateway.traffic.monitor import StateFile
 from raw_server import http, raw_server
 
@@ -141,7 +142,8 @@ def test_a_gateway_that_stops_closes_what_is_still_open() -> None:
             app, http=TimedProtocol, lifespan="off", log_config=None, timeout_graceful_shutdown=0
         )
         server = _Server(config)
-        with listeners("127.0.0.1", 0) as (listener,), ExitStack() as stack:
+        with ExitStack() as stack:
+            listener = stack.enter_context(contextlib.closing(listening_socket("127.0.0.1", 0)))
             serving = asyncio.create_task(server.serve([listener]))
             for path in ("large", "sends"):
                 client = stack.enter_context(socket.create_connection(listener.getsockname()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ from gateway_rig import QUESTION, make_plan, served
 from keff.cli.serve import command
 from keff.errors import KeffError, PlanError, RunError, UsageError
 from keff.gateway.http.security import is_loopback
-from keff.gateway.server import listeners
+from keff.gateway.server import listening_socket
 from keff.gateway.traffic.monitor import StateFile
 
 pytestmark = pytest.mark.slow
@@ -81,6 +82,8 @@ def test_it_drains_on_sigterm_and_keeps_its_state(plan: Path) -> None:
         ({"answer_space": "code"}, PlanError, "--answer-space"),
         ({"state": "/no/such/folder/state"}, UsageError, "--state"),
         ({"set": ["vote_log=/no/such/folder/log"]}, UsageError, "vote_log"),
+        ({"workers": "4"}, UsageError, "several gateways behind a load balancer"),
+        ({"set": ["redis=redis://x"]}, UsageError, "LiteLLM in front"),
     ],
 )
 def test_what_cannot_work_is_refused_with_one_line(
@@ -134,7 +137,7 @@ def test_loopback(host: str, local: bool) -> None:
 
 def test_replies_are_not_held_back_by_nagle() -> None:
     """A reply goes out in two pieces; asyncio sends them at once only on sockets whose protocol is named."""
-    with listeners("127.0.0.1", 0) as (listener,):
+    with contextlib.closing(listening_socket("127.0.0.1", 0)) as listener:
         assert listener.proto == socket.IPPROTO_TCP
 
 
@@ -158,7 +161,7 @@ def test_the_help_needs_no_extra_and_serving_names_it() -> None:
 
     shown = run("--help")
     assert shown.returncode == 0, shown.stderr
-    assert "--workers" in shown.stdout
+    assert "--upstream" in shown.stdout and "--workers" not in shown.stdout
     refused = run("--upstream", "http://127.0.0.1:9")
     assert refused.returncode == 2
     assert "pip install 'keff[serve]'" in refused.stderr

@@ -17,7 +17,7 @@ from fault_server import Script, running
 from gateway_rig import Options, Rig, gateway
 from keff.errors import UsageError
 from keff.gateway.traffic import live, savings, traffic
-from keff.gateway.traffic.ledger import OwnLedger, Voted
+from keff.gateway.traffic.ledger import TrafficLedger, Voted
 from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.traffic.savings import Mean
 from keff.gateway.traffic.traffic import History, Learner, Traffic, profile_of
@@ -238,7 +238,7 @@ def test_free_text_is_nothing_to_compare_a_learned_profile_with() -> None:
     profile = profile_of([("a", "a", "a"), ("a", "b", "a")] * 20, 3)
     for learned, seen in ((True, 1), (False, 2)):
         monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
-        ledger = OwnLedger(policy=policy, monitor=monitor, learned=learned)
+        ledger = TrafficLedger(policy=policy, monitor=monitor, learned=learned)
         ledger.take(Voted((None,), None, "free_text", 0, regular=True))
         ledger.take(Voted(("a", "a", "a"), "text", "policy", 0, regular=True))
         assert monitor.seen == seen

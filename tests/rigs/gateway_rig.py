@@ -16,13 +16,13 @@ import numpy as np
 import openai
 import uvicorn
 
-from keff.gateway.deployment import Deployment, ledger_of, service_of, views_of
+from keff.gateway.deployment import Deployment, service_of, views_of
 from keff.gateway.http.app import application
 from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard
 from keff.gateway.options import Options as ServedOptions
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import OwnLedger
+from keff.gateway.traffic.ledger import TrafficLedger
 from keff.gateway.traffic.live import Views
 from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.upstream.answer import Address
@@ -61,15 +61,14 @@ class Rig:
     closed_after: ExitStack
 
     @property
-    def ledger(self) -> OwnLedger:
+    def ledger(self) -> TrafficLedger:
         """What the gateway has learned."""
-        assert isinstance(self.service.ledger, OwnLedger)
         return self.service.ledger
 
     @property
     def views(self) -> Views:
         """The operator's pages."""
-        return views_of(self.service, self.ledger)
+        return views_of(self.service)
 
     @property
     def monitor(self) -> Monitor | None:
@@ -115,10 +114,9 @@ def gateway(
     def configure() -> uvicorn.Config:
         # Made in the thread that uses it, as sqlite wants.
         deployment = Deployment(plan=None if planless else plan or make_plan(), address=address, **fields)
-        ledger = ledger_of(deployment)
-        service = service_of(deployment, np.random.default_rng(0), ledger)
+        service = service_of(deployment, np.random.default_rng(0))
         made.append(service)
-        views = views_of(service, ledger)
+        views = views_of(service)
         guard = Guard(options.token, options.admin_token, options.accounts, options.cors_origin)
         return uvicorn.Config(
             application(service, guard, views.show, views.beside),

@@ -33,6 +33,19 @@ SetPairs = Annotated[
 ]
 
 
+# What serve no longer takes, and what does the same.
+REMOVED = {
+    "workers": "--workers is gone: start several gateways behind a load balancer (docs/deploy.md)",
+    "redis": "redis is gone: for limits over several gateways put LiteLLM in front (examples/deploy)",
+}
+
+
+def check_kept(name: str) -> None:
+    """Raise UsageError for an option of earlier versions, with what does the same now."""
+    if name in REMOVED:
+        raise UsageError(REMOVED[name])
+
+
 def in_file(file: Path) -> dict[str, object]:
     """Return a TOML file's values, names with underscores; raises UsageError for invalid TOML."""
     return {name.replace("-", "_"): value for name, value in toml_of(file).items()}
@@ -44,12 +57,15 @@ def read_settings(pairs: Iterable[str], config: Path | None) -> ServeSettings:
     Raises UsageError for a name or a value that does not fit.
     """
     file = {} if config is None else in_file(config)
+    for name in (*file, *(each for each in REMOVED if f"KEFF_{each.upper()}" in os.environ)):
+        check_kept(name)
     told = {name: value for name, value in file.items() if name in NAMES}
     for name in NAMES:
         if (text := os.environ.get(f"KEFF_{name.upper()}")) is not None:
             told[name] = text.split() if _is_list(name) else text
     said: dict[str, list[str]] = {}
     for name, value in named(pairs, "--set"):
+        check_kept(name)
         if name not in NAMES:
             raise UsageError(f"--set: {unknown('setting', name, NAMES)}")
         said.setdefault(name, []).append(value)
@@ -73,6 +89,7 @@ def take_defaults(context: Context, file: Path | None) -> Path | None:
     given = in_file(file)
     names = [str(parameter.name) for parameter in context.command.params if parameter.name != "config"]
     for name in given:
+        check_kept(name)
         if name not in (*names, *NAMES):
             raise UsageError(f"{file}: {unknown('option', name, [*names, *NAMES])}")
     several = {
@@ -124,7 +141,7 @@ FallbackUrl = Annotated[
 ]
 Host = Annotated[str, Option("--host", help="Address to listen on.")]
 Port = Annotated[int, Option("--port", min=0, max=65535, help="Port (0: any).")]
-ServeWorkers = Annotated[int, Option("--workers", min=1, max=256, help="Processes that serve, on one port.")]
+Workers = Annotated[str | None, Option("--workers", hidden=True)]
 UpstreamModel = Annotated[
     str | None,
     server_option("--model", help="Model name at the upstream.", show_default="the plan's, or the request's"),

@@ -14,7 +14,6 @@ from keff.gateway.options import POLICY, Deployment, Options
 from keff.gateway.server import log_to_stderr, serve
 from keff.gateway.upstream.answer import Address
 from keff.gateway.vote.request_policy import terms_of
-from keff.gateway.workers import serve_with_workers
 from keff.plan import Plan
 from keff.policy.spec import DEFAULT_CAP, PolicySpec
 from keff.protocol.server import base_url, secret
@@ -22,7 +21,7 @@ from keff.sampling.cost import Price
 from keff.sampling.cost import price_of as listed_price
 from keff.sampling.verifier import verifier_of
 
-__all__ = ["check_only", "deployment_of", "log_to_stderr", "serve", "serve_with_workers"]
+__all__ = ["check_only", "deployment_of", "log_to_stderr", "serve"]
 
 
 def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
@@ -42,7 +41,7 @@ def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
         model=served.model,
         answer_space=served.space(plan),
         verifier=verifier_of(served.verifier, served.verifier_url),
-        state=None if settings.redis is not None else state_of(served.plan, served.state),
+        state=state_of(served.plan, served.state),
     )
 
 

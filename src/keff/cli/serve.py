@@ -14,7 +14,7 @@ import typer
 
 from keff.cli import _options as o
 from keff.cli import _serve_options as options
-from keff.cli._serve_options import SetPairs, read_settings
+from keff.cli._serve_options import SetPairs, check_kept, read_settings
 from keff.plugins import missing_extra
 
 
@@ -22,7 +22,7 @@ from keff.plugins import missing_extra
 def command(
     served: options.ServeOptions,
     set: SetPairs = None,
-    workers: options.ServeWorkers = 1,
+    workers: options.Workers = None,
     config: options.ServeConfig = None,
     check: options.Check = False,
 ) -> None:
@@ -31,13 +31,12 @@ def command(
         from keff.cli import _serving as g
     except ImportError as error:
         raise missing_extra(error, "keff serve") from error
+    if workers is not None:
+        check_kept("workers")
     settings = read_settings(set or (), config)
     deployment = g.deployment_of(served, settings)
     if check:
         typer.echo(json.dumps(g.check_only(deployment, np.random.default_rng())))
         return
     g.log_to_stderr(settings.quiet)
-    if workers > 1:
-        g.serve_with_workers(deployment, workers)
-    else:
-        g.serve(deployment, np.random.default_rng())
+    g.serve(deployment, np.random.default_rng())

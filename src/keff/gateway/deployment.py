@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +12,7 @@ from keff.gateway.accounts.billing import Billing, PriceList
 from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Deployment, Options
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import OwnLedger, Shadows, VoteLedger, VoteLog
+from keff.gateway.traffic.ledger import Shadows, TrafficLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, Views
 from keff.gateway.traffic.metrics import series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, first_draw, saved_profile
@@ -29,18 +27,16 @@ from keff.plan import Plan
 from keff.plugins import import_extra
 from keff.policy import Policy
 from keff.protocol.server import Sharing
-from keff.records import stable_hash
 from keff.sampling.verifier import check_rated
 
 # Paths of a request in a profile at most.
 MOST_PROFILED = 16
 
 
-def service_of(deployment: Deployment, rng: np.random.Generator, ledger: VoteLedger | None = None) -> Service:
+def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     """Return the service of a deployment; raises PlanError for an unservable plan, UsageError for files.
 
-    UsageError too when others could reach the gateway without a token. ``ledger`` is that of this process,
-    or kept by another one.
+    UsageError too when others could reach the gateway without a token.
     """
     check_exposure(deployment.host, deployment.options)
     options, ignored = deployment.options, frozenset(deployment.options.tool_ignore)
@@ -54,7 +50,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, ledger: VoteLed
         raise UsageError("strict serves a plan only: name one with --plan")
     if reader is None and options.append_answer_format:
         raise UsageError("append_answer_format needs to know the answer: set --answer-space, or a --plan")
-    vote_log, kept = options.vote_log, ledger or ledger_of(deployment)
+    vote_log, ledger = options.vote_log, ledger_of(deployment)
     tracer = None
     if options.otlp is not None:
         tracer = import_extra("keff.gateway.traffic.tracing", "the setting otlp").Tracer(options.otlp)
@@ -69,8 +65,8 @@ def service_of(deployment: Deployment, rng: np.random.Generator, ledger: VoteLed
         verifier=deployment.verifier,
         options=options,
         kinds=KindReader(ignored),
-        ledger=kept,
-        shadows=Shadows(options, kept, rng),
+        ledger=ledger,
+        shadows=Shadows(options, ledger, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=options.vote_log_answers),
         billing=Billing(prices=prices, ledger=_account_ledger(options)),
         tracer=tracer,
@@ -83,14 +79,7 @@ def service_of(deployment: Deployment, rng: np.random.Generator, ledger: VoteLed
 
 
 def _account_ledger(options: Options) -> AccountLedger | None:
-    if options.redis is not None and options.accounts:
-        shared = _shared()
-        return shared.RedisLedger(shared.RedisStore(options.redis))
     return None if options.spend is None else AccountLedger(options.spend)
-
-
-def _shared() -> Any:
-    return import_extra("keff.gateway.shared", "the setting redis")
 
 
 def policy_of(deployment: Deployment) -> Policy:
@@ -105,44 +94,20 @@ def _plan(deployment: Deployment) -> Plan:
     return deployment.plan or Plan(policy=deployment.policy, space=PER_REQUEST, estimates={})
 
 
-def ledger_of(deployment: Deployment) -> OwnLedger:
+def ledger_of(deployment: Deployment) -> TrafficLedger:
     """Return the traffic ledger of a deployment, its state file open; raises PlanError and UsageError."""
-    policy = policy_of(deployment)
-    redis = deployment.options.redis
-    if redis is None:
-        return _ledger(deployment, policy, StateFile(deployment.state) if deployment.state else None)
-    shared, plan = _shared(), _plan(deployment)
-    profile = None if plan.profile is None else plan.profile.model_dump(mode="json")
-    return _ledger(
-        deployment,
-        policy,
-        shared.HeldState(),
-        shared.SharedLedger,
-        store=shared.RedisStore(redis),
-        name=f"keff:drift:{stable_hash(policy.spec, plan.fingerprint, profile)}",
-        made=partial(_ledger, deployment, policy),
-    )
-
-
-def _ledger(
-    deployment: Deployment,
-    policy: Policy,
-    file: StateFile | None,
-    kind: type[OwnLedger] = OwnLedger,
-    **shared: Any,
-) -> OwnLedger:
+    policy, file = policy_of(deployment), StateFile(deployment.state) if deployment.state else None
     plan, planless = _plan(deployment), deployment.plan is None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
     baseline = Baseline.of(deployment.options.now, deployment.plan)
-    ledger = kind(
+    ledger = TrafficLedger(
         policy=policy,
         state=file,
         traffic=Traffic(change=None if baseline is None else GatewayChange(baseline)),
         learned=planless,
         space=deployment.answer_space or plan.space,
         cap=deployment.options.shadow_paths,
-        **shared,
     )
     if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
         ledger.monitor = Monitor(plan, policy, file)
@@ -151,14 +116,13 @@ def _ledger(
     return ledger
 
 
-def views_of(service: Service, ledger: OwnLedger) -> Views:
-    """Return the operator's pages of a single-process gateway."""
+def views_of(service: Service) -> Views:
+    """Return the operator's pages."""
 
     def numbers() -> Numbers:
-        flying = float(service.in_flight)
-        return service.metrics, {series("keff_workers"): 1.0, series("keff_requests_in_flight"): flying}
+        return service.metrics, {series("keff_requests_in_flight"): float(service.in_flight)}
 
-    return Views(ledger, numbers, service.states)
+    return Views(service.ledger, numbers, service.states)
 
 
 def _upstream(deployment: Deployment, served: ServedBranches | None) -> Fleet:
@@ -193,8 +157,7 @@ def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]
 
 def summary(service: Service) -> dict[str, object]:
     """Return what is served, in a few words."""
-    monitor = service.ledger.monitor if isinstance(service.ledger, OwnLedger) else None
-    served = service.served
+    monitor, served = service.ledger.monitor, service.served
     return {
         "policy": service.policy.spec,
         "upstream": " ".join(service.upstream.address.urls),

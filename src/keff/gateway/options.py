@@ -58,9 +58,6 @@ class ServeSettings(BaseModel):
     reading_seconds: float = Field(
         10.0, gt=0, description="Seconds that a request waits for answers that are slow to read, in all."
     )
-    redis: str | None = Field(
-        None, description="URL of a Redis in which several hosts share limits, spend and drift (extra redis)."
-    )
     replacements: int = Field(
         16, ge=0, description="Failed upstream calls that are replaced, for each request."
     )

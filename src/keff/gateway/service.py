@@ -24,7 +24,7 @@ from keff.gateway.http.reply import (
 )
 from keff.gateway.http.request import Ask
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import DrawnOn, Shadows, Voted, VoteLedger, VoteLog
+from keff.gateway.traffic.ledger import DrawnOn, Shadows, TrafficLedger, Voted, VoteLog
 from keff.gateway.traffic.live import States
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.savings import Baseline
@@ -67,7 +67,7 @@ class Service:
     terms: PlanTerms
     upstream: Fleet
     options: Options
-    ledger: VoteLedger
+    ledger: TrafficLedger
     shadows: Shadows
     vote_log: VoteLog | None
     trusted: bool

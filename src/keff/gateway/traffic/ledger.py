@@ -1,8 +1,4 @@
-"""Traffic ledger: votes of requests, the drift profile and the drift alarm.
-
-A gateway of one process writes its own ledger. With ``--workers`` one process keeps it for all, and the
-workers send it what they saw (``gateway.workers``). The vote log is beside it, for who wants it.
-"""
+"""Traffic ledger: votes of requests, the drift profile and the drift alarm; beside it the vote log."""
 
 from __future__ import annotations
 
@@ -10,9 +6,8 @@ import asyncio
 import contextlib
 import json
 import logging
-import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -67,8 +62,7 @@ log = logging.getLogger("keff.gateway")
 class Voted:
     """A request answered by a vote: its votes in launch order, and how it ended.
 
-    ``regular`` says that it is one of those that the plan, or the operator's policy, describes. ``at`` is
-    when, in seconds since 1970, as in all notes: those of several processes are put into this order.
+    ``regular`` says that it is one of those that the plan, or the operator's policy, describes.
     """
 
     keys: tuple[str | None, ...]
@@ -76,7 +70,6 @@ class Voted:
     cause: str
     failed: int
     regular: bool
-    at: float = field(default_factory=time.time)
 
 
 @frozen
@@ -84,19 +77,18 @@ class DrawnOn:
     """A shadow request: all votes drawn for it, also after its reply."""
 
     keys: tuple[str | None, ...]
-    at: float = field(default_factory=time.time)
 
 
 LedgerEntry: TypeAlias = Voted | Spent | DrawnOn
 
 
 @dataclass(slots=True, kw_only=True)
-class OwnLedger:
-    """Traffic ledger kept in this process.
+class TrafficLedger:
+    """What a gateway has seen since its start.
 
     ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
-    profile never holds, is nothing to compare it with. ``away`` says why what other hosts see is missing.
-    A plan made from the traffic is of ``space`` and of at most ``cap`` paths.
+    profile never holds, is nothing to compare it with. A plan made from the traffic is of ``space`` and of
+    at most ``cap`` paths.
     """
 
     policy: Policy
@@ -105,7 +97,6 @@ class OwnLedger:
     state: StateFile | None = None
     traffic: Traffic = field(default_factory=Traffic)
     learned: bool = False
-    away: str = ""
     space: str = PER_REQUEST
     cap: int = 32
 
@@ -149,9 +140,6 @@ class OwnLedger:
         if self.monitor is not None:
             self.monitor.observe(keys, stopped=stopped)
 
-    async def turns(self) -> None:
-        """Synchronise with other hosts; nothing to do for a single one."""
-
     def learn(self, learner: Learner, keys: Sequence[str | None]) -> None:
         """Add a request to the profile; once it is complete, the drift alarm begins."""
         profile = learner.observe(keys)
@@ -172,26 +160,6 @@ class OwnLedger:
             self.state.close()
 
 
-class RemoteLedger:
-    """Traffic ledger kept by another process: records are gathered and sent in batches."""
-
-    def __init__(self) -> None:
-        self.few_shadows = False
-        self.notes: list[LedgerEntry] = []
-
-    def take(self, note: LedgerEntry) -> None:
-        """Record how a request ended."""
-        if not isinstance(note, Spent):
-            note = replace(note, keys=tuple(redacted(note.keys)))
-        self.notes.append(note)
-
-    async def close(self) -> None:
-        """Do nothing: the process that keeps the ledger saves it."""
-
-
-VoteLedger: TypeAlias = OwnLedger | RemoteLedger
-
-
 # Shadow requests drawn on at once; while there are as many, no new request becomes one.
 MOST_SHADOWS = 16
 
@@ -199,7 +167,7 @@ MOST_SHADOWS = 16
 class Shadows:
     """Chooses shadow requests, before their votes are seen, and draws their extra paths."""
 
-    def __init__(self, options: Options, ledger: VoteLedger, rng: np.random.Generator) -> None:
+    def __init__(self, options: Options, ledger: TrafficLedger, rng: np.random.Generator) -> None:
         self._options, self._ledger, self._rng = options, ledger, rng
         self._votes = self._paths = 0
         self.running: set[asyncio.Task[None]] = set()

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
-from keff.gateway.traffic.ledger import OwnLedger
+from keff.gateway.traffic.ledger import TrafficLedger
 from keff.gateway.traffic.metrics import MetricLabels, Metrics, exposed, series
 from keff.gateway.traffic.savings import COMPARED
 from keff.gateway.traffic.traffic import History, plan_of, reading_warning
@@ -94,7 +94,7 @@ def page(state: Fields, others: list[Object], history: History) -> bytes:
     warnings += [f"drift: {drift}"] if drift.startswith("ALARM") else []
     said = "".join(f'<p class="w"><strong>{escape(line)}</strong>' for line in warnings)
     rows = [(words, _cell(state.get(name), unit)) for name, words, unit in ROWS]
-    for name in ("hosts", "servers", "branches"):
+    for name in ("servers", "branches"):
         if state.get(name):
             rows.insert(1, (name, _cell(state[name], "")))
     rows += _changes(fields(state.get("change")))
@@ -293,9 +293,9 @@ HOUR = 3600.0  # of seconds: one log line each
 
 @dataclass(slots=True)
 class Views:
-    """Pages of the process that keeps the traffic ledger: metrics, live page and plan."""
+    """The operator's pages: metrics, live page and plan."""
 
-    ledger: OwnLedger
+    ledger: TrafficLedger
     numbers: Callable[[], Numbers]
     states: Callable[[], States]
 
@@ -317,8 +317,8 @@ class Views:
 
     @property
     def beside(self) -> tuple[Work, ...]:
-        """Background tasks: the hourly log line, and synchronisation with other hosts."""
-        return self._hourly, self.ledger.turns
+        """Background tasks: the hourly log line."""
+        return (self._hourly,)
 
     async def _hourly(self) -> None:
         while True:
@@ -351,8 +351,6 @@ class Views:
         monitor, matching = ledger.monitor, ledger.traffic.matching
         drift = None if monitor is None else {"requests": monitor.seen, "alarms": monitor.alarms}
         known: Object = {kind: dict(states) for kind, states in self.states().items() if states}
-        if ledger.away:
-            known["hosts"] = f"what other hosts see is missing: {ledger.away}"
         seen = ledger.traffic.summary(ledger.policy)
         shown: Object = {"policy": ledger.policy.spec, **known, **seen, "drift": drift}
         return shown | {"warning": reading_warning(matching.interval(), matching.n)}

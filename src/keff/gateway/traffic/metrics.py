@@ -64,7 +64,6 @@ COUNTERS: Mapping[str, str] = {
 }
 GAUGES: Mapping[str, str] = {
     "keff_requests_in_flight": "Chat requests being served.",
-    "keff_workers": "Processes that serve.",
     "keff_branch_up": "1 while a branch's own servers answer, else 0.",
     "keff_server_up": "1 while a server of several answers, else 0.",
     "keff_change_paths": "Paths of a reply minus those of what is deployed today, mean; below 0 is saved.",
@@ -104,14 +103,6 @@ class Metrics:
         """Add a value to a histogram."""
         self._buckets[name][bisect_left(HISTOGRAMS[name][0], value)] += 1
         self._sums[name] += value
-
-    def add(self, other: Metrics) -> None:
-        """Add the metrics of another process of this gateway."""
-        for key, value in other._values.items():
-            self._values[key] = self._values.get(key, 0) + value
-        for name, counts in other._buckets.items():
-            self._buckets[name] = [sum(pair) for pair in zip(self._buckets[name], counts, strict=True)]
-            self._sums[name] += other._sums[name]
 
     def families(self, now: Mapping[tuple[str, MetricLabels], float]) -> Iterator[Metric]:
         """Yield all metric families for prometheus-client; ``now`` are gauges read at this moment."""

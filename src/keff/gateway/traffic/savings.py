@@ -89,7 +89,7 @@ class Baseline:
 class Spent(NamedTuple):
     """Cost of one reply: seconds, dollars (None without prices), and paths drawn.
 
-    ``stop`` says why its vote ended, ``at`` when, in seconds since 1970.
+    ``stop`` says why its vote ended.
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
     ``tokens`` were billed; of them and of the dollars ``cut_tokens`` and ``cut_dollars`` for paths that were
     cancelled. ``id``, ``key`` and ``model`` say of which request.
@@ -106,7 +106,6 @@ class Spent(NamedTuple):
     key: str = ""
     model: str = ""
     stop: str = ""
-    at: float = 0.0
 
 
 @dataclass(slots=True)

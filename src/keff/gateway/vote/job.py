@@ -126,7 +126,6 @@ class RequestJob(RequestSpending):
             self.key,
             self.model,
             self.stop,
-            time.time(),
         )
 
     def call(self, start: int, n: int, branch: Branch | None = None) -> UpstreamCall:
