@@ -318,11 +318,13 @@ def started_gateway(
 
 
 def with_keys(folder: Path, policy: str) -> Server:
-    """Start a gateway before which each request reserves its paths on an account, and settles after."""
+    """Start a gateway that knows its client by a key with a limit."""
     folder.mkdir()
     digest = hashlib.sha256(b"bench").hexdigest()
-    (folder / "keys.toml").write_text(f'[keys.bench]\nsha256 = "{digest}"\npaths_per_day = 1000000000\n')
-    more = ("--keys", str(folder / "keys.toml"), "--set", f"spend={folder / 'spend'}")
+    (folder / "keys.toml").write_text(
+        f'[keys.bench]\nsha256 = "{digest}"\nrequests_per_minute = 1000000000\n'
+    )
+    more = ("--keys", str(folder / "keys.toml"))
     return replace(started_gateway(folder, policy, more=more), name="keff serve --keys")
 
 

@@ -1,12 +1,13 @@
-"""Named keys: who asks, what each may spend per day, and what the operator sees of it."""
+"""Clients' keys: who asks, the fuse of each key, and what the operator sees of it."""
 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
+import json
+import socket
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,137 +15,260 @@ import httpx2
 import openai
 import pytest
 
-from app_rig import until
+from app_rig import port, until
 from fault_server import Script
 from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.errors import UsageError
-from keff.gateway.accounts import accounts as accounting
-from keff.gateway.accounts.accounts import Account, AccountLedger, Balance, Reservation, read_accounts
+from keff.gateway import keys as module
+from keff.gateway.keys import ClientKey, read_keys
 from keff.sampling.cost import Price
+from raw_server import answer, http, raw_server
 
 Serve = Callable[..., Rig]
 SEVEN = Script(answer=lambda *_: "The answer is 7.")
+OPERATOR = {"authorization": "Bearer op"}
+PER_TOKEN = {"": Price(prompt=1e6, output=1e6)}
 
 
-def client(name: str, **limits: Any) -> Account:
-    return Account(name, hashlib.sha256(f"key-of-{name}".encode()).digest(), **limits)
+def key(name: str = "alice", **limits: Any) -> ClientKey:
+    return ClientKey(name, hashlib.sha256(f"key-of-{name}".encode()).digest(), **limits)
 
 
-def as_key(name: str) -> dict[str, str]:
+def shown(name: str = "alice") -> dict[str, str]:
     return {"authorization": f"Bearer key-of-{name}"}
 
 
+def count(rig: Rig, what: str, name: str = "alice") -> float:
+    """Return one of the figures of a key that the operator sees."""
+    text = httpx2.get(rig.url.removesuffix("/v1") + "/metrics", headers=OPERATOR).text
+    line = f'keff_key_{what}_total{{key="{name}"}}'
+    return sum(float(each.split()[-1]) for each in text.splitlines() if each.startswith(line))
+
+
+def charged(rig: Rig, requests: int) -> float:
+    """Return the dollars charged once so many requests have ended."""
+    until(lambda: count(rig, "requests") == requests)
+    return count(rig, "dollars")
+
+
+def options(**limits: Any) -> Any:
+    return Options(client_keys=(key(**limits),), prices=PER_TOKEN, admin_token="op")
+
+
 @pytest.fixture
-def noon(monkeypatch: pytest.MonkeyPatch) -> float:
-    """Stop the clock of the spend at the noon of some day (UTC)."""
-    now = 20_000 * 86_400 + 43_200.0
-    monkeypatch.setattr(accounting.time, "time", lambda: now)
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give the gateway's keys a clock that stands at the noon of some day (UTC)."""
+    now = [20_000 * 86_400 + 43_200.0]
+    monkeypatch.setattr(module.time, "time", lambda: now[0])
     return now
 
 
-def test_a_key_over_its_limit_is_told_when(serve: Serve, tmp_path: Path, noon: float) -> None:
-    clients = (client("alice", paths=4), client("bob"))
-    rig = serve(SEVEN, options=Options(accounts=clients), spend=tmp_path / "spend.sqlite")
+def test_requests_of_a_minute_are_limited_by_key_and_the_next_minute_is_another(
+    serve: Serve, clock: list[float]
+) -> None:
+    rig = serve(SEVEN, options=Options(client_keys=(key(requests_per_minute=2), key("bob"))))
     assert rig.post().status_code == 401
-    assert rig.post(headers={"authorization": "Bearer wrong"}).status_code == 401
-    assert [rig.post(headers=as_key("alice")).status_code for _ in range(3)] == [200, 200, 429]
+    assert rig.post(headers={"authorization": "Bearer key-of-carol"}).status_code == 401
+    clock[0] += 13
+    assert [rig.post(headers=shown()).status_code for _ in range(3)] == [200, 200, 429]
     refused = rig.post(headers={"x-api-key": "key-of-alice"})
-    assert refused.status_code == 429
-    assert refused.headers["retry-after"] == "43200"
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "47")
     assert refused.json()["error"]["code"] == "key_limit_reached"
-    assert "6 of 4 paths" in refused.json()["error"]["message"]
-    assert rig.post(headers=as_key("bob")).status_code == 200
-    with pytest.raises(openai.RateLimitError):
+    assert rig.post(headers=shown("bob")).status_code == 200
+    clock[0] += 47
+    assert rig.post(headers={"api-key": "key-of-alice"}).status_code == 200
+
+
+def test_dollars_of_a_day_are_limited_and_are_told_as_final(serve: Serve, clock: list[float]) -> None:
+    rig = serve(SEVEN, options=options(dollars_per_day=50.0))
+    cost = 3 * (7 + 4)
+    assert rig.post(headers=shown()).status_code == 200
+    assert charged(rig, 1) == cost < 50
+    assert rig.post(headers=shown()).status_code == 200, "a fuse: the request that passes the limit is served"
+    until(lambda: count(rig, "requests") == 2)
+    with pytest.raises(openai.RateLimitError) as refused:
         rig.client(api_key="key-of-alice", max_retries=5).chat.completions.create(
             model="stub",
             messages=QUESTION,  # type: ignore[arg-type]
         )
-    with closing(AccountLedger(tmp_path / "spend.sqlite")) as book:
-        until(lambda: book.today("bob").requests == 1)
-        assert (book.today("alice"), book.today("bob")) == (Balance(2, 6, 0.0), Balance(1, 3, 0.0))
-    assert noon
+    told = refused.value.response
+    assert (told.headers["retry-after"], told.headers["x-should-retry"]) == ("43200", "false")
+    assert f"{2 * cost:.4g} of 50 dollars" in str(refused.value)
+    assert count(rig, "limited") == 1, "the official client does not try again"
+    clock[0] += 43_200
+    assert rig.post(headers=shown()).status_code == 200
 
 
-def test_the_next_day_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    book, alice = AccountLedger(tmp_path / "s"), client("alice", paths=4)
-    held = book.reserve(alice, 4, 0.0)
-    assert isinstance(held, Reservation)
-    book.settle(held, 4, 0.0)
-    assert "4 of 4 paths" in str(book.reserve(alice, 1, 0.0))
-    tomorrow = time.time() + 86_400
-    monkeypatch.setattr(accounting.time, "time", lambda: tomorrow)
-    over_midnight = book.reserve(alice, 3, 0.0)
-    assert isinstance(over_midnight, Reservation)
-    monkeypatch.setattr(accounting.time, "time", lambda: tomorrow + 86_400)
-    book.settle(over_midnight, 2, 0.0)
-    today = book.today("alice")
-    book.close()
-    assert today == Balance(), "what is drawn counts on the day on which it was reserved"
-
-
-def test_dollars_are_limited_and_survive_a_restart(serve: Serve, tmp_path: Path) -> None:
-    options = Options(accounts=(client("alice", dollars=2.0),), prices={"": Price(prompt=0, output=1e6 / 4)})
-    deployed: dict[str, Any] = {"options": options, "spend": tmp_path / "spend.sqlite"}
-    first = serve(Script(answer=lambda *_: "The answer is 7."), **deployed)
-    assert first.post(headers=as_key("alice")).status_code == 200
-    book = AccountLedger(tmp_path / "spend.sqlite")
-    until(lambda: book.today("alice").dollars > 0)  # what requests cost is entered together, soon
-    book.close()
-    again = serve(Script(answer=lambda *_: "The answer is 7."), **deployed)
-    refused = again.post(headers=as_key("alice"))
-    assert refused.status_code == 429
-    assert "of 2 dollars" in refused.json()["error"]["message"]
-
-
-def test_what_is_passed_through_counts_as_one_path(serve: Serve, tmp_path: Path) -> None:
-    options = Options(accounts=(client("alice", paths=5),), admin_token="op")
-    rig = serve(SEVEN, options=options, spend=tmp_path / "spend.sqlite")
-    assert httpx2.get(f"{rig.url}/files", headers=as_key("alice")).status_code == 404
-    assert rig.service.billing.ledger is not None
-    assert httpx2.get(f"{rig.url}/models", headers=as_key("alice")).status_code == 200
-    rig.post(headers=as_key("alice"))
+def test_who_asked_is_in_metrics_and_not_every_key_may_see_them(serve: Serve) -> None:
+    rig = serve(SEVEN, options=Options(client_keys=(key(),), admin_token="op"))
+    assert httpx2.get(f"{rig.url}/files", headers=shown()).status_code == 404
+    assert httpx2.get(f"{rig.url}/models", headers=shown()).status_code == 200
+    rig.post(headers=shown())
     metrics = rig.url.removesuffix("/v1") + "/metrics"
-    assert httpx2.get(metrics, headers=as_key("alice")).status_code == 403
+    assert httpx2.get(metrics, headers=shown()).status_code == 403
     assert httpx2.get(metrics).status_code == 401
-    text = httpx2.get(metrics, headers={"authorization": "Bearer op"}).text
-    assert 'keff_key_paths_total{key="alice"} 3.0' in text
-    assert 'keff_key_requests_total{key="alice"} 3.0' in text
+    until(lambda: count(rig, "requests") == 3)
+    assert count(rig, "paths") == 3
 
 
-def test_a_ledger_that_cannot_be_written_stops_only_keys_with_limits(serve: Serve, tmp_path: Path) -> None:
-    accounts = (client("alice", paths=100), client("bob"))
-    file, options = tmp_path / "spend.sqlite", Options(accounts=accounts, token="t")
-    rig = serve(SEVEN, options=options, spend=file)
-    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
-        holder.execute("BEGIN IMMEDIATE")
-        refused = rig.post(headers=as_key("alice"))
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "account_unavailable")
-        assert rig.post(headers=as_key("bob")).status_code == 200
-        metrics, operator = rig.url.removesuffix("/v1") + "/metrics", {"authorization": "Bearer t"}
-        until(lambda: "keff_spend_errors_total 1.0" in httpx2.get(metrics, headers=operator).text)
+COMPLETION = {
+    "model": "dear",
+    "choices": [{"text": "a"}] * 5,
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+}
 
 
-def test_two_processes_share_one_book(tmp_path: Path) -> None:
-    file, alice = tmp_path / "s", client("alice")
-    with closing(AccountLedger(file)) as one, closing(AccountLedger(file)) as two:
-        for _ in range(50):
-            for book, paths, dollars in ((one, 1, 0.5), (two, 2, 0.25)):
-                held = book.reserve(alice, 9, 9.0)
-                assert isinstance(held, Reservation)
-                book.settle(held, paths, dollars)
-        assert one.today("alice") == two.today("alice") == Balance(100, 150, 37.5)
+def passing(reply: object, **fields: Any) -> AbstractContextManager[str]:
+    return raw_server(lambda *_: http(json.dumps(reply).encode(), **fields))
 
 
-def test_a_book_of_the_version_before_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "s")) as db, db:
-        db.execute(
-            "CREATE TABLE spend (day INTEGER NOT NULL, key TEXT NOT NULL, requests INTEGER NOT NULL, paths "
-            "INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, key)) STRICT, WITHOUT ROWID"
-        )
-        db.execute("PRAGMA user_version = 1")
-    db.close()
-    with pytest.raises(UsageError, match="--set spend=FILE"):
-        AccountLedger(tmp_path / "s")
+def test_what_is_passed_through_is_charged_by_its_answer_and_the_model_that_answered() -> None:
+    prices = {"dear": Price(prompt=1e6, output=1e6), "cheap": Price(prompt=1, output=1)}
+    given = Options(client_keys=(key(dollars_per_day=8.0),), prices=prices, admin_token="op")
+    body = {"model": "cheap", "prompt": ["x", "y"], "n": 7, "max_tokens": 4}
+    with passing(COMPLETION) as url, gateway(url, planless=True, options=given) as rig:
+        for request in (1, 2):
+            assert httpx2.post(f"{rig.url}/completions", json=body, headers=shown()).status_code == 200
+            assert charged(rig, request) == 5 * request
+        assert count(rig, "paths") == 10, "its choices"
+        assert httpx2.post(f"{rig.url}/completions", json=body, headers=shown()).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("responses", {"input": "x", "background": True}),
+        ("responses", {"input": "x", "conversation": "conv_1"}),
+        ("audio/speech", {"input": "x"}),
+    ],
+)
+def test_an_answer_that_states_no_cost_is_charged_by_an_estimate(path: str, body: dict[str, Any]) -> None:
+    reply = {"id": "resp_1", "status": "queued", "output": []}
+    with passing(reply) as url, gateway(url, planless=True, options=options(dollars_per_day=1e3)) as rig:
+        assert httpx2.post(f"{rig.url}/{path}", json=body, headers=shown()).status_code == 200
+        assert 4096 <= charged(rig, 1) < 4096 + 100
+        assert httpx2.post(f"{rig.url}/{path}", json=body, headers=shown()).status_code == 429
+
+
+def test_a_vote_whose_server_states_no_usage_is_charged_by_an_estimate(serve: Serve) -> None:
+    """A server that counts nothing would make every limit in dollars endless."""
+    rig = serve(Script(fault=lambda *_: "no_usage"), options=options(dollars_per_day=1.0))
+    assert rig.post(headers=shown()).status_code == 200
+    assert 3 * 64 <= charged(rig, 1) <= 3 * (64 + 100), "max_tokens is 64 in the plan"
+
+
+def test_a_key_limited_in_dollars_is_refused_what_has_no_price() -> None:
+    given = Options(
+        client_keys=(key(dollars_per_day=5.0), key("bob")), prices={"cheap": Price(prompt=1, output=1)}
+    )
+    with passing(answer()) as url, gateway(url, planless=True, options=given) as rig:
+        for path, body in (
+            ("chat/completions", {"model": "other", "messages": QUESTION}),
+            ("embeddings", {"model": "other", "input": "x"}),
+            ("batches", {"input_file_id": "file-1"}),
+        ):
+            refused = httpx2.post(f"{rig.url}/{path}", json=body, headers=shown())
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "no_price"), path
+            assert httpx2.post(f"{rig.url}/{path}", json=body, headers=shown("bob")).status_code == 200
+        priced = {"model": "cheap-2026-01-01", "messages": QUESTION}
+        assert rig.post(priced, headers=shown()).status_code == 200
+        assert httpx2.get(f"{rig.url}/files", headers=shown()).status_code == 200, "a look costs nothing"
+
+
+def send(rig: Rig, path: str, body: dict[str, Any]) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port(rig)))
+    raw = json.dumps(body).encode()
+    head = f"POST /v1/{path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n"
+    head += "authorization: Bearer key-of-alice\r\n"
+    client.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(raw) + raw)
+    return client
+
+
+def test_a_vote_that_is_left_is_charged_for_every_path_that_was_launched(serve: Serve) -> None:
+    script = Script(fault=lambda *_: "hang")
+    given = Options(client_keys=(key(),), prices={"": Price(prompt=0, output=1e6)}, admin_token="op")
+    rig = serve(script, options=given)
+    for left in range(1, 4):
+        with send(rig, "chat/completions", {"messages": QUESTION, "max_tokens": 11, "keff": {"k": 5}}):
+            until(lambda n=5 * left: len(script.requests) == n)  # type: ignore[misc]
+        assert charged(rig, left) == 5 * left * 11
+    assert count(rig, "paths") == 15
+
+
+@pytest.mark.parametrize("path", ["completions", "Chat/Completions"])
+def test_a_body_that_is_read_and_hung_up_on_counts(path: str) -> None:
+    body = {"model": "x", "messages": QUESTION, "max_tokens": 9, "keff": {"k": 1}}
+    short = {} if "C" in path else {"content_length": "9999"}
+    with (
+        passing(answer(), **short) as url,
+        gateway(url, planless=True, options=options(dollars_per_day=1e9)) as rig,
+    ):
+        for left in range(3):
+            before = charged(rig, left)
+            with send(rig, path, body) as client:
+                client.recv(99)
+            assert charged(rig, left + 1) > before
+
+
+def test_a_stream_that_is_left_is_charged_for_its_prompt_and_its_events() -> None:
+    def give(*_: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        for word in range(400):
+            yield b'data: {"choices": [{"delta": {"content": "%d"}}]}\n\n' % word
+            time.sleep(0.02)
+
+    prompt = [{"role": "user", "content": "z" * 4000}]
+    with raw_server(give) as url, gateway(url, planless=True, options=options()) as rig:
+        for left, path in enumerate(("chat/completions", "completions")):
+            before = charged(rig, left)
+            body = {"messages": prompt, "stream": True, "max_tokens": 500}
+            with send(rig, path, body | {"keff": {"k": 1}} if path != "completions" else body) as client:
+                while b"data" not in client.recv(999):
+                    pass
+            assert 1000 < charged(rig, left + 1) - before < 1000 + 500, "four bytes of a prompt are a token"
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({}, 1),
+        ({"n": 100}, 100),
+        ({"n": "64"}, 64),
+        ({"n": 2, "best_of": 9, "prompt": ["a", "b", "c"]}, 27),
+        ({"prompt": [1, 2, 3], "n": 4.0}, 4),
+        ({"prompt": [[1], [2]]}, 2),
+        ({"n": -5}, 1),
+        ({"n": 10**40}, 1),
+        ({"n": 10**12}, 10**6),
+        ({"n": True}, 1),
+    ],
+)
+def test_what_states_no_choices_counts_as_many_paths_as_were_asked_for(
+    body: dict[str, Any], paths: int
+) -> None:
+    with passing({}) as url, gateway(url, planless=True, options=options()) as rig:
+        httpx2.post(f"{rig.url}/completions", json=body, headers=shown())
+        charged(rig, 1)
+        assert count(rig, "paths") == paths
+
+
+MESSAGE = [
+    b'event: message_start\ndata: {"type": "message_start", "message": {"model": "m", "usage": '
+    b'{"input_tokens": 5, "cache_read_input_tokens": 20, "output_tokens": 1}}}\n\n',
+    b'event: content_block_delta\ndata: {"delta": {"text": "hi"}}\n\n',
+    b'event: message_delta\ndata: {"usage": {"output_tokens": 9}}\n\n',
+]
+
+
+def test_usage_is_found_in_streams_of_other_protocols() -> None:
+    def give(*_: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        yield from MESSAGE
+
+    with raw_server(give) as url, gateway(url, planless=True, options=options()) as rig:
+        body = {"model": "m", "messages": QUESTION, "stream": True}
+        assert b"".join(MESSAGE) == httpx2.post(f"{rig.url}/messages", json=body, headers=shown()).content
+        assert charged(rig, 1) == 5 + 20 + 9
 
 
 @pytest.mark.parametrize(
@@ -155,7 +279,8 @@ def test_a_book_of_the_version_before_is_refused(tmp_path: Path) -> None:
         ("[keys.a]", "sha256 or env"),
         ('[keys.a]\nsha256 = "12"', "sha256"),
         ('[keys.a]\nenv = "KEFF_NO_SUCH"', "keys.a: env KEFF_NO_SUCH: the environment has no such variable"),
-        (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths_per_day = 0', "paths_per_day"),
+        (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths_per_day = 9', "LiteLLM in front"),
+        (f'[keys.a]\nsha256 = "{"0" * 64}"\nrequests_per_minute = 0', "requests_per_minute"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\ndollars_per_day = inf', "dollars_per_day"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths = 3', "keys.a.paths"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\n[keys.b]\nsha256 = "{"0" * 64}"', "same key"),
@@ -167,30 +292,23 @@ def test_a_book_of_the_version_before_is_refused(tmp_path: Path) -> None:
 def test_a_wrong_key_file_is_refused_with_one_line(tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "keys.toml").write_text(text)
     with pytest.raises(UsageError, match=line) as caught:
-        read_accounts(tmp_path / "keys.toml")
+        read_keys(tmp_path / "keys.toml")
     assert "\n" not in str(caught.value)
 
 
 def test_a_key_file_need_not_hold_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOBS_KEY", "key-of-bob\n")
     digest = hashlib.sha256(b"key-of-alice").hexdigest()
-    limits = "paths_per_day = 10\ndollars_per_day = 2"
+    limits = "requests_per_minute = 10\ndollars_per_day = 2"
     text = f'[keys.alice]\nsha256 = "{digest}"\n{limits}\n[keys.bob]\nenv = "BOBS_KEY"\n'
     (tmp_path / "keys.toml").write_text(text)
-    assert read_accounts(tmp_path / "keys.toml") == (client("alice", paths=10, dollars=2.0), client("bob"))
+    limited = key(requests_per_minute=10, dollars_per_day=2.0)
+    assert read_keys(tmp_path / "keys.toml") == (limited, key("bob"))
     with pytest.raises(UsageError, match=r"none\.toml: No such file"):
-        read_accounts(tmp_path / "none.toml")
+        read_keys(tmp_path / "none.toml")
 
 
-def test_limits_in_dollars_need_prices_and_a_book_of_this_version(tmp_path: Path) -> None:
-    limited = Options(accounts=(client("alice", dollars=1.0),))
+def test_limits_in_dollars_need_prices() -> None:
+    limited = Options(client_keys=(key(dollars_per_day=1.0),))
     with pytest.raises(UsageError, match="--prices"), gateway("http://127.0.0.1:9", options=limited):
         pass
-    AccountLedger(tmp_path / "s").close()
-    with closing(sqlite3.connect(tmp_path / "s")) as db, db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(UsageError, match="another version"):
-        AccountLedger(tmp_path / "s")
-    (tmp_path / "t").write_text("no database at all, only a text of some length")
-    with pytest.raises(UsageError, match="--set spend=FILE"):
-        AccountLedger(tmp_path / "t")

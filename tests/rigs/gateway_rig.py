@@ -117,7 +117,7 @@ def gateway(
         service = service_of(deployment, np.random.default_rng(0))
         made.append(service)
         views = views_of(service)
-        guard = Guard(options.token, options.admin_token, options.accounts, options.cors_origin)
+        guard = Guard(options.token, options.admin_token, options.client_keys, options.cors_origin)
         return uvicorn.Config(
             application(service, guard, views.show, views.beside),
             port=0,

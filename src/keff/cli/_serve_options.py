@@ -36,6 +36,7 @@ SetPairs = Annotated[
 # What serve no longer takes, and what does the same.
 REMOVED = {
     "workers": "--workers is gone: start several gateways behind a load balancer (docs/deploy.md)",
+    "spend": "spend is gone: keys count in memory (docs/gateway.md), and LiteLLM in front keeps budgets",
     "redis": "redis is gone: for limits over several gateways put LiteLLM in front (examples/deploy)",
 }
 
@@ -157,7 +158,9 @@ TokenEnv = Annotated[
 Keys = Annotated[
     Path | None,
     client_option(
-        "--keys", help="TOML file of clients' keys with names and limits per day.", show_default="none"
+        "--keys",
+        help="TOML file of clients' keys with names and limits (requests a minute, dollars a day).",
+        show_default="none",
     ),
 ]
 Check = Annotated[bool, Option("--check", help="Check everything that is given, and do not serve.")]
@@ -243,14 +246,6 @@ class ServeOptions:
         """Return the requested answer space, with the user's own key function if given."""
         own = o.reading_of(self.answer_space, self.answer_key)
         return settle(own, "exact" if plan is None else plan.space)
-
-    def spend_file(self, named: Path | None) -> Path | None:
-        """Return the file of the account ledger."""
-        if self.keys is None:
-            if named is not None:
-                raise UsageError("spend records what the keys of --keys spend: name that file too")
-            return None
-        return named or self.keys.with_suffix(".spend.sqlite")
 
 
 # Fields of a branch file that a plan calls the same; what else a pilot sets says nothing about serving.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from keff.cli._serve_options import ServeOptions, ServeSettings, key_names
 from keff.errors import UsageError
-from keff.gateway.accounts.accounts import read_accounts
 from keff.gateway.deployment import check as check_only
+from keff.gateway.keys import read_keys
 from keff.gateway.options import POLICY, Deployment, Options
 from keff.gateway.server import log_to_stderr, serve
 from keff.gateway.upstream.answer import Address
@@ -48,13 +48,13 @@ def deployment_of(served: ServeOptions, settings: ServeSettings) -> Deployment:
 def options_of(served: ServeOptions, settings: ServeSettings, prices: dict[str, Price]) -> Options:
     """Return the options on how requests are answered."""
     collector = settings.otlp and base_url(settings.otlp, "otlp", "OTEL_EXPORTER_OTLP_HEADERS")
-    kept = {"spend": served.spend_file(settings.spend), "otlp": collector and collector.removesuffix("/v1")}
+    kept = {"otlp": collector and collector.removesuffix("/v1")}
     return Options(
         **dict(settings.model_copy(update=kept)),
         now=served.now,
         shadow_paths=served.cap or DEFAULT_CAP,
         prices=prices,
-        accounts=() if served.keys is None else read_accounts(served.keys),
+        client_keys=() if served.keys is None else read_keys(served.keys),
         token=secret(served.token_env, "--token-env"),
         admin_token=secret(settings.admin_token_env, "admin_token_env"),
     )

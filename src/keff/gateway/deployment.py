@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from keff.errors import UsageError
-from keff.gateway.accounts.accounts import AccountLedger
-from keff.gateway.accounts.billing import Billing, PriceList
+from keff.gateway.billing import Billing, PriceList
 from keff.gateway.http.security import check_exposure
-from keff.gateway.options import Deployment, Options
+from keff.gateway.options import Deployment
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import Shadows, TrafficLedger, VoteLog
 from keff.gateway.traffic.live import Numbers, Views
@@ -68,18 +67,14 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
         ledger=ledger,
         shadows=Shadows(options, ledger, rng),
         vote_log=None if vote_log is None else VoteLog(vote_log, answers=options.vote_log_answers),
-        billing=Billing(prices=prices, ledger=_account_ledger(options)),
+        billing=Billing(prices=prices),
         tracer=tracer,
         sharing=Sharing(options.upstream_n),
         baseline=Baseline.of(options.now, deployment.plan),
     )
-    if not service.priced and any(account.dollars for account in options.accounts):
+    if not service.priced and any(key.dollars_per_day for key in options.client_keys):
         raise UsageError("limits in dollars need prices: name a price list with --prices")
     return service
-
-
-def _account_ledger(options: Options) -> AccountLedger | None:
-    return None if options.spend is None else AccountLedger(options.spend)
 
 
 def policy_of(deployment: Deployment) -> Policy:
@@ -151,7 +146,7 @@ def check(deployment: Deployment, rng: np.random.Generator) -> dict[str, object]
 
     Raises what ``serve`` raises before it listens.
     """
-    opens_none = deployment.options.model_copy(update={"vote_log": None, "spend": None, "otlp": None})
+    opens_none = deployment.options.model_copy(update={"vote_log": None, "otlp": None})
     return summary(service_of(replace(deployment, state=None, options=opens_none), rng))
 
 

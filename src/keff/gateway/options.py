@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from keff.gateway.accounts.accounts import Account
+from keff.gateway.keys import ClientKey
 from keff.gateway.upstream.answer import Address
 from keff.plan import Plan
 from keff.sampling.cost import Price
@@ -70,9 +70,6 @@ class ServeSettings(BaseModel):
         le=1,
         description="Share of the paths spent again on drawing requests on after their reply, to --cap.",
     )
-    spend: Path | None = Field(
-        None, description="SQLite file of what each key spent (default: beside the key file)."
-    )
     strict: bool = Field(
         False,
         description="Refuse requests that differ from the plan, and votes that unread answers could turn.",
@@ -110,8 +107,8 @@ class Options(ServeSettings):
     their reply.
     Seconds: ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first comment,
     ``comment_seconds`` between comments. ``now`` is what the operator does without the gateway, a policy or a
-    number of paths (None: what the plan's figures are against). ``prices`` are those of models, ``accounts``
-    the named keys; ``admin_token`` opens the operator's pages.
+    number of paths (None: what the plan's figures are against). ``prices`` are those of models;
+    ``admin_token`` opens the operator's pages.
     """
 
     max_requests: int = 2048
@@ -122,7 +119,7 @@ class Options(ServeSettings):
     comment_seconds: float = 5.0
     prices: Mapping[str, Price] = {}
     now: str | None = None
-    accounts: tuple[Account, ...] = ()
+    client_keys: tuple[ClientKey, ...] = ()
     token: str = Field("", repr=False)
     admin_token: str = Field("", repr=False)
 

@@ -118,7 +118,7 @@ def warn(deployment: Deployment) -> None:
 def run(deployment: Deployment, service: Service, listener: socket.socket) -> None:
     """Serve until stopped."""
     options, views = deployment.options, views_of(service)
-    guard = Guard(options.token, options.admin_token, options.accounts, options.cors_origin)
+    guard = Guard(options.token, options.admin_token, options.client_keys, options.cors_origin)
     front = application(service, guard, views.show, views.beside)
     config = uvicorn.Config(
         with_cors(front, options.cors_origin),

@@ -6,12 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from keff.gateway.accounts.accounts import Account, Reservation
-from keff.gateway.accounts.billing import Billing, no_price
+from keff.gateway.billing import Billing, estimated, no_price
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.reply import (
     all_paths,
@@ -23,6 +22,7 @@ from keff.gateway.http.reply import (
     winner,
 )
 from keff.gateway.http.request import Ask
+from keff.gateway.keys import ClientKey
 from keff.gateway.options import Options
 from keff.gateway.traffic.ledger import DrawnOn, Shadows, TrafficLedger, Voted, VoteLog
 from keff.gateway.traffic.live import States
@@ -132,29 +132,22 @@ class Service:
             job.headers = self.upstream.address.headers(caller)
             return job
         job.by_branch, job.first = BranchLedger(self.served, ask.body), self.served.first(policy)
-        # What no body can hold is refused before anything is reserved.
+        # What no body can hold is refused before anything is drawn.
         job.by_branch.head(job.first)
         return job
 
-    async def reserve(self, account: Account | None, job: RequestJob) -> Reservation | None:
-        """Reserve the most that a job may draw on the caller's account; raises Problem."""
-        if account is None:
-            return None
-        paths, job.key = max(job.policy.cap, 1), account.name
-        billing, model = self.billing, job.ask.body.get("model")
-        if job.by_branch is None:
-            seconds = self.upstream.address.path_seconds
-            most = billing.most(job.ask.view, job.head, job.key, model, seconds)
+    def estimate(self, key: ClientKey, job: RequestJob) -> None:
+        """Estimate what a path of a job may cost its client; raises Problem where no price is known."""
+        job.key, model = key.name, job.ask.body.get("model")
+        if job.by_branch is not None:
+            found = job.by_branch.estimate()
         else:
-            most = job.by_branch.most(lambda branch: billing.lengths.usual((job.key, branch)))
-        if most is not None:
-            job.most = most
-            if job.verifier is not None:
-                dearest = billing.prices.rating(1, job.verifier.seconds)
-                job.most = replace(most, path=most.path + dearest)
-        elif account.dollars is not None:
-            raise no_price(account, model)
-        return await billing.hold(account, paths, paths * job.most.path)
+            price = self.billing.prices.of(model)
+            found = price and estimated(job.ask.view, job.head, price)
+        if found is not None:
+            job.estimate = found
+        elif key.dollars_per_day is not None:
+            raise no_price(key, model)
 
     async def run(self, job: RequestJob) -> Object:
         """Run the vote of a job and return the reply; raises Problem or UpstreamError."""
@@ -284,12 +277,8 @@ class Service:
         seconds: float = 0.0,
     ) -> None:
         """Charge one upstream answer to its branch, or to the model that answered."""
-        if branch is None:
-            name = job.ask.body.get("model")
-            price = self.billing.prices.of(model, name)
-        else:
-            name, price = branch.name, branch.price
-        bill, dollars = self.billing.charge(job, usage, name, price, paths, seconds)
+        price = self.billing.prices.of(model, job.ask.body.get("model")) if branch is None else branch.price
+        bill, dollars = self.billing.charge(job, usage, price, paths, seconds)
         if branch is not None and job.by_branch is not None:
             count, mine = self.metrics.count, job.by_branch.bill(branch)
             mine.calls, mine.usage = mine.calls + 1, mine.usage + bill
@@ -380,7 +369,6 @@ class Service:
         await self.ledger.close()
         if self.vote_log is not None:
             self.vote_log.close()
-        await self.billing.close()
         if self.tracer is not None:
             await asyncio.to_thread(self.tracer.close)
         self.pool.close()

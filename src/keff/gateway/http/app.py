@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from keff.gateway.http.errors import Problem
-from keff.gateway.http.exchange import ACCOUNT, JSON, Receive, Scope, Send
+from keff.gateway.http.exchange import FUSE, JSON, Receive, Scope, Send
 from keff.gateway.http.pass_through import passes
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
@@ -100,7 +100,7 @@ class Front:
                 elif scope["path"] == METRICS:
                     self.guard.check_metrics(headers)
                 else:
-                    scope[ACCOUNT] = self.guard.check(headers)
+                    scope[FUSE] = self.guard.check(headers)
             except Problem as problem:
                 await self._refuse(problem, scope, receive, send)
                 return

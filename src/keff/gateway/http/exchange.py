@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapp
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from keff.gateway.accounts.accounts import Account, Reservation
-from keff.gateway.accounts.billing import RequestSpending
+from keff.gateway.billing import RequestSpending
 from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.keys import Fuse
 from keff.gateway.vote.job import RequestJob
 
 if TYPE_CHECKING:
     from keff.gateway.traffic.tracing import TraceSpan
 
-# Where a connection scope says whose key was shown.
-ACCOUNT = "keff.account"
+# Where a connection scope has the fuse of the key that was shown.
+FUSE = "keff.fuse"
 
 JSON = "application/json"
 
@@ -51,8 +51,7 @@ class Line:
 class Exchange:
     """One request on its connection: what was sent so far, and its job once known.
 
-    ``held`` is what was reserved on the caller's account; ``spent`` is what a request drew that is
-    passed through.
+    ``fuse`` is that of the caller's key; ``spent`` is what a request drew that is passed through.
     """
 
     name: str
@@ -60,8 +59,7 @@ class Exchange:
     receive: Receive
     send: Send
     line: Line
-    account: Account | None = None
-    held: Reservation | None = None
+    fuse: Fuse | None = None
     spent: RequestSpending = field(default_factory=RequestSpending)
     status: int = 0
     job: RequestJob | None = None

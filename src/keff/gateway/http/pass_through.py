@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from keff.gateway.accounts.billing import FREE, Ceiling, RequestSpending, no_price, paths_asked
+from keff.gateway.billing import NOTHING, RequestSpending, estimated, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, until_gone
 from keff.gateway.http.security import check_type, received
@@ -153,7 +153,7 @@ async def passed(
         body = await received(exchange.receive, options.max_body, options.body_seconds)
     if body:
         check_type(exchange.headers)
-    demand = await _reserved(service, exchange, method, body)
+    demand = _asked(service, exchange, method, body)
     sent = picked(exchange.headers, SENT_UP)
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
@@ -167,33 +167,29 @@ async def passed(
 
 
 class Demand(NamedTuple):
-    """Upper bound on what a passed-through request may draw, and its model."""
+    """What a key's request that is passed through asks for: its model, and the number of answers."""
 
     model: object
     paths: int
-    most: Ceiling
 
 
-async def _reserved(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
-    """Reserve a request's upper bound on its account; None without an account. Raises Problem.
+def _asked(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
+    """Return what a key's request asks for, and estimate its cost; None without a key. Raises Problem.
 
     What comes without a body asks for nothing new, and draws nothing.
     """
-    account = exchange.account
-    if account is None:
+    if exchange.fuse is None:
         return None
     asked: Object = {}
     with contextlib.suppress(ValueError):
         asked = fields(decoded(body))
-    model = asked.get("model")
-    seconds = service.upstream.address.path_seconds
-    most = service.billing.most(asked, body, account.name, model, seconds)
-    spends = bool(body) or method == "POST"
-    if most is None and spends and account.dollars is not None:
-        raise no_price(account, model)
-    demand = Demand(model, paths_asked(asked) if spends else 0, most if most and spends else FREE)
-    exchange.held = await service.billing.hold(account, demand.paths, demand.paths * demand.most.path)
-    return demand
+    model, key = asked.get("model"), exchange.fuse.key
+    price, spends = service.billing.prices.of(model), bool(body) or method == "POST"
+    if price is None and spends and key.dollars_per_day is not None:
+        raise no_price(key, model)
+    estimate = estimated(asked, body, price) if price and spends else NOTHING
+    exchange.spent = RequestSpending(estimate=estimate)
+    return Demand(model, paths_asked(asked) if spends else 0)
 
 
 async def _call(
@@ -205,8 +201,8 @@ async def _call(
     demand: Demand | None,
 ) -> None:
     if demand is not None:
-        # A client that leaves before it is known what it cost has cost what it may at the most.
-        exchange.spent = RequestSpending(lost=demand.paths, most=demand.most)
+        # A client that leaves before it is known what it cost has cost what it may.
+        exchange.spent.lost = demand.paths
     try:
         server, response = await service.upstream.call(method, path.removeprefix(PREFIX), call)
     except UpstreamError:
@@ -231,17 +227,15 @@ async def _call(
 
 
 def _settle(service: Service, exchange: Exchange, demand: Demand, meter: Meter) -> None:
-    """Charge the usage the answer stated; else its streamed events, or the upper bound."""
+    """Charge the usage the answer stated; else its streamed events, or the estimate."""
     meter.end()
     spent, billing, paths = exchange.spent, service.billing, meter.paths or demand.paths
     if not meter.usage and not meter.deltas:
         spent.lost = paths
         return
     spent.lost, spent.drawn = 0, paths
-    # An answer that was left says nothing of how long they usually are.
-    spent.key = exchange.account.name if meter.usage and exchange.account is not None else ""
     price = billing.prices.of(meter.model, demand.model)
-    billing.charge(spent, meter.cost(), demand.model, price, paths)
+    billing.charge(spent, meter.cost(), price, paths)
 
 
 async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None:

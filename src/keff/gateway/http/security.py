@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from keff.errors import UsageError
-from keff.gateway.accounts.accounts import Account
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.http.exchange import Receive
+from keff.gateway.keys import ClientKey, Fuse
 from keff.gateway.options import Options
 from keff.gateway.upstream.answer import ClientHeaders
 from keff.protocol.server import is_loopback
@@ -47,7 +47,7 @@ DISCARD = 8
 
 def check_exposure(host: str, options: Options) -> None:
     """Raise UsageError when a public address would be served without a token or keys."""
-    if not options.token and not options.accounts and not is_loopback(host):
+    if not options.token and not options.client_keys and not is_loopback(host):
         raise UsageError(f"--host {host} can be reached by others: require a token (--token-env) or --keys")
 
 
@@ -63,21 +63,21 @@ class Guard:
         self,
         token: str,
         admin: str = "",
-        accounts: Collection[Account] = (),
+        keys: Collection[ClientKey] = (),
         origins: Collection[str] = (),
     ) -> None:
         self._origins = frozenset(origin.encode("latin-1", "replace") for origin in origins)
         self._hash = _digest(token)
         self._admin = _digest(admin)
-        self._accounts = {account.digest: account for account in accounts}
+        self._fuses = {key.digest: Fuse(key) for key in keys}
 
     @property
     def has_token(self) -> bool:
         """Whether callers must present a token."""
-        return self._hash is not None or bool(self._accounts)
+        return self._hash is not None or bool(self._fuses)
 
-    def check(self, headers: Mapping[bytes, bytes]) -> Account | None:
-        """Return the account of the caller's key (None: the token, or no check); raises Problem."""
+    def check(self, headers: Mapping[bytes, bytes]) -> Fuse | None:
+        """Return the fuse of the caller's key (None: the token, or no check); raises Problem."""
         if not self.has_token:
             self._check_local(headers)
             return None
@@ -91,8 +91,8 @@ class Guard:
             if hmac.compare_digest(digest, self._hash or b""):
                 return None
             # By its hash: how long the look-up takes says nothing about a key.
-            if digest in self._accounts:
-                return self._accounts[digest]
+            if digest in self._fuses:
+                return self._fuses[digest]
         raise Problem(401, "the token is missing or wrong", code="invalid_api_key")
 
     def check_operator(self, headers: Mapping[bytes, bytes]) -> None:

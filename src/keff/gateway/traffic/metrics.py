@@ -57,9 +57,8 @@ COUNTERS: Mapping[str, str] = {
     "keff_vote_log_errors_total": "Rows of the vote log that could not be written.",
     "keff_key_requests_total": "Requests by the name of their key.",
     "keff_key_paths_total": "Paths drawn by the name of the key.",
-    "keff_key_dollars_total": "Dollars by the name of the key, where a price is given.",
+    "keff_key_dollars_total": "Dollars by the name of the key, with an estimate of abandoned paths.",
     "keff_key_limited_total": "Requests refused because their key is over its limit, by its name.",
-    "keff_spend_errors_total": "Requests whose spend could not be written down.",
     "keff_drift_requests_total": "Requests that the drift alarm has seen.",
 }
 GAUGES: Mapping[str, str] = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from typing import cast
 
 from keff.errors import PlanError, UsageError
-from keff.gateway.accounts.billing import Ceiling, PriceList, ceiling
+from keff.gateway.billing import PathEstimate, PriceList, estimated
 from keff.gateway.http.request import head_of, with_prompt
 from keff.gateway.options import Deployment
 from keff.gateway.traffic.metrics import Metrics
@@ -224,18 +224,14 @@ class BranchLedger:
         """Return the usage of one branch."""
         return self.bills.setdefault(branch.name, BranchUsage())
 
-    def most(self, usual: Callable[[str], int]) -> Ceiling | None:
-        """Return the upper bound on the cost of a path; None where a branch has no price.
-
-        ``usual`` gives the tokens of a branch's answer where the request states no length.
-        """
-        ceilings: list[Ceiling] = []
+    def estimate(self) -> PathEstimate | None:
+        """Return what a path of the dearest branch may cost; None where a branch has no price."""
+        found: list[PathEstimate] = []
         for branch in self.served.branches.values():
             if branch.price is None:
                 return None
-            body, seconds = branch.body(self._body), branch.upstream.address.path_seconds
-            ceilings.append(ceiling(body, self.head(branch), branch.price, seconds, usual(branch.name)))
-        return max(ceilings, key=lambda most: most.path)
+            found.append(estimated(branch.body(self._body), self.head(branch), branch.price))
+        return max(found, key=lambda estimate: estimate.tokens)
 
     def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
         """Record that a branch failed for good; returns the error with the branch's name."""

@@ -9,13 +9,13 @@ import secrets
 import time
 from dataclasses import dataclass
 
-from keff.gateway.accounts.accounts import REFUSED, Account
 from keff.gateway.http import pass_through
 from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.http.exchange import ACCOUNT, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.exchange import FUSE, LINE, Exchange, Receive, Scope, Send, until_gone
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure, response_failure
+from keff.gateway.keys import KEY_LIMIT, Fuse
 from keff.gateway.service import Service
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
@@ -46,12 +46,14 @@ class Chat:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever fails, the client gets an OpenAI-style answer."""
         name = f"keff-{secrets.token_hex(12)}"
-        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(ACCOUNT))
+        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(FUSE))
         service, begun = self.service, time.perf_counter()
         service.in_flight += 1
         if service.tracer is not None:
             exchange.span = service.tracer.begin(f"{scope['method']} {scope['path']}"[:200], exchange.headers)
         try:
+            if exchange.fuse is not None:
+                exchange.fuse.admit()
             if service.in_flight > (most := service.options.max_requests):
                 raise Problem(503, f"{most} requests are being served: try again")
             voted = scope["method"] == "POST" and scope["path"] in VOTED
@@ -59,8 +61,8 @@ class Chat:
         except Gone:
             exchange.status = 499
         except Problem as problem:
-            if exchange.account is not None and problem.code in REFUSED:
-                service.metrics.count("keff_key_limited_total", key=exchange.account.name)
+            if exchange.fuse is not None and problem.code == KEY_LIMIT:
+                service.metrics.count("keff_key_limited_total", key=exchange.fuse.key.name)
             await exchange.fail(problem)
         except UpstreamError as error:
             await exchange.fail(error.problem())
@@ -108,11 +110,9 @@ class Chat:
             self.service.upstream.chat_only.append(model)
 
     async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
-        before, job = exchange.job, await self.service.job(exchange.name, ask, caller)
-        if before is None:
-            exchange.held = await self.service.reserve(exchange.account, job)
-        else:
-            job.most, job.key = before.most, before.key
+        job = await self.service.job(exchange.name, ask, caller)
+        if exchange.fuse is not None:
+            self.service.estimate(exchange.fuse.key, job)
         exchange.job, job.span = job, exchange.span
         if not ask.stream:
             reply = await until_gone(exchange, self.service.run(job))
@@ -151,8 +151,8 @@ class Chat:
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
         metrics, job = self.service.metrics, exchange.job
-        if exchange.account is not None:
-            self._settle(exchange.account, exchange)
+        if exchange.fuse is not None:
+            self._charge(exchange.fuse, exchange, seconds)
         if exchange.span is not None:
             exchange.span.end(facts_of(exchange), None if exchange.status < 500 else exchange.code or "error")
         if exchange.passed:
@@ -167,15 +167,15 @@ class Chat:
         if log.isEnabledFor(logging.INFO):
             log.info(encoded(log_line(exchange, seconds, priced=self.service.priced)).decode())
 
-    def _settle(self, account: Account, exchange: Exchange) -> None:
-        """Charge a request's cost to its account, and release the rest of its reservation."""
-        service, (paths, dollars) = self.service, (exchange.job or exchange.spent).account()
-        service.metrics.count("keff_key_requests_total", key=account.name)
-        service.metrics.count("keff_key_paths_total", paths, key=account.name)
+    def _charge(self, fuse: Fuse, exchange: Exchange, seconds: float) -> None:
+        """Charge a request's cost to its client."""
+        service, key = self.service, fuse.key.name
+        paths, dollars = (exchange.job or exchange.spent).charged(seconds)
+        service.metrics.count("keff_key_requests_total", key=key)
+        service.metrics.count("keff_key_paths_total", paths, key=key)
         if service.priced:
-            service.metrics.count("keff_key_dollars_total", dollars, key=account.name)
-        if exchange.held is not None:
-            service.billing.settle(exchange.held, paths, dollars)
+            service.metrics.count("keff_key_dollars_total", dollars, key=key)
+            fuse.charge(dollars)
 
 
 def facts_of(exchange: Exchange) -> dict[str, Fact]:
@@ -207,8 +207,8 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     }
     if exchange.span is not None:
         line["trace"] = exchange.span.trace
-    if exchange.account is not None:
-        line["key"] = exchange.account.name
+    if exchange.fuse is not None:
+        line["key"] = exchange.fuse.key.name
     if exchange.code is not None:
         line["error"] = exchange.code
     if job is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from keff.gateway.accounts.billing import RequestSpending
+from keff.gateway.billing import RequestSpending
 from keff.gateway.http.request import Ask
 from keff.gateway.traffic.metrics import Fact, Metrics
 from keff.gateway.traffic.savings import Baseline, Spent, longest_of
