@@ -9,7 +9,7 @@ import time
 
 from keff.errors import EngineError
 from keff.narrow import Fields, entries
-from keff.protocol.assembler import Assembler
+from keff.protocol.assembler import Assembler, StreamEnds
 from keff.protocol.client import Client, limited, plain, unpacked
 from keff.protocol.connection import Call
 from keff.protocol.reply import RepeatedError, choices_of, completions, filtered_response, reply_of
@@ -76,6 +76,7 @@ class Transport:
             address.url, sys.maxsize, min(CONNECT, address.timeout), address.timeout, trusted=_trusted
         )
         self._client.start()
+        self._ends = StreamEnds()
 
     async def models(self) -> list[str]:
         """Return the model names the server lists; empty without a list.
@@ -114,7 +115,7 @@ class Transport:
             return completions(response, choices_of(response), time.perf_counter() - begun)
 
         try:
-            return read(await self._patient(sendable(body)))
+            return read(await self._patient(sendable(body), n))
         except _RefusedError as error:
             refusal = error.refusal
             if refusal.filtered:
@@ -133,13 +134,13 @@ class Transport:
         except Exception as error:
             raise self.error(f"the answer cannot be read ({type(error).__name__})") from error
 
-    async def _patient(self, body: bytes) -> Object:
+    async def _patient(self, body: bytes, n: int) -> Object:
         """Send one request, retried while the server is busy or silent."""
         tries = 0
         while True:
             tries += 1
             try:
-                return await self._answer("POST", CHAT, body)
+                return await self._answer("POST", CHAT, body, n)
             except _RefusedError as error:
                 if not error.refusal.transient or tries > self._address.max_retries:
                     raise
@@ -150,7 +151,7 @@ class Transport:
                 asked = None
             await asyncio.sleep(pause(tries, asked, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
 
-    async def _answer(self, method: str, path: str, body: bytes = b"") -> Object:
+    async def _answer(self, method: str, path: str, body: bytes = b"", n: int = 1) -> Object:
         """Return one request's response; raises _RefusedError for an error status."""
         try:
             call = await self._client.request(method, self._client.target(path), self._headers, body)
@@ -160,19 +161,18 @@ class Transport:
                     raw = await limited(call)
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
                 if await call.streams():
-                    return await self._streamed(call)
+                    return await self._streamed(call, n)
                 return reply_of(await limited(call))
             finally:
                 call.close()
         except TimeoutError:
             raise EngineError(f"no answer within {self._address.timeout:g} s") from None
 
-    @staticmethod
-    async def _streamed(call: Call) -> Object:
-        parts = Assembler()
+    async def _streamed(self, call: Call, n: int) -> Object:
+        parts = Assembler(n, self._ends)
         async for part in unpacked(call):
             parts.feed(part)
-        return parts.response()
+        return parts.response(call.headers)
 
     def error(self, message: str, transient: bool = True, refused: bool = False) -> EngineError:
         """Return a one-line EngineError with the address and without the key."""

@@ -10,6 +10,7 @@ from keff.logs.parts.foreign import PathReader, UsableRows
 from keff.logs.parts.lines import head_of, whole_json
 from keff.logs.parts.values import at, inner, known_task, optional_text
 from keff.narrow import Fields, entries, items, only
+from keff.protocol.reply import is_cut
 
 # Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
@@ -84,9 +85,14 @@ def _add(kept: UsableRows, where: str, state: Entry, seen: set[tuple[object, ...
             "slot": trial if several else None,
             "tokens": len(items(completion.get("tokens"))) or None,
             "seconds": result.get("request_time"),
-            "truncated": int(at(completion, "finish_reason/reason") == "length"),
+            "truncated": int(_is_cut(at(completion, "finish_reason/reason"))),
         }
         kept.add(where, row, [mark, place])
+
+
+def _is_cut(reason: object) -> bool:
+    """Return whether a completion broke off; HELM writes ``unknown`` where a server gives no reason."""
+    return reason != "unknown" and is_cut(reason)
 
 
 def _unusable(state: Entry) -> str | None:

@@ -11,6 +11,7 @@ from keff.logs.parts.foreign import PathReader, UsableRows, spoken
 from keff.logs.parts.lines import Row, first_row, json_lines
 from keff.logs.parts.values import at, inner
 from keff.narrow import Fields, entries
+from keff.protocol.reply import is_cut
 from keff.records import Note
 
 # A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
@@ -78,7 +79,7 @@ def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
 def _said(body: Fields) -> Iterator[tuple[str, bool]]:
     """Yield each choice's text, and whether it was cut at the token limit."""
     for choice in entries(body.get("choices")):
-        yield spoken(at(choice, "message", "text")) or "", choice.get("finish_reason") == "length"
+        yield spoken(at(choice, "message", "text")) or "", is_cut(choice.get("finish_reason"))
     answers = [part for part in entries(body.get("output")) if part.get("type") == "message"]
     if answers:
         yield "".join(spoken(part) or "" for part in answers), body.get("status") == "incomplete"

@@ -12,6 +12,7 @@ from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, m
 from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text
 from keff.narrow import Fields, Object, entries, fields, only, text
+from keff.protocol.reply import is_cut
 
 Attributes = Fields
 
@@ -70,7 +71,7 @@ class OpenTelemetry(Graded, PathReader):
                 "model": _model(held),
                 "text": spoken(message),
                 **judged,
-                "truncated": int(message.get("finish_reason") == "length"),
+                "truncated": int(is_cut(message.get("finish_reason"))),
             }
             # Usage is of the whole call.
             kept.add(where, row | measured if len(said) == 1 else row, [_name(span), place])

@@ -9,6 +9,7 @@ from keff.logs.parts.foreign import PathReader, UsableRows, mark
 from keff.logs.parts.lines import Row, first_object, objects
 from keff.logs.parts.values import number_or_none
 from keff.narrow import entries, items
+from keff.protocol.reply import is_cut, is_end, is_fault
 
 
 class VllmOutputs(PathReader):
@@ -39,7 +40,7 @@ class VllmOutputs(PathReader):
 def _add(kept: UsableRows, where: str, row: Row) -> None:
     prompt, prompt_ids = row.get("prompt"), items(row.get("prompt_token_ids"))
     for output in entries(row.get("outputs")):
-        if output.get("finish_reason") in (None, "abort", "error"):
+        if not is_end(reason := output.get("finish_reason")) or is_fault(output) or reason == "abort":
             kept.left_out["did not finish"] += 1
             continue
         tokens = len(items(output.get("token_ids")))
@@ -54,7 +55,7 @@ def _add(kept: UsableRows, where: str, row: Row) -> None:
                 "prompt_tokens": len(prompt_ids) or None,
                 "cached_tokens": row.get("num_cached_tokens"),
                 "confidence": total / tokens if total is not None and tokens else None,
-                "truncated": int(output.get("finish_reason") == "length"),
+                "truncated": int(is_cut(output.get("finish_reason"))),
             },
             # Request numbers start anew in every session: only a line that is equal in all is the same.
             [row, output],

@@ -223,9 +223,11 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     return [after - before for before, after in pairwise(cuts)]
 
 
-# Other servers' words, in lower case, for why a path ended.
+# Other servers' words, in lower case, for a path that has not said why it ended, and for why one ended.
+NO_REASON = frozenset({"", "null", "none"})
+ENDED = ("stop", "eos", "eos_token", "end_of_text", "end_turn", "endoftext", "stop_sequence")
 FINISH: dict[str, FinishReason] = {
-    **dict.fromkeys(("", "null", "stop", "eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys((*NO_REASON, *ENDED), "stop"),
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "safety", "refusal", "recitation", "sensitive"), "content_filter"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
@@ -244,6 +246,16 @@ def finish_reason(reason: object) -> FinishReason:
     return FINISH.get(_reason(reason), "length")
 
 
+def is_cut(reason: object) -> bool:
+    """Return whether a path broke off before its end, by a server's finish reason."""
+    return finish_reason(reason) in ("length", "cancelled")
+
+
+def is_end(reason: object) -> bool:
+    """Return whether a server's finish reason says that a path ended."""
+    return _reason(reason) not in NO_REASON
+
+
 def is_fault(choice: Fields) -> bool:
     """Return whether a choice ended by a fault of its server, so that it is no path."""
     return bool(choice.get("error")) or _reason(choice.get("finish_reason")).endswith(FAULTS)
@@ -254,29 +266,30 @@ def _reason(reason: object) -> str:
 
 
 def choices_of(response: object) -> list[ChoiceObject]:
-    """Return a response's choices in order of index.
+    """Return a response's choices in order of index, but for those that a fault of the server ended.
 
-    Raises EngineError for a body that is no chat response: an error in disguise, or no choices; and
-    RepeatedError for a duplicate index.
+    Raises EngineError for a body that is no chat response: an error in disguise, or no choices (of several,
+    all by faults); and RepeatedError for a duplicate index.
     """
     body = fields(response)
-    if body.get("error"):
-        raise body_error(body["error"])
+    if body.get("error") or body.get("object") == "error":
+        raise body_error(body.get("error") or body)
     choices = entries(body.get("choices"))
     if not choices:
         raise EngineError("the server's answer is not a chat completion: it has no choices")
     by_index: dict[int, ChoiceObject] = {}
     for position, choice in enumerate(choices):
         index = choice.get("index", position)
-        if not isinstance(index, int) or not _is_message(choice.get("message")):
+        if not isinstance(index, int) or not (is_fault(choice) or _is_message(choice.get("message"))):
             raise EngineError("the server's answer has a malformed choice")
         if index in by_index:
             raise RepeatedError("the server's answer has two choices with one index")
-        if is_fault(choice):
-            told = choice.get("error")
-            raise body_error(told or {"message": f"finish_reason {choice.get('finish_reason')!r}"})
         by_index[index] = choice
-    return [by_index[index] for index in sorted(by_index)]
+    whole = [choice for _, choice in sorted(by_index.items()) if not is_fault(choice)]
+    if not whole:
+        told = choices[0].get("error")
+        raise body_error(told or {"message": f"finish_reason {choices[0].get('finish_reason')!r}"})
+    return whole
 
 
 def _is_message(message: object) -> bool:

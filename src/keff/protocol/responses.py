@@ -15,7 +15,7 @@ from typing import cast
 
 from keff.errors import EngineError
 from keff.narrow import Fields, entries, fields, is_array
-from keff.protocol.reply import body_error, reasoning_of
+from keff.protocol.reply import body_error, finish_reason, is_fault, reasoning_of
 from keff.protocol.values import Object, text_of
 
 # What the model and the kind of an answer are found from.
@@ -24,8 +24,8 @@ VIEWED = frozenset({"model", "messages", "max_tokens", "tools", "response_format
 # What a request for responses names in ``include`` to get log-probabilities; chat has a field of its own for
 # it.
 LOGPROBS = "message.output_text.logprobs"
-# The name of the limit on length here, and why a response may be incomplete -> chat's reason to finish.
-LENGTH, INCOMPLETE = "max_output_tokens", {"max_output_tokens": "length", "content_filter": "content_filter"}
+# The name of the limit on length here.
+LENGTH = "max_output_tokens"
 
 
 def not_voted(body: Fields) -> str | None:
@@ -51,7 +51,8 @@ def choice_of(response: Fields) -> Object:
     """
     if response.get("error"):
         raise body_error(response["error"])
-    if not isinstance(response.get("output"), list) or response.get("status") == "failed":
+    status = str(response.get("status") or "completed").lower()
+    if not isinstance(response.get("output"), list) or status == "failed":
         raise EngineError("the server's answer is not a response: it has no output")
     message: Object = {"role": "assistant", "content": ""}
     calls: list[Object] = []
@@ -67,9 +68,11 @@ def choice_of(response: Fields) -> Object:
             message["reasoning_content"] = text_of(message.get("reasoning_content")) + thought
     if calls:
         message["tool_calls"] = calls
-    reason = fields(response.get("incomplete_details")).get("reason")
-    finish = INCOMPLETE.get(str(reason), "length") if response.get("status") == "incomplete" else "stop"
-    choice: Object = {"index": 0, "message": message, "finish_reason": finish}
+    choice: Object = {"index": 0, "message": message, "finish_reason": "stop"}
+    if status != "completed":
+        choice["finish_reason"] = fields(response.get("incomplete_details")).get("reason") or status
+        if is_fault(choice):
+            raise body_error({"message": f"the response is {status}: {choice['finish_reason']}"})
     return choice | {"logprobs": {"content": logprobs}} if logprobs else choice
 
 
@@ -226,7 +229,7 @@ def _part(part: Fields) -> Object:
 
 def response_of(name: str, choice: Fields, model: object, asked: Fields) -> Object:
     """Return a chat choice as a response to the request ``asked``."""
-    message, finish = fields(choice.get("message")), str(choice.get("finish_reason"))
+    message, finish = fields(choice.get("message")), finish_reason(choice.get("finish_reason"))
     status = "incomplete" if finish in REASON else "completed"
     output: list[Object] = []
     if thought := reasoning_of(message):

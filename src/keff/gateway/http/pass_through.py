@@ -41,7 +41,7 @@ _DELTA = re.compile(rb"data:(?! ?\[DONE\])|event: ?[\w.]{1,64}[._]delta\b")
 
 # What a stream that is whole holds in one of its events: of chat, of responses, and an error of either.
 _ENDS = re.compile(
-    rb'"(?:finish_reason": ?"|error": ?\{)|\[DONE\]|'
+    rb'"(?:finish_reason": ?"(?!(?i:null|none)?")|error": ?\{)|\[DONE\]|'
     rb"event: (?:error|response\.(?:completed|incomplete|failed))"
 )
 

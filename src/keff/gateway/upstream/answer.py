@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keff.gateway.http.errors import Problem
 from keff.narrow import entries, fields
-from keff.protocol.assembler import Assembler
+from keff.protocol.assembler import Assembler, StreamEnds
 from keff.protocol.reply import choices_of
 from keff.protocol.responses import chat_usage, choice_of
 from keff.protocol.server import Refusal
@@ -169,9 +169,9 @@ class StreamedPath:
     def __init__(self) -> None:
         self.restart()
 
-    def restart(self) -> None:
-        """Forget what came: another server begins anew."""
-        self._parts = Assembler()
+    def restart(self, ends: StreamEnds | None = None) -> None:
+        """Forget what came: another server, whose streams end as ``ends`` knows, begins anew."""
+        self._parts = Assembler(ends=ends)
         self.began, self.tokens = False, 0
 
     def feed(self, part: bytes) -> None:
@@ -182,6 +182,6 @@ class StreamedPath:
                 spoke = any(value for name, value in fields(choice.get("delta")).items() if name != "role")
                 self.tokens += max(int(spoke), len(entries(fields(choice.get("logprobs")).get("content"))))
 
-    def response(self) -> Object:
+    def response(self, headers: Headers) -> Object:
         """Return the complete answer; raises EngineError for a stream cut off."""
-        return self._parts.response()
+        return self._parts.response(headers)

@@ -23,6 +23,7 @@ from keff.gateway.upstream.answer import (
     UpstreamError,
 )
 from keff.narrow import fields
+from keff.protocol.assembler import StreamEnds
 from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain, unpacked
 from keff.protocol.connection import EVENTS, Call
 from keff.protocol.reply import RepeatedError
@@ -108,7 +109,7 @@ class Upstream:
         self.client = Client(
             address.url, address.connections, address.connect_seconds, address.path_seconds, address.ca_file
         )
-        self.health = CircuitBreaker()
+        self.health, self.ends = CircuitBreaker(), StreamEnds()
         self.trial: asyncio.Task[None] | None = None
         # The model of the call that failed last, and of the one that was answered last.
         self._failed: object = None
@@ -131,8 +132,13 @@ class Upstream:
     async def _drawn(self, call: UpstreamCall) -> Answer:
         response = await self.call("POST", call.api.path, call)
         if response.status < 300 and response.kind == EVENTS:  # some servers stream whatever is asked
-            return await self._read(response, call, StreamedPath())
+            return await self._read(response, call, self._path())
         return await self._whole(response, call)
+
+    def _path(self) -> StreamedPath:
+        path = StreamedPath()
+        path.restart(self.ends)
+        return path
 
     async def _whole(self, response: Call, call: UpstreamCall) -> Answer:
         return self._answer(await self._body(response, call), response, call)
@@ -146,7 +152,7 @@ class Upstream:
 
     async def _streamed(self, call: UpstreamCall, path: StreamedPath) -> Answer:
         # What another server began is no part of this one's answer.
-        path.restart()
+        path.restart(self.ends)
         response = await self._opened(call._replace(body=call.body[:-1] + STREAMED))
         return response if isinstance(response, Answer) else await self._read(response, call, path)
 
@@ -155,7 +161,7 @@ class Upstream:
         try:
             async for part in unpacked(response):
                 path.feed(part)
-            whole = path.response()
+            whole = path.response(response.headers)
             whole["usage"] = whole["usage"] or {"completion_tokens": path.tokens}
         except BROKEN as error:
             raise broken(error) from None

@@ -30,7 +30,7 @@ from keff.errors import KeffError, PlanError, TaskError
 from keff.gateway.http.errors import Problem
 from keff.narrow import Fields, fields, items
 from keff.plan import Plan
-from keff.protocol.reply import finish_reason
+from keff.protocol.reply import finish_reason, is_cut
 from keff.protocol.values import Object, question_of, text_of
 from keff.records import frozen
 from keff.usercode import without_code
@@ -105,7 +105,7 @@ def said(choice: Fields, ignored: frozenset[str]) -> tuple[str | None, bool, str
     """
     message = fields(choice.get("message"))
     finish = finish_reason(choice.get("finish_reason"))
-    cut = finish in ("length", "cancelled")
+    cut = is_cut(finish)
     if message.get("refusal") or finish == "content_filter":
         return None, False, None
     if message.get("tool_calls"):

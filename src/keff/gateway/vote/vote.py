@@ -14,6 +14,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.upstream.answer import LONGEST_ASKED, Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
+from keff.narrow import entries
 from keff.policy import (
     Policy,
     RunningVote,
@@ -398,6 +399,8 @@ class Vote:
             sharing.refused(n)
         else:
             sharing.came(n, len(answer.choices))
+        # Those of its choices that the server ended by a fault.
+        self.failed += max(0, len(entries(answer.body.get("choices"))) - len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
             self.drawn[start + place] = path._replace(branch=branch) if branch else path
