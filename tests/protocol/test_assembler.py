@@ -150,12 +150,12 @@ def by_the_official_client(raw: bytes) -> dict[str, Any]:
         if event and (said := event.removeprefix("data: ")) != "[DONE]":
             state.handle_chunk(ChatCompletionChunk.model_validate_json(said))
     message = state.current_completion_snapshot.choices[0].message
-    return message.model_dump(exclude_unset=True)  # type: ignore[no-any-return]
+    return message.model_dump(exclude_none=True)  # type: ignore[no-any-return]
 
 
 def without_index(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message without what the official client adds to it."""
-    named = {name: value for name, value in message.items() if name != "parsed" and value is not None}
+    named = {name: value for name, value in message.items() if name != "parsed"}
     if "tool_calls" in named:
         kept = [dict(call, function=dict(call["function"])) for call in named["tool_calls"]]
         for call in kept:

@@ -89,26 +89,65 @@ class Counts(NamedTuple):
 NOTHING = Counts()
 
 
+# Where servers state the tokens of a prompt that came from a cache, beside the details that OpenAI has.
+# Anthropic counts those that it read, and those that it wrote, beside the prompt.
+CACHED, READ, WRITTEN = (
+    ("cached_tokens", "prompt_cache_hit_tokens"),
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+
+
 def counts_of(usage: object) -> Counts:
-    """Return the counts of a response's ``usage``."""
+    """Return the counts of a response's ``usage``, under chat's field names or those of Responses.
+
+    Of servers that count hidden reasoning apart, it is output: what the total holds beyond prompt and
+    completion, or, without a total, reasoning of more tokens than the completion has.
+    """
     if usage is None:
         return NOTHING
     stated = fields(usage)
-    # Written out: a gateway counts several times for every request.
-    asked, more, gave = (
-        stated.get("prompt_tokens"),
-        stated.get("prompt_tokens_details"),
-        stated.get("completion_tokens"),
+    asked, gave = (
+        stated.get(chat, stated.get(own))
+        for chat, own in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
     )
-    reused = None if more is None else fields(more).get("cached_tokens")
-    prompt, cached, output = count(asked), count(reused), count(gave)
+    prompt, output, total = count(asked), count(gave), count(stated.get("total_tokens"))
+    details, spent = (
+        fields(stated.get(f"{chat}_tokens_details", stated.get(f"{own}_tokens_details")))
+        for chat, own in (("prompt", "input"), ("completion", "output"))
+    )
+    reuse = [details.get("cached_tokens"), *(stated.get(name) for name in (*CACHED, READ))]
+    known = [value for value in reuse if value is not None]
+    cached = count(known[0]) if known else None
     odd = (
         not isinstance(usage, dict)
         or (prompt is None and asked is not None)
-        or (cached is None and reused is not None)
+        or (cached is None and bool(known))
         or (output is None and gave is not None)
     )
+    written = count(stated.get(WRITTEN)) or 0
+    if prompt is not None and _is_beside(stated, prompt, (cached or 0) + written, output, total):
+        prompt += (cached or 0) + written
+    if prompt is None and asked is None and total is not None and output is not None:
+        prompt = max(0, total - output)
+    if total is not None and prompt is not None and gave is not None and output is not None:
+        output = max(output, total - prompt)
+    elif total is not None and prompt is not None and gave is None:
+        output = max(0, total - prompt)
+    elif output is not None and (thought := count(spent.get("reasoning_tokens")) or 0) > output:
+        output += thought
     return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
+
+
+def _is_beside(stated: Fields, prompt: int, reused: int, output: int | None, total: int | None) -> bool:
+    """Return whether a usage counts the tokens of its cache beside those of the prompt."""
+    if not reused:
+        return False
+    if total is not None and output is not None:
+        # What lies beyond prompt and completion may be reasoning as well: only the very sum tells.
+        return prompt + reused + output == total
+    own = READ in stated or WRITTEN in stated
+    return own and ("prompt_tokens" not in stated or reused > prompt)
 
 
 def summarize(logprobs: Sequence[float], texts: Sequence[str] = ()) -> Logprobs | None:

@@ -25,9 +25,8 @@ from keff.gateway.vote.vote import rest_after
 from keff.narrow import Fields, entries, fields
 from keff.protocol.client import BROKEN, unpacked
 from keff.protocol.connection import CUT, EVENTS, BrokenError, Call
-from keff.protocol.responses import chat_usage
 from keff.protocol.server import hidden
-from keff.protocol.values import Events, Object, count, data_of, decoded, picked
+from keff.protocol.values import Events, Object, data_of, decoded, picked
 
 # A call that fails before its first byte costs its client nothing but time.
 TRIES = 3
@@ -126,6 +125,10 @@ PREFIX = "/v1"
 _PATH = re.compile(r"/v1(/[\w.:~-]+)+/?", re.ASCII)
 
 MESSAGES = "/v1/messages"
+# How routes end that generate nothing and are free of charge.
+NO_ANSWER = frozenset(
+    {"apply-template", "count_tokens", "detokenize", "input_tokens", "moderations", "tokenize"}
+)
 SENT_UP = (b"content-type", b"accept")
 BROUGHT_BACK = frozenset({"content-type", "content-encoding", "content-disposition", "retry-after", "etag"})
 FAMILIES = ("x-ratelimit-", "openai-")
@@ -153,7 +156,7 @@ async def passed(
         body = await received(exchange.receive, options.max_body, options.body_seconds)
     if body:
         check_type(exchange.headers)
-    demand = _asked(service, exchange, method, body)
+    demand = _asked(service, exchange, method, path, body)
     sent = picked(exchange.headers, SENT_UP)
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
@@ -173,7 +176,7 @@ class Demand(NamedTuple):
     paths: int
 
 
-def _asked(service: Service, exchange: Exchange, method: str, body: bytes) -> Demand | None:
+def _asked(service: Service, exchange: Exchange, method: str, path: str, body: bytes) -> Demand | None:
     """Return what a key's request asks for, and estimate its cost; None without a key. Raises Problem.
 
     What comes without a body asks for nothing new, and draws nothing.
@@ -184,7 +187,8 @@ def _asked(service: Service, exchange: Exchange, method: str, body: bytes) -> De
     with contextlib.suppress(ValueError):
         asked = fields(decoded(body))
     model, key = asked.get("model"), exchange.fuse.key
-    price, spends = service.billing.prices.of(model), bool(body) or method == "POST"
+    price = service.billing.prices.of(model)
+    spends = (bool(body) or method == "POST") and path.rstrip("/").rpartition("/")[2] not in NO_ANSWER
     if price is None and spends and key.dollars_per_day is not None:
         raise no_price(key, model)
     estimate = estimated(asked, body, price) if price and spends else NOTHING
@@ -335,9 +339,5 @@ class Meter:
 
 
 def _stated(usage: object) -> Object:
-    """Return a usage under chat's field names; of the messages API, cached tokens are added."""
-    given = fields(chat_usage(usage))
-    cached = [count(given.get(f"cache_{part}_input_tokens")) or 0 for part in ("read", "creation")]
-    if any(cached):
-        given["prompt_tokens"] = (count(given.get("prompt_tokens")) or 0) + sum(cached)
-    return {name: value for name, value in given.items() if value}
+    """Return what a usage states; later events of a stream leave some counts at 0."""
+    return {name: value for name, value in fields(usage).items() if value}

@@ -34,11 +34,17 @@ def winner(outcome: Outcome, reply: str) -> Drawn:
 def total_usage(paths: Iterable[Drawn]) -> Object:
     """Return the total usage billed upstream, field by field, each response counted once."""
     bodies = {id(path.body): path.body for path in paths}
-    total: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    total = Object()
     for body in bodies.values():
         _add_usage(total, fields(body.get("usage")))
-    total["total_tokens"] = sum(_number(total[name]) for name in ("prompt_tokens", "completion_tokens"))
-    return total
+    bill = counts_of(total)
+    billed = bill.prompt + (bill.output or 0)
+    # Reasoning that a server counts apart is in its total only.
+    return (
+        {"prompt_tokens": bill.prompt, "completion_tokens": bill.output or 0}
+        | total
+        | {"total_tokens": billed}
+    )
 
 
 def _add_usage(total: Object, more: Fields, *, details: bool = True) -> None:
