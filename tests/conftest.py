@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib.util
-import os
 import pickle
 import shutil
 from collections.abc import Iterator
@@ -16,10 +15,9 @@ import httpcore2
 import hypothesis
 import pytest
 
+from benchmarks.places import RECORDED, records_folder
 from how_many import examples
 from under_ci import UNDER_CI, skip_or_fail
-
-REPO = Path(__file__).resolve().parent.parent
 
 # A test asserts no time: on a busy machine one example may take long. Under CI a failure must come from the
 # change that is looked at: examples are the same in every run there, and new ones are drawn everywhere else.
@@ -92,18 +90,15 @@ def decided_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of real data beside the checkout."""
-    folder = Path(os.environ.get("KEFF_SHARED", REPO.parent / "shared"))
-    if not (folder / "data").is_dir():
-        pytest.skip(f"no shared data at {folder}")
-    return folder
+def data() -> Path:
+    """The folder of ``recorded`` generations and of questions of ``benchmarks``."""
+    return records_folder()
 
 
 @pytest.fixture(scope="session")
-def recorded(shared: Path) -> list[Path]:
+def recorded() -> list[Path]:
     """Every recorded file of real generations."""
-    return sorted((shared / "data" / "recorded").glob("*.jsonl"))
+    return sorted(RECORDED.glob("*.jsonl"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Speed, robustness and agreement of answer extraction.
 
-    python -m benchmarks.answers.extraction [--fuzz 1000000] [--shared ../shared] [--disagreements]
+    python -m benchmarks.answers.extraction [--fuzz 1000000] [--disagreements]
 
 Prints one table: extraction and scoring of 100,000 completions of GSM8K length, fuzz strings survived in
 every answer space, the growth of time with text length, the rate of math-verify, and the agreement with the
@@ -15,11 +15,10 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.places import SHARED
+from benchmarks.places import QUESTIONS, RECORDED
 from keff.answers import Space, names, once, read, space
 from keff.answers import math as _forms
 from keff.answers.parts import workers
@@ -32,7 +31,7 @@ a I not yes no true 1 2,5 1,234 .5 1/2 -7 − % € 1e9 1e999 x= \sqrt \pi \pm \
 BLANKS = ["\n", " ", "\0", "\u200f", "\ud800", "\u2028", "\u202f", "A plant", "x = ", "the answer is ", "é"]
 PIECES = [*WORDS.split(), *BLANKS, " ", " "]
 
-RECORDED: list[tuple[str, AnswerSpace]] = [
+SPACES: list[tuple[str, AnswerSpace]] = [
     ("boinf_gpqa*", "choice"),
     ("boinf_aime*", "numeric"),
     ("renze_*", "choice"),
@@ -43,7 +42,7 @@ RECORDED: list[tuple[str, AnswerSpace]] = [
 ]
 
 
-def completions(shared: Path, count: int) -> list[tuple[str, str]]:
+def completions(count: int) -> list[tuple[str, str]]:
     """Return completions of GSM8K length with their golds: real solutions, restated in several ways."""
     forms = (
         "{0}\n#### {1}",
@@ -52,7 +51,7 @@ def completions(shared: Path, count: int) -> list[tuple[str, str]]:
         "{0} So that makes ${1}.",
         "{0}\n**Answer:** {1}",
     )
-    lines = (shared / "data" / "benchmarks" / "gsm8k.jsonl").read_text("utf-8").splitlines()
+    lines = (QUESTIONS / "gsm8k.jsonl").read_text("utf-8").splitlines()
     parts = [json.loads(line)["answer"].rpartition("\n#### ") for line in lines]
     return [
         (forms[i % 5].format(body * 3, gold), gold)
@@ -65,8 +64,8 @@ def report(name: str, value: str) -> None:
     print(f"{name:<58} {value}", flush=True)
 
 
-def speed(shared: Path) -> None:
-    texts = completions(shared, 100_000)
+def speed() -> None:
+    texts = completions(100_000)
     numeric = space("numeric")
     length = sum(len(text) for text, _ in texts) // len(texts)
     began, right = time.process_time(), 0
@@ -189,14 +188,14 @@ def _extracting(each: Space, text: str) -> float:
     return time.process_time() - began
 
 
-def rows(shared: Path, pattern: str) -> Iterator[dict[str, Any]]:
-    for path in sorted((shared / "data" / "recorded").glob(pattern)):
+def rows(pattern: str) -> Iterator[dict[str, Any]]:
+    for path in sorted(RECORDED.glob(pattern)):
         with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
 
-def math_rate(shared: Path) -> None:
-    distinct = {a for row in rows(shared, "boinf_math500*") for a in row["all_answers"] if a}
+def math_rate() -> None:
+    distinct = {a for row in rows("boinf_math500*") for a in row["all_answers"] if a}
     math = space("math")
     math.key(r"\sqrt{2}+x")
     _forms.canonical_form.cache_clear()
@@ -212,11 +211,11 @@ def math_rate(shared: Path) -> None:
     )
 
 
-def agreement(shared: Path, show: bool) -> None:
+def agreement(show: bool) -> None:
     met: list[tuple[float, int, str]] = []
-    for pattern, name in RECORDED:
+    for pattern, name in SPACES:
         agreed, total, wrong = 0, 0, Counter[tuple[str, ...]]()
-        for row in rows(shared, pattern):
+        for row in rows(pattern):
             gold = row["gold_answer"]
             each: Space = space(name)
             if name == "choice":
@@ -240,15 +239,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fuzz", type=int, default=1_000_000)
-    parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--disagreements", action="store_true", help="list every disagreement with its count")
     options = parser.parse_args()
-    if not (options.shared / "data").is_dir():
-        print(f"skipped: no recorded answers in {options.shared}")
-    else:
-        speed(options.shared)
-        agreement(options.shared, options.disagreements)
-        math_rate(options.shared)
+    speed()
+    agreement(options.disagreements)
+    math_rate()
     structured()
     growth()
     fuzz(options.fuzz // 500, [space("math")], "fuzz strings in math with workers")

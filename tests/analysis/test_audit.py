@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from benchmarks.places import RECORDED
 from keff.analysis.audit import audit, ceiling
 from keff.errors import UsageError
 from keff.log import LogInfo, Question
@@ -110,10 +109,7 @@ def test_the_ceiling_covers_what_more_paths_would_solve() -> None:
 
 @pytest.mark.slow
 def test_recorded_unequal_golds_are_among_the_first() -> None:
-    folder = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
-    files = sorted(folder.glob("boinf_math500_*.jsonl"))
-    if not files:
-        pytest.skip("the shared recorded generations are not here")
+    files = sorted(RECORDED.glob("boinf_math500_*.jsonl"))
     found = audit([open_record(file) for file in files])
     assert [each.id for each in found.suspects[:2]] == ["math500/318", "math500/352"]
     assert all(each.equal_under == "math" for each in found.suspects[:2])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.analysis.confidence import LAWS, outcomes, paths_at, simulated
+from benchmarks.places import RECORDED
 from command_line import keff
 from keff.analysis.combine import judged
 from keff.analysis.decision import Aim, decide
@@ -34,8 +35,6 @@ from keff.stats.votes import Votes
 from keff.stats.voting.calibrate import calibrate
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.draws import permuted
-
-RM = Path(__file__).parents[3] / "shared/data/recorded/qwen25math_math100_rm.jsonl"
 
 
 def scored(seed: int, n: int = 100, k: int = 8, lift: float = 2.0) -> Votes:
@@ -304,9 +303,11 @@ def test_a_rule_of_six_paths_that_gives_up_saves_where_scores_are_weak() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RM.exists(), reason="the recorded generations are not here")
 def test_the_reward_model_record_switches_at_its_first_good_path(tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in RM.read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (RECORDED / "qwen25math_math100_rm.jsonl").read_text("utf-8").splitlines()
+    ]
     for row in rows:
         row["all_confidences"] = row.pop("meta")["rm_score"]
     path = tmp_path / "rm.jsonl"

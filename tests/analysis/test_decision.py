@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.places import RECORDED
 from how_many import examples
 from keff.analysis.decision import Aim, Decided, decide, outcomes, reference_of
 from keff.analysis.decision.chain import chain, written
@@ -28,7 +28,6 @@ from keff.reading.open import Opening, open_record
 from keff.stats.votes import Votes
 
 FIXED = parse_policy("fixed:8")
-RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
 
 
 def pilot(n: int, k: int, rng: np.random.Generator) -> Votes:
@@ -174,14 +173,12 @@ def test_a_thousand_decisions_never_contradict_themselves() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("coarse")
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
 def test_decisions_from_recorded_pilots_never_contradict_themselves() -> None:
     many(0, 20, real_pilot)
 
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("coarse")
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
 def test_many_decisions_from_recorded_pilots_never_contradict_themselves() -> None:
     many(20, examples(300), real_pilot)
 

@@ -79,8 +79,8 @@ def test_closed_answers_are_compared_with_chance() -> None:
         ("woc_asdiv_gpt-3.5-turbo-0301", False),
     ],
 )
-def test_records_where_many_answers_are_right_are_told_apart(shared: Path, name: str, rare: bool) -> None:
-    opened = open_record(shared / "data" / "recorded" / f"{name}.jsonl")
+def test_records_where_many_answers_are_right_are_told_apart(data: Path, name: str, rare: bool) -> None:
+    opened = open_record(data / "recorded" / f"{name}.jsonl")
     found = matching(opened.ballot)
     assert found is not None
     assert found.rare == rare
@@ -125,12 +125,12 @@ def mutated(source: str, how: int) -> str:
 PATHS, RIGHT = 6, 4
 
 
-def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(shared: Path) -> None:
+def test_programs_that_all_differ_are_a_warning_by_text_and_a_curve_by_outcome(data: Path) -> None:
     """Four right programs written differently, and two wrong ones, of each question."""
     if shutil.which("bwrap") is None:
         reason = "bubblewrap is not installed: apt-get install bubblewrap"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    lines = (shared / "data" / "benchmarks" / "mbpp.jsonl").read_text("utf-8").splitlines()
+    lines = (data / "benchmarks" / "mbpp.jsonl").read_text("utf-8").splitlines()
     task = load("task", "mbpp")
     items = [task.to_item(json.loads(line)) for line in lines]
     items = [item for item in items if "return" in item.meta["solution"]][:12]

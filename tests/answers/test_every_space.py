@@ -126,8 +126,8 @@ GOLDS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "name", "gold_of"), GOLDS, ids=[file for file, *_ in GOLDS])
-def test_every_benchmark_gold_passes_its_own_scorer(shared: Path, file: str, name: Any, gold_of: Any) -> None:
-    for row in rows(shared / "data" / "benchmarks" / f"{file}.jsonl", 1000):
+def test_every_benchmark_gold_passes_its_own_scorer(data: Path, file: str, name: Any, gold_of: Any) -> None:
+    for row in rows(data / "benchmarks" / f"{file}.jsonl", 1000):
         labels = {"labels": tuple(row["choices"]["label"])} if name == "choice" else {}
         each = space(name, **labels)
         gold = gold_of(row)
@@ -154,11 +154,11 @@ def test_every_benchmark_gold_passes_its_own_scorer(shared: Path, file: str, nam
     ],
 )
 def test_recorded_answers_are_scored_as_their_authors_did(
-    shared: Path, pattern: str, name: AnswerSpace, least: float
+    data: Path, pattern: str, name: AnswerSpace, least: float
 ) -> None:
     """Only the first rows of each file: benchmarks/answers/extraction.py reads all, and all MATH."""
     agreed = total = 0
-    for path in sorted((shared / "data" / "recorded").glob(pattern)):
+    for path in sorted((data / "recorded").glob(pattern)):
         for row in rows(path, 40):
             digits = str(row["gold_answer"]).isdigit()
             each = (

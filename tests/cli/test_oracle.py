@@ -36,14 +36,12 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
         return plugins.load("task", name)
     if name == "mbpp":
         request.getfixturevalue("bwrap")
-    return beginning(name, request.getfixturevalue("shared"), tmp_path, FEW.get(name, 30))
+    return beginning(name, request.getfixturevalue("data"), tmp_path, FEW.get(name, 30))
 
 
-def beginning(name: str, shared: Path, folder: Path, n: int) -> Task:
+def beginning(name: str, data: Path, folder: Path, n: int) -> Task:
     """Return a task with the first rows of its data: reading thousands takes longer than what is tested."""
-    file = shared / "data" / "benchmarks" / f"{FILES.get(name, name)}.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no {file.name} in the shared data")
+    file = data / "benchmarks" / f"{FILES.get(name, name)}.jsonl"
     with file.open(encoding="utf-8") as lines:
         (folder / file.name).write_text("".join(islice(lines, n)), "utf-8")
     return plugins.load("task", name, data=str(folder / file.name))
@@ -64,9 +62,9 @@ def test_paths_are_right_exactly_where_the_engine_meant_them_to_be(task: Task) -
 
 
 @pytest.mark.parametrize("name", ["hotpotqa", "boolq", "mmlu"])
-def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path, tmp_path: Path) -> None:
+def test_accuracy_and_correlation_are_those_asked_for(name: str, data: Path, tmp_path: Path) -> None:
     """Within four standard errors, through the task's reader and scorer; p of HotpotQA was .74 once."""
-    task, p, c, k = beginning(name, shared, tmp_path, 400), 0.5, 0.3, 8
+    task, p, c, k = beginning(name, data, tmp_path, 400), 0.5, 0.3, 8
     items = select(task, 120)
     engine = plugins.load("engine", "fake", p=p, c=c, oracle=Oracle([(task, item, ORDER) for item in items]))
 
@@ -84,8 +82,8 @@ def test_accuracy_and_correlation_are_those_asked_for(name: str, shared: Path, t
     assert anova_c(Votes(None, right)) == pytest.approx(c, abs=4 * 1.6 * c / np.sqrt(len(items)))
 
 
-def test_a_prompt_has_several_wrong_answers_where_its_task_can(shared: Path, tmp_path: Path) -> None:
-    task = beginning("hotpotqa", shared, tmp_path, 60)
+def test_a_prompt_has_several_wrong_answers_where_its_task_can(data: Path, tmp_path: Path) -> None:
+    task = beginning("hotpotqa", data, tmp_path, 60)
     told = Oracle([(task, item, ORDER) for item in select(task, 20)])
     assert all(len(set(one["wrong"])) == 4 for one in told.values())
     assert json.dumps(dict(told))

@@ -21,11 +21,13 @@ import pytest
 
 import command_line
 import keff
+from benchmarks.places import RECORDED
 from docs_pages import DOCS, PAGES, README, REPO, blocks, commands, offline, prepared
+from under_ci import skip_or_fail
 
 pytestmark = pytest.mark.slow
 
-RECORD = REPO.parent / "shared" / "data" / "recorded" / "boinf_gpqa_diamond_Phi-4-reasoning.jsonl"
+RECORD = RECORDED / "boinf_gpqa_diamond_Phi-4-reasoning.jsonl"
 EXAMPLES = sorted((REPO / "examples").glob("*.py"))
 
 
@@ -200,8 +202,6 @@ def test_the_first_page_links_the_pages_of_the_four_paths_in_their_order() -> No
 
 def test_the_recording_shows_what_the_commands_print_now() -> None:
     script = module("write_pictures")
-    if not RECORD.exists():
-        pytest.skip("no recorded generations beside this checkout")
     drawn = script.recording(script.minute(RECORD))
     file = script.ASSETS / "first-minute.svg"
     made, kept = (re.findall(r"<text[^>]*>([^<]*)</text>", svg) for svg in (drawn, file.read_text("utf-8")))
@@ -211,8 +211,8 @@ def test_the_recording_shows_what_the_commands_print_now() -> None:
 def test_the_pictures_show_what_the_page_does_now() -> None:
     pytest.importorskip("playwright.sync_api")
     script = module("write_pictures")
-    if not RECORD.exists() or not shutil.which("chromium"):
-        pytest.skip("no recorded generations beside this checkout, or no chromium")
+    if not shutil.which("chromium"):
+        skip_or_fail("chromium is not installed: apt-get install chromium")
     again = f"run python scripts/write_pictures.py {RECORD}"
     drawn = script.shots(RECORD)
     kept = {theme: (script.ASSETS / f"report-{theme}.png").read_bytes() for theme in drawn}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "the-paper.md"
 ROW = r"^\| (.+?) \| `((?:keff|scipy)\.[\w.]+)` \| (.+) \|$"
 ROWS = re.findall(ROW, PAGE.read_text("utf-8"), flags=re.MULTILINE)
-PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper" / "diversity_combining.tex"
+FACTS = Path(__file__).resolve().parents[1] / "data" / "paper.json"
 
 
 @pytest.mark.parametrize(("name", "verdict"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
@@ -26,31 +27,22 @@ def test_no_row_is_left_out_of_the_check() -> None:
     assert len(table.splitlines()) == len(ROWS) > 40
 
 
-def test_equations_have_the_papers_numbers() -> None:
-    """Counted in its source: numbered environments in order, and the labels that the rows are about."""
-    if not PAPER.is_file():
-        pytest.skip("the paper's source is not here")
-    source = PAPER.read_text("utf-8")
-    blocks = re.findall(r"\\begin\{(?:equation|multline)\}(.*?)\\end", source, flags=re.DOTALL)
-    labels = [re.search(r"\\label\{eq:(\w+)\}", block) for block in blocks]
-    number = {label[1]: place for place, label in enumerate(labels, 1) if label}
-    wanted = {"corr_c": 3, "keff_rank": 4, "keff_vote": 5, "keff_formula": 6, "mv_corr": 9}
-    wanted |= {"gls_weights": 10, "gls_empirical": 11, "adaptive_k": 12}
-    assert {name: number[name] for name in wanted} == wanted
-    kinds = r"\\(section|begin)\{(theorem|proposition|corollary|assumption|remark)?"
-    section = place = 0
-    found: dict[str, str] = {}
-    for line in source.splitlines():
-        if line.startswith(r"\section{"):
-            section, place = section + 1, 0
-        elif (begun := re.match(kinds, line)) and begun[2]:
-            place += 1
-            key = f"{begun[2].capitalize()} {section}.{place}"
-        elif (label := re.match(r"\\label\{((?:thm|prop|cor|asm|rem):\w+)\}", line)) and place:
-            found[label[1]] = key
-    assert found["thm:keff"] == "Theorem 4.1"
-    assert found["thm:mv"] == "Theorem 4.2"
-    assert found["rem:multiclass"] == "Remark 4.3"
-    assert found["thm:gls"] == "Theorem 4.4"
-    assert (found["cor:special"], found["cor:gain"]) == ("Corollary 4.5", "Corollary 4.7")
-    assert (found["asm:gaussian_decision"], found["prop:bridge"]) == ("Assumption 3.3", "Proposition 3.4")
+def test_rows_have_the_papers_numbers() -> None:
+    """What a function computes is cited by the number that the paper's label of it has."""
+    facts = json.loads(FACTS.read_text("utf-8"))
+    number = {label: f"Eq. {place}" for label, place in facts["equations"].items()} | facts["statements"]
+    cited = {
+        "pooled_c": ("corr_c",),
+        "k_eff": ("keff_vote",),
+        "k_eff_rank_equal": ("keff_formula", "thm:keff"),
+        "c_from_rho_d": ("asm:gaussian_decision", "prop:bridge"),
+        "majority_binomial": ("thm:mv",),
+        "multiclass_p": ("rem:multiclass",),
+        "majority_beta_binomial": ("mv_corr",),
+        "gls_weights": ("gls_weights", "thm:gls", "cor:special"),
+        "gls_r_weights": ("gls_empirical",),
+        "k_star": ("adaptive_k",),
+    }
+    for function, labels in cited.items():
+        rows = " ".join(title for title, name, _ in ROWS if name.endswith(f".{function}"))
+        assert [label for label in labels if not re.search(rf"{number[label]}\b", rows)] == [], function

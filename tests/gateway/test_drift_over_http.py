@@ -25,11 +25,9 @@ NAMES = (
 
 @pytest.mark.parametrize(("measured", "served"), [(0, 1), (2, 3), (4, 5)])
 def test_a_model_with_other_answers_is_noticed_and_the_same_is_not(
-    shared: Path, measured: int, served: int
+    data: Path, measured: int, served: int
 ) -> None:
-    one, two = (
-        read(shared / f"data/recorded/cruxeval_output_{NAMES[place]}.jsonl") for place in (measured, served)
-    )
+    one, two = (read(data / f"recorded/cruxeval_output_{NAMES[place]}.jsonl") for place in (measured, served))
     assert abs(one.agreement - two.agreement) >= BIG
     assert delay(one, two, 3 * MEDIAN_DELAY, seed=measured) is not None
     assert delay(one, one, MEDIAN_DELAY, seed=measured) is None

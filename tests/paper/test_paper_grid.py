@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.places import QUESTIONS
 from keff.cli.study import command
 from keff.paper import claims, records
 from keff.paper.reproduce import Reproducing, Reproduction, write
@@ -25,16 +26,13 @@ SETTING = 'engine = "fake", options = { p = 0.55, c = 0.4 }'
 
 def study_of(folder: Path, setting: str, *, n: int, seeds: str, form: Callable[[str], str]) -> str:
     """Return the study with another engine, on local files in ``folder`` whose lines have a ``form``."""
-    shared = Path(__file__).resolve().parents[3] / "shared" / "data" / "benchmarks"
-    if not shared.is_dir():
-        pytest.skip("no benchmarks in the shared data")
     text = (STUDIES / "paper.toml").read_text("utf-8")
     text = re.sub(r'engine = "vllm", model = "[^"]+"', setting, text)
     text = re.sub(r"^seeds = .*$", f"seeds = {seeds}", text, flags=re.MULTILINE)
     text = re.sub(r"^n = \d+$", f"n = {n}", text, flags=re.MULTILINE)
     text = text.replace('runs = "runs/paper"', f'runs = "{folder / "runs"}"')
     for name in records.BENCHMARKS:
-        file = shared / f"{FILES.get(name, name)}.jsonl"
+        file = QUESTIONS / f"{FILES.get(name, name)}.jsonl"
         lines = file.read_text("utf-8").splitlines()[: 5 if name == "mbpp" else 40]
         (folder / file.name).write_text("\n".join(map(form, lines)), "utf-8")
         text = text.replace(f'{{ name = "{name}" }}', f'{{ name = "{name}", data = "{file.name}" }}')

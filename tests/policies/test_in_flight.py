@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drawn
+from benchmarks.places import RECORDED
 from how_many import examples
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.walks import expectations, run
@@ -23,7 +23,6 @@ from keff.reading.open import Opening, open_record
 from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws, permuted
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
 KEYS = "abc"
 CAP = 8
 RULES = ("lead_k:2", "lead_k:3", "budget:3", "fixed:8", "curtailed", "esc:3", "adaptive_consistency:0.9")
@@ -123,7 +122,7 @@ def test_in_launch_order_the_votes_are_those_of_one_path_at_a_time() -> None:
 
 
 def recorded() -> Iterator[Votes]:
-    for file in sorted(SHARED.glob("*.jsonl")) if SHARED.exists() else ():
+    for file in sorted(RECORDED.glob("*.jsonl")):
         votes = open_record(file, Opening()).ballot.votes
         # Where no lengths are recorded any will do: the rule may not depend on them.
         work = np.random.default_rng(1).lognormal(size=(votes.n, votes.k))
@@ -131,7 +130,6 @@ def recorded() -> Iterator[Votes]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared recorded generations are not here")
 def test_the_exact_rule_gives_the_same_answers_on_recorded_generations() -> None:
     seen = 0
     for votes in recorded():

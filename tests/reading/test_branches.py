@@ -97,8 +97,8 @@ def test_a_model_column_of_a_long_table_is_never_pooled(tmp_path: Path) -> None:
     assert "3 records" in done.stderr
 
 
-def test_the_record_of_28_models_names_the_one_that_is_best(shared: Path) -> None:
-    stem = shared / "data" / "recorded" / "mmlupro_multimodel_votes"
+def test_the_record_of_28_models_names_the_one_that_is_best(data: Path) -> None:
+    stem = data / "recorded" / "mmlupro_multimodel_votes"
     records = open_records(stem.with_suffix(".jsonl"), Opening(branches=f"{stem}.voters.json"))
     best = max(records, key=lambda record: record.ballot.votes.p)
     assert len(records) == 28

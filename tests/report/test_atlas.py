@@ -140,10 +140,10 @@ def script() -> Any:
 
 
 @pytest.fixture(scope="module")
-def again(shared: Path) -> Atlas:
+def again(data: Path) -> Atlas:
     """Two lines of the published atlas, made again from their records."""
     pytest.importorskip("vl_convert")
-    return script().collection(script().lines(shared / "data" / "recorded", AGAIN))
+    return script().collection(script().lines(data / "recorded", AGAIN))
 
 
 AGAIN = ["qwen25math_math100_rm", "boinf_aime2024_Qwen3-14B"]

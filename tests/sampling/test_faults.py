@@ -200,7 +200,7 @@ def committed(folder: Path) -> int:
 
 
 @pytest.mark.integration
-def test_gsm8k_is_sampled_from_a_real_server(tmp_path: Path, shared: Path, smollm2: Path) -> None:
+def test_gsm8k_is_sampled_from_a_real_server(tmp_path: Path, data: Path, smollm2: Path) -> None:
     pytest.importorskip("xllamacpp", reason="the real server needs xllamacpp: pip install 'keff[llamacpp]'")
     from real_server import real_base_url
 
@@ -208,7 +208,7 @@ def test_gsm8k_is_sampled_from_a_real_server(tmp_path: Path, shared: Path, smoll
         "sample",
         "gsm8k",
         "--data",
-        shared / "data" / "benchmarks" / "gsm8k.jsonl",
+        data / "benchmarks" / "gsm8k.jsonl",
         "--n",
         3,
         "--k",

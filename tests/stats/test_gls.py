@@ -1,13 +1,12 @@
 """Generalised least squares weights: references, optimality, special cases and refusals."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keff.stats.branches.gls import gls_weights, risk
+from reference import reference
 
 
 def gain_over_uniform(sigma, gains=None):
@@ -21,17 +20,12 @@ def covariance(seed: int, k: int) -> np.ndarray:
     return a @ a.T / k
 
 
-def test_reference_values(shared):
-    cases = json.loads((shared / "reference" / "reference_values.json").read_text())
-    mine = [case for case in cases if case["function"].startswith("gls")]
-    assert len(mine) == 6
-    for case in mine:
-        args = case["args"]
-        if case["function"] == "gls_weights":
-            got = gls_weights(args["Sigma"], args["g"])
-        else:
-            got = args["D"] * risk(gls_weights(args["Sigma"], args["g"]), args["Sigma"])
-        np.testing.assert_allclose(got, case["value"], rtol=1e-12)
+def test_reference_values():
+    for args, weights in reference("gls_weights"):
+        np.testing.assert_allclose(gls_weights(args["Sigma"], args["g"]), weights, rtol=1e-12)
+    for args, least in reference("gls_risk"):
+        found = args["D"] * risk(gls_weights(args["Sigma"], args["g"]), args["Sigma"])
+        assert found == pytest.approx(least, rel=1e-12)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 9))

@@ -136,7 +136,7 @@ def recorded_votes(path: Path) -> Votes:
 
 
 @pytest.mark.slow
-def test_nearer_than_no_gain_on_recorded_runs(shared: Path) -> None:
+def test_nearer_than_no_gain_on_recorded_runs(data: Path) -> None:
     """Half of the items and 8 paths of each: the gain to 32 paths, against predicting none."""
     names = (
         "boinf_aime2024_Phi-4-reasoning",
@@ -146,7 +146,7 @@ def test_nearer_than_no_gain_on_recorded_runs(shared: Path) -> None:
     )
     rng = np.random.default_rng(0)
     for name in names:
-        votes = recorded_votes(shared / "data" / "recorded" / f"{name}.jsonl")
+        votes = recorded_votes(data / "recorded" / f"{name}.jsonl")
         curve = plurality_at_k(votes)
         gain, errors = curve[31] - curve[7], []
         for _ in range(6):

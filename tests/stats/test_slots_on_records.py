@@ -23,9 +23,9 @@ def load(path):
 
 
 @pytest.fixture(scope="module")
-def models(shared):
+def models(data):
     """28 language models as the slots: the most unequal voters on record."""
-    return load(shared / "data" / "recorded" / "mmlupro_multimodel_votes.jsonl")
+    return load(data / "recorded" / "mmlupro_multimodel_votes.jsonl")
 
 
 def test_unequal_models_are_near_what_their_accuracies_allow(models):
@@ -45,8 +45,8 @@ def test_most_of_the_gain_of_weights_is_the_best_slot(models):
     assert report.in_sample >= report.cross_fitted - 0.01
 
 
-def test_the_alarm_stays_silent_on_the_pilots_own_task_and_wakes_on_another(shared, models):
-    asdiv = load(shared / "data" / "recorded" / "woc_asdiv_gpt-3.5-turbo-0301.jsonl")
+def test_the_alarm_stays_silent_on_the_pilots_own_task_and_wakes_on_another(data, models):
+    asdiv = load(data / "recorded" / "woc_asdiv_gpt-3.5-turbo-0301.jsonl")
     rng = np.random.default_rng(1)
     own = equal_pairs(asdiv.answered()[:, :4])
     other = equal_pairs(models.answered()[:, :4])

@@ -33,8 +33,8 @@ def test_winogrande_twins(tmp_path: Path) -> None:
     assert len(set(found)) == 4
 
 
-def test_winogrande_twins_of_the_real_rows_differ_little_and_swap_the_answer(shared: Path) -> None:
-    file = shared / "data" / "benchmarks" / "winogrande.jsonl"
+def test_winogrande_twins_of_the_real_rows_differ_little_and_swap_the_answer(data: Path) -> None:
+    file = data / "benchmarks" / "winogrande.jsonl"
     clusters: dict[str, list] = {}
     for item in items(plugins.load("task", "winogrande", data=str(file))):
         clusters.setdefault(item.cluster, []).append(item)
@@ -49,17 +49,17 @@ def test_winogrande_twins_of_the_real_rows_differ_little_and_swap_the_answer(sha
     assert swapped == len(pairs)
 
 
-def test_passages_are_clusters(shared: Path) -> None:
+def test_passages_are_clusters(data: Path) -> None:
     for name, column in (("boolq", "passage"), ("drop", "section_id")):
-        file = shared / "data" / "benchmarks" / f"{name}.jsonl"
+        file = data / "benchmarks" / f"{name}.jsonl"
         rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
         sizes = Counter(item.cluster for item in items(plugins.load("task", name, data=str(file))))
         assert sorted(sizes.values()) == sorted(Counter(row[column] for row in rows).values())
         assert max(sizes.values()) > 1
 
 
-def test_a_repeated_question_of_triviaqa_is_one_cluster(shared: Path, tmp_path: Path) -> None:
-    file = shared / "data" / "benchmarks" / "triviaqa.jsonl"
+def test_a_repeated_question_of_triviaqa_is_one_cluster(data: Path, tmp_path: Path) -> None:
+    file = data / "benchmarks" / "triviaqa.jsonl"
     rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()[:3]]
     found = list(items(load("triviaqa", [*rows, rows[1]], tmp_path)))
     assert found[3].id == f"{found[1].id}#2"
@@ -67,8 +67,8 @@ def test_a_repeated_question_of_triviaqa_is_one_cluster(shared: Path, tmp_path: 
     assert found[3].messages == found[1].messages
 
 
-def test_the_evidence_of_triviaqa_is_shown_only_on_request(shared: Path) -> None:
-    file = str(shared / "data" / "benchmarks" / "triviaqa_rc_with_context.jsonl")
+def test_the_evidence_of_triviaqa_is_shown_only_on_request(data: Path) -> None:
+    file = str(data / "benchmarks" / "triviaqa_rc_with_context.jsonl")
     bare = list(items(plugins.load("task", "triviaqa", data=file)))
     full = list(items(plugins.load("task", "triviaqa", data=file, config="rc", context_chars=500)))
     for one, two in zip(bare, full, strict=True):

@@ -61,12 +61,12 @@ def read(address: str, cache: Path, *tasks: tuple[str, dict[str, str]]) -> dict[
 
 
 @pytest.fixture(scope="module")
-def slices(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def slices(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """The first rows of every benchmark as local files."""
     folder, found = tmp_path_factory.mktemp("slices"), {}
     for task, name in FILES.items():
         found[task] = folder / f"{name}.jsonl"
-        with (shared / "data" / "benchmarks" / f"{name}.jsonl").open(encoding="utf-8") as lines:
+        with (data / "benchmarks" / f"{name}.jsonl").open(encoding="utf-8") as lines:
             found[task].write_text("".join(islice(lines, ROWS)), encoding="utf-8")
     yield found
 
@@ -86,8 +86,8 @@ def test_all_twelve_from_the_hub_are_what_they_are_from_a_file(
     assert all(isinstance(found, list) and len(found) == ROWS for found in there.values())
 
 
-def test_passages_are_streamed_when_asked_for(shared: Path, tmp_path: Path) -> None:
-    file = shared / "data" / "benchmarks" / "triviaqa_rc_with_context.jsonl"
+def test_passages_are_streamed_when_asked_for(data: Path, tmp_path: Path) -> None:
+    file = data / "benchmarks" / "triviaqa_rc_with_context.jsonl"
     with hub({"mandarjoshi/trivia_qa": repository("rc", "validation", file.read_bytes())}) as address:
         there = read(address, tmp_path, ("triviaqa", {"config": "rc"}))
     assert there == read(address, tmp_path, ("triviaqa", {"config": "rc", "data": str(file)}))

@@ -119,8 +119,8 @@ def test_expected_values_never_reach_the_candidate() -> None:
     assert shadowing.calls == ("set([1, 2])",)
 
 
-def test_expected_values_of_the_data_never_reach_the_candidate(shared: Path) -> None:
-    for line in (shared / "data" / "benchmarks" / "mbpp.jsonl").read_text("utf-8").splitlines():
+def test_expected_values_of_the_data_never_reach_the_candidate(data: Path) -> None:
+    for line in (data / "benchmarks" / "mbpp.jsonl").read_text("utf-8").splitlines():
         for source, test in zip(
             json.loads(line)["test_list"], parse(json.loads(line)["test_list"]), strict=True
         ):
@@ -158,8 +158,8 @@ def test_rows_that_do_not_fit_are_named() -> None:
         task.to_item(row)
 
 
-def test_the_prompt_shows_one_test_only(shared: Path) -> None:
-    task = load("task", "mbpp", data=str(shared / "data" / "benchmarks" / "mbpp.jsonl"))
+def test_the_prompt_shows_one_test_only(data: Path) -> None:
+    task = load("task", "mbpp", data=str(data / "benchmarks" / "mbpp.jsonl"))
     item = next(interface.items(task))
     content = task.messages(item, 0)[0]["content"]
     assert content.count("assert ") == 1
@@ -169,9 +169,9 @@ def test_the_prompt_shows_one_test_only(shared: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("mbpp")
-def test_gold_programs_pass_their_own_tests(shared: Path) -> None:
+def test_gold_programs_pass_their_own_tests(data: Path) -> None:
     """A spread of the data; all of it in the benchmark."""
-    task = load("task", "mbpp", data=str(shared / "data" / "benchmarks" / "mbpp.jsonl"))
+    task = load("task", "mbpp", data=str(data / "benchmarks" / "mbpp.jsonl"))
     chosen = [item for item in interface.items(task) if int(item.id.split("-")[1]) != 123][::5]
     assert len(chosen) >= 25
     assert [item.id for item in chosen if not task.accepts_gold(item)] == []

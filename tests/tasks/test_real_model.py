@@ -43,9 +43,9 @@ def length(item: Item) -> int:
     return len(json.dumps([dict(message) for message in item.messages]))
 
 
-def one_row_file(name: str, shared: Path, folder: Path) -> Path:
+def one_row_file(name: str, data: Path, folder: Path) -> Path:
     """Write the row with the shortest prompt, so that the suite stays fast."""
-    source = shared / "data" / "benchmarks" / f"{BENCHMARKS[name]}.jsonl"
+    source = data / "benchmarks" / f"{BENCHMARKS[name]}.jsonl"
     with source.open(encoding="utf-8") as file:
         lines = [line for line in file if line.strip()]
     task: Task = plugins.load("task", name, data=str(source))
@@ -56,9 +56,9 @@ def one_row_file(name: str, shared: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def rows(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     folder = tmp_path_factory.mktemp("rows")
-    yield {name: one_row_file(name, shared, folder) for name in BENCHMARKS}
+    yield {name: one_row_file(name, data, folder) for name in BENCHMARKS}
 
 
 def job(name: str, rows: dict[str, Path], folder: Path, n_ctx: int, k: int = 8) -> Job:

@@ -29,8 +29,8 @@ def test_parquet_and_jsonl_give_the_same_items(tmp_path: Path) -> None:
     assert one[200].gold == "2200"
 
 
-def test_nested_columns_survive_parquet(shared: Path, tmp_path: Path) -> None:
-    source = shared / "data" / "benchmarks" / "hotpotqa.jsonl"
+def test_nested_columns_survive_parquet(data: Path, tmp_path: Path) -> None:
+    source = data / "benchmarks" / "hotpotqa.jsonl"
     rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()[:20]]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
     one = plugins.load("task", "hotpotqa", data=str(tmp_path / "rows.parquet"))
