@@ -14,19 +14,19 @@ RIGS = ROOT / "tests" / "rigs"
 """Servers and records that tests use, which some benchmarks share."""
 
 
-def unpacked(folder: Path) -> Path:
-    """Unpack every ``.gz`` of a folder beside itself, where that is missing or older; return the folder."""
-    packed = sorted(folder.glob("*.gz"))
-    if not packed:
-        raise FileNotFoundError(f"{folder}: the records are missing; they are part of the repository")
-    for file in packed:
-        plain = file.with_suffix("")
+def unpacked(packed: Path, folder: Path) -> None:
+    """Unpack every ``.gz`` of a folder into another, where it is missing there or older."""
+    files = sorted(packed.glob("*.gz"))
+    if not files:
+        raise FileNotFoundError(f"{packed}: the records are missing; they are part of the repository")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        plain = folder / file.stem
         if not plain.exists() or plain.stat().st_mtime < file.stat().st_mtime:
             # Several processes may unpack at once: each file appears whole.
             part = plain.with_suffix(f".{os.getpid()}")
             part.write_bytes(gzip.decompress(file.read_bytes()))
             part.replace(plain)
-    return folder
 
 
 def records_folder() -> Path:
@@ -34,9 +34,9 @@ def records_folder() -> Path:
     if named := os.environ.get("KEFF_SHARED"):
         return Path(named) / "data"
     data = ROOT / "tests" / "data"
-    unpacked(data / "recorded")
-    unpacked(data / "benchmarks")
-    return data
+    for part in ("recorded", "benchmarks"):
+        unpacked(data / part, data / "unpacked" / part)
+    return data / "unpacked"
 
 
 RECORDED = records_folder() / "recorded"

@@ -210,7 +210,7 @@ def write(path: Path, rows: Iterable[Row]) -> None:
 
 def checksums() -> str:
     """Return a line for each file of the extract: its SHA-256 and its name."""
-    files = sorted([*DATA.glob("*/*.gz"), *DATA.glob("*/*.voters.json")])
+    files = sorted(DATA.glob("*/*.gz"))
     return "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.relative_to(DATA)}\n" for f in files)
 
 
@@ -224,7 +224,7 @@ def write_all(folder: Path) -> None:
     for file in recordings:
         write(DATA / "recorded" / f"{file.name}.gz", map(facts, read(file)))
     for file in (folder / "recorded").glob("*.voters.json"):
-        (DATA / "recorded" / file.name).write_bytes(file.read_bytes())
+        (DATA / "recorded" / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))
     for name in TAKEN:
         write(DATA / "benchmarks" / f"{name}.jsonl.gz", read(folder / "benchmarks" / f"{name}.jsonl"))
     for name, made in MADE.items():
