@@ -39,6 +39,7 @@ PACKAGE: dict[Kind, str] = {**PLURAL, "space": "answers"}
 
 # Which extra of keff brings an importable package.
 EXTRA = {
+    "openai": "openai",
     "xllamacpp": "llamacpp",
     "torch": "hf",
     "transformers": "hf",

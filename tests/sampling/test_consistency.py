@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -139,6 +140,12 @@ def test_what_cannot_be_used_is_one_clear_error() -> None:
         keff.self_consistency_sync(page, "6 x 7?", "cascade:a(lead_k:2)/b(lead_k:2)", model="m")
     with pytest.raises(EngineError, match="not a chat completion"):
         keff.self_consistency_sync(page, "6 x 7?", model="m")
+
+
+def test_without_the_official_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(KeffError, match=r"needs the package openai: pip install 'keff\[openai\]'"):
+        keff.self_consistency_sync(SimpleNamespace(), "What is 6 x 7?")
 
 
 def test_a_running_loop_is_told_to_await() -> None:

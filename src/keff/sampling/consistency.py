@@ -10,11 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-import openai
-
 from keff.answers import SLOW_SPACES, UNREAD, Space, of_unknown_options, read, space
 from keff.errors import EngineError, UsageError
 from keff.narrow import Fields, fields
+from keff.plugins import import_extra
 from keff.policy import (
     Policy,
     RunningVote,
@@ -172,7 +171,10 @@ async def self_consistency(
 
     Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
     """
-    if isinstance(client, openai.OpenAI):
+    import_extra("openai", "self_consistency")
+    from openai import OpenAI, OpenAIError
+
+    if isinstance(client, OpenAI):
         raise UsageError("self_consistency takes an asynchronous client: openai.AsyncOpenAI(...)")
     rule = parse_policy(policy) if isinstance(policy, str) else policy
     for_one_model(rule, "self_consistency")
@@ -192,7 +194,7 @@ async def self_consistency(
             of_unknown_options(space, question_of(talk)),
             {"messages": talk, **request},
         ).run()
-    except openai.OpenAIError as error:
+    except OpenAIError as error:
         raise EngineError(f"the server failed: {error}") from error
 
 
@@ -213,10 +215,13 @@ def self_consistency_sync(
 async def _own_connections(
     client: ChatClient, messages: str | Sequence[Message], policy: str | Policy, options: dict[str, Any]
 ) -> Consensus:
-    if not isinstance(client, openai.AsyncOpenAI):
+    import_extra("openai", "self_consistency_sync")
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    if not isinstance(client, AsyncOpenAI):
         return await self_consistency(client, messages, policy, **options)
     # Connections belong to the event loop that opened them, and this one ends with the call.
-    async with client.copy(http_client=openai.DefaultAsyncHttpxClient()) as own:
+    async with client.copy(http_client=DefaultAsyncHttpxClient()) as own:
         return await self_consistency(own, messages, policy, **options)
 
 
