@@ -1,13 +1,15 @@
 """Build the wheel and the sdist, look for stray files, and install each into a clean environment.
 
-    python scripts/check_package.py [--extras llamacpp,report]
+    python scripts/check_package.py [--extras llamacpp,report] [--out dist]
 
-Needs the package registry. With --extras the wheel is also installed with them, and a small demo is run.
+Needs the package registry. With --extras the wheel is also installed with them, and a small demo is run; with
+--out both archives are kept there.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -97,6 +99,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--extras", default="")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,6 +113,10 @@ def main() -> None:
         works(sdist, folder / "from-sdist")
         if options.extras:
             works(wheel, folder / "with-extras", options.extras)
+        if options.out:
+            options.out.mkdir(exist_ok=True)
+            for archive in (wheel, sdist):
+                shutil.copy(archive, options.out)
     print("OK")
 
 
