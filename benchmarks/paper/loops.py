@@ -115,11 +115,11 @@ def eq3(y: np.ndarray) -> float:
     return float(np.mean([(a * b).mean() - p * p for a, b in pairs(y)]) / (p * (1 - p)))
 
 
-def anova(y: np.ndarray) -> float:
-    """ICC(1) from the mean squares between and within questions."""
+def anova(y: np.ndarray, units: float | None = None) -> float:
+    """ICC(1) from the mean squares between and within rows, of which ``units`` are independent."""
     n, k = y.shape
-    means = y.mean(axis=1)
-    between = k * ((means - y.mean()) ** 2).sum() / (n - 1)
+    means, m = y.mean(axis=1), units or n
+    between = k * ((means - y.mean()) ** 2).sum() / n * m / (m - 1)
     within = ((y - means[:, None]) ** 2).sum() / (n * (k - 1))
     return float((between - within) / (between + (k - 1) * within))
 
@@ -228,6 +228,15 @@ def clustered_t(values: np.ndarray, own: np.ndarray) -> tuple[float, float]:
     return float(lo * error), float(hi * error)
 
 
+def independent(arm: Arm) -> float:
+    """As many independent rows would give the mean its variance, instances being the units."""
+    rows, units = len(arm.own), arm.own.max() + 1
+    counts = arm.y.sum(axis=1) - arm.y.sum(axis=1).mean()
+    alone = sum(value * value for value in counts)
+    together = sum(counts[arm.own == one].sum() ** 2 for one in range(units)) * units / (units - 1)
+    return min(max(rows * alone / together, units), rows)
+
+
 def cross_run(arm: Arm) -> float:
     """Pairs of paths of one instance under different seeds."""
     met = total = 0.0
@@ -297,7 +306,7 @@ def adaptive(arm: Arm) -> dict[str, Any]:
         "average": subsets(y, paths).mean(),
         "plurality": plurality(arm, paths),
         "net_cost": (k + 4) / paths,
-        "repaid_after": math.ceil(400 / (paths - k)) if k < paths else None,
+        "repaid_after": math.ceil(400 / (paths - k)) if k < paths else math.inf,
         "cost_at_1000": (400 + 1000 * k) / (1000 * paths),
     }
     kept = kept_at(arm, k)
@@ -323,7 +332,7 @@ def kept_at(arm: Arm, k: int) -> dict[str, float | None]:
 
 def summary(arm: Arm) -> dict[str, Any]:
     """A row of the table of arms, its c by mean squares."""
-    c, k = anova(arm.y), arm.paths
+    c, k = anova(arm.y, independent(arm)), arm.paths
     row = {"n": len(arm.y), "questions": len(arm.instances), "truncated": arm.cut.mean(), "p": arm.p}
     row |= {"majority": subsets(arm.y, k).mean(), "plurality": plurality(arm, k)}
     row |= {"c": c, "rho": pearson(arm.y), "k_eff": worth(k, c), "ceiling": 1 / c if c > 0 else None}
@@ -485,9 +494,8 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
     valid = [one for one in cells if one["valid"]]
     change = [one["delta_rho"] for one in valid]
     qa, maths = ([one["delta_rho"] for one in valid if one["domain"] == name] for name in ("QA", "Math"))
-    slots = stats.pearsonr([one["slot_cv"] for one in cells], [one["weighted_gain"] for one in cells])
 
-    def normal(method: str) -> float:
+    def rank_test(method: str) -> float:
         return float(stats.mannwhitneyu(qa, maths, alternative="less", method=method).pvalue)
 
     def side(own: list[dict[str, Any]]) -> dict[str, Any]:
@@ -498,10 +506,24 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
 
     near = [one for one in cells if one["sc_slot_cv"] <= 0.24]
     ratios = [one["block_over_vote"] for one in cells if one["p_pt"] >= 0.02 and one["n_pt"] >= 20]
-    predictor = None
+    tested = predictor = weighted = None
+    if qa and maths:
+        tested = {"n_qa": len(qa), "n_math": len(maths), "p": rank_test("exact")}
+        tested["p_normal"] = rank_test("asymptotic")
+    # Three points say nothing of a correlation.
     if len(points) > 3:
         fit = stats.pearsonr([one["diversity"] for one in points], [one["delta_rho"] for one in points])
         predictor = {"n": len(points), **fisher(fit, len(points))}
+    if len(cells) > 3:
+        fit = stats.pearsonr([one["slot_cv"] for one in cells], [one["weighted_gain"] for one in cells])
+        weighted = {
+            "cells": len(cells),
+            **fisher(fit, len(cells)),
+            "high_cv": side([one for one in cells if one["slot_cv"] > 0.225]),
+            "low_cv": side([one for one in cells if one["slot_cv"] <= 0.225]),
+            "low_accuracy": side([one for one in cells if one["mv_pt"] < 0.3]),
+            "high_accuracy": side([one for one in cells if one["mv_pt"] >= 0.3]),
+        }
     return {
         "cells": len(cells),
         "valid": len(valid),
@@ -510,29 +532,25 @@ def headline(cells: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[
         "mean_delta_rho": np.mean(change),
         "mean_delta_k_eff": _mean(valid, "delta_k_eff"),
         "range_delta_rho": [min(change), max(change)],
-        "mann_whitney": {"n_qa": len(qa), "n_math": len(maths), "p": normal("exact")}
-        | {"p_normal": normal("asymptotic")},
+        "mann_whitney": tested,
         "predictor": predictor,
-        "weighted_voting": {
-            "cells": len(cells),
-            **fisher(slots, len(cells)),
-            "high_cv": side([one for one in cells if one["slot_cv"] > 0.225]),
-            "low_cv": side([one for one in cells if one["slot_cv"] <= 0.225]),
-            "low_accuracy": side([one for one in cells if one["mv_pt"] < 0.3]),
-            "high_accuracy": side([one for one in cells if one["mv_pt"] >= 0.3]),
-        },
+        "weighted_voting": weighted,
         "oracle": {
             "cells": len(near),
             "largest_gain": max(one["sc_oracle_gain"] for one in near),
             "mean_gain": _mean(near, "sc_oracle_gain"),
             "mean_expected_of_equal_slots": _mean(near, "sc_oracle_expected"),
-        },
+        }
+        if near
+        else None,
         "block": {
             "cells": len(ratios),
             "mean": np.mean(ratios),
             "std": np.std(ratios),
             "largest": max(ratios),
-        },
+        }
+        if ratios
+        else None,
     }
 
 
@@ -553,8 +571,8 @@ def leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def same(where: str, ours: Any, theirs: Any) -> bool:
-    """Agreement to ``SAME``; JSON has no NaN, so that an undefined number is null there."""
-    if isinstance(ours, float) and math.isnan(ours):
+    """Agreement to ``SAME``; JSON has no NaN and no infinity, which are null there."""
+    if isinstance(ours, float) and not math.isfinite(ours):
         ours = None
     if isinstance(ours, str | None) or isinstance(theirs, str | None):
         return ours == theirs

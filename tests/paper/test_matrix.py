@@ -28,7 +28,7 @@ def arm(rng: np.random.Generator, latent: float, spread: float, mean: float = 0.
 def sample(y: np.ndarray, diversity: float | None = None) -> ArmSample:
     clusters = np.repeat(np.arange(50), 5)
     names = tuple(map(str, range(50)))
-    values = None if diversity is None else np.full(len(y), diversity)
+    values = None if diversity is None else np.full(y.shape, diversity)
     return ArmSample(Votes(None, y, clusters=clusters), np.tile(records.SEEDS, 50), names, values)
 
 

@@ -117,7 +117,7 @@ def test_unknown_numbers_are_dashes() -> None:
 def cell(task: str, *, right: float = 0.6, answers: bool = True) -> MatrixCell:
     rng = np.random.default_rng(list(task.encode()))
     chance = np.repeat(rng.beta(right, 1 - right, 30), 2)[:, None]
-    names, diversity = tuple(map(str, range(30))), rng.random(60) if answers else None
+    names, diversity = tuple(map(str, range(30))), rng.random((60, 8)) if answers else None
     arms = [
         ArmSample(
             Votes(None, (rng.random((60, 8)) < chance).astype(int), clusters=np.repeat(np.arange(30), 2)),

@@ -119,7 +119,7 @@ def measure(
         delta_k_eff=theirs.delta_k_eff.value,
         mv_sc=majority_prefix(sc)[-1],
         mv_pt=majority_prefix(pt)[-1],
-        diversity_sc=None if diversity is None else diversity.mean(),
+        diversity_sc=None if diversity is None else diversity[:, sc.k - 1].mean(),
         **weighting,
         block_over_vote=k_eff_block(pt, ddof=1) / float(k_eff(pt.k, rho_pt)),
         phi_ratio_change=_phi_change(sc, pt),

@@ -153,7 +153,8 @@ def matrix_files() -> list[tuple[str, str, tuple[str, ...]]]:
 class ArmSample:
     """One arm of one cell: votes, each row's seed, and its answer diversity where known.
 
-    ``truncated`` is the share of paths that were cut at the token limit, where the record says so.
+    ``diversity`` [n, K] is that of the first 1..K paths of each row. ``truncated`` is the share of paths that
+    were cut at the token limit, where the record says so.
 
     Clusters of ``votes`` are instances, numbered by ``names``: the same instance under another seed, or in
     the other arm, has the same number there.
@@ -273,7 +274,7 @@ def arm_sample(votes: Votes, rows: Sequence[Question]) -> ArmSample:
     seeds = np.array([row.meta["seed"] for row in rows], np.int64)
     names = tuple(dict.fromkeys(row.cluster or row.id for row in rows))
     cuts = [cut for row in rows for cut in (row.truncated or ())[: votes.k]]
-    return ArmSample(votes, seeds, names, diversity(rows), sum(cuts) / len(cuts) if cuts else None)
+    return ArmSample(votes, seeds, names, diversity(rows, votes.k), sum(cuts) / len(cuts) if cuts else None)
 
 
 def cut_is_wrong(row: Question) -> Question:
@@ -294,9 +295,17 @@ def cut_is_wrong(row: Question) -> Question:
     )
 
 
-def diversity(rows: Sequence[Question]) -> FloatArray | None:
-    """Return the paper's answer diversity of each row: distinct lower-case answers over K."""
+def diversity(rows: Sequence[Question], k: int) -> FloatArray | None:
+    """Return the paper's answer diversity of each row [n, k]: distinct lower-case answers over paths.
+
+    Column j is that of the first j + 1 paths, since it falls with their number.
+    """
     if any(row.form == "scores" for row in rows):
         return None
-    counts = [len({answer.lower() for answer in row.answers if answer}) / len(row.answers) for row in rows]
-    return np.array(counts)
+    counts = np.zeros((len(rows), k))
+    for place, row in enumerate(rows):
+        known: set[str] = set()
+        for path, answer in enumerate(row.answers[:k]):
+            known |= {answer.lower()} if answer else set()
+            counts[place, path] = len(known)
+    return counts / np.arange(1, k + 1)

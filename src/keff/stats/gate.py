@@ -117,10 +117,16 @@ def look(baseline: Repeats, run: Repeats, tolerance: float, most: int) -> Look:
 # Rates of right answers that a question may have: the midpoints of equal steps on the arcsine scale.
 RATES: FloatArray = np.sin(np.pi / 2 * (np.arange(24) + 0.5) / 24) ** 2
 
+# Weight of an even law of rates beside the suite's questions: a few of them rule out no rare rate.
+EVEN_QUESTIONS = 4
+
+# Shares of questions that lost, or gained, from 1 in 500 to a half; a suite leaves open which.
+SHARES: FloatArray = np.array([0.0, *np.geomspace(0.002, 0.5, 14)])
+
 # Rounds of expectation and maximisation; more move no probability by a hundredth.
 ROUNDS = 60
 
-# A question is named that got worse with this probability: 2 to 7% of those named are then named wrongly.
+# A question is named that got worse with this probability.
 SURE = 0.9
 
 
@@ -128,8 +134,9 @@ def worse_chances(baseline: Repeats, run: Repeats) -> FloatArray:
     """Return the posterior probability [n] that the run answers each question right less often.
 
     Empirical Bayes: rates of the baseline have an unknown law on ``RATES``, and a question kept its rate,
-    lost (any lower rate) or gained (any higher one) with unknown shares; law and shares maximise the
-    likelihood of the suite. Graded scores count as fractions of right answers, which vary less.
+    lost (any lower rate) or gained (any higher one) with unknown shares. The law maximises the likelihood of
+    the suite; the shares are averaged over, each of ``SHARES`` as likely before. Graded scores count as
+    fractions of right answers, which vary less.
     """
     cells = np.stack([run.count, baseline.count, run.count * run.mean, baseline.count * baseline.mean], 1)
     kinds, back, times = np.unique(cells.round(9), axis=0, return_inverse=True, return_counts=True)
@@ -148,6 +155,15 @@ def worse_chances(baseline: Repeats, run: Repeats) -> FloatArray:
     for _ in range(ROUNDS):
         joint = shares[:, None, None] * each * law
         joint *= (times / joint.sum((0, 2)))[:, None]
-        shares, law = joint.sum((1, 2)) / times.sum(), joint.sum((0, 1)) / times.sum()
-    joint = shares[:, None, None] * each * law
-    return np.asarray((joint[1].sum(1) / joint.sum((0, 2)))[back.ravel()], np.float64)
+        shares, law = joint.sum((1, 2)) / times.sum(), joint.sum((0, 1)) + EVEN_QUESTIONS / size
+        law /= law.sum()
+    return _averaged(each @ law, np.asarray(times, np.float64))[back.ravel()]
+
+
+def _averaged(each: FloatArray, times: FloatArray) -> FloatArray:
+    """Return the chance of a loss [kinds], from the likelihoods [3, kinds] of kept, lost and gained."""
+    lost, gained = (shares.ravel()[:, None] for shares in np.meshgrid(SHARES, SHARES[:-1]))
+    whole = (1 - lost - gained) * each[0] + lost * each[1] + gained * each[2]
+    fit = np.log(whole) @ times
+    weight = np.exp(fit - fit.max())
+    return np.asarray((weight / weight.sum()) @ (lost * each[1] / whole), np.float64)

@@ -1,0 +1,23 @@
+"""A small study on a stub server of known law: all its tables once more by plain loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.paper.study_tables import SMALL, compared
+from benchmarks.places import QUESTIONS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not QUESTIONS.is_dir(), reason="no benchmarks in the shared data"),
+]
+
+
+def test_every_cell_is_what_plain_loops_over_the_replies_say(tmp_path: Path) -> None:
+    told = compared(tmp_path, SMALL)
+    assert told.differ == []
+    assert told.agree > 500 and told.files == 34
+    held, intervals = told.covered
+    assert held >= intervals - 1
