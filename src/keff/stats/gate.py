@@ -9,6 +9,7 @@ DeMets 1983) with the bound of O'Brien and Fleming.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -34,10 +35,13 @@ def spent(information: float, alpha: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def bounds(information: tuple[float, ...], alpha: float) -> tuple[float, ...]:
+def bounds(
+    information: tuple[float, ...], alpha: float, spend: Callable[[float, float], float] = spent
+) -> tuple[float, ...]:
     """Return the one-sided bound of z at each look, for increasing shares 0 to 1 of the information.
 
-    The chance that a standard Brownian motion first crosses at a look is what the look may spend, by
+    ``spend`` tells the error that may be spent up to a share of the information, of ``alpha`` in all. The
+    chance that a standard Brownian motion first crosses at a look is what the look may spend, by
     recursive integration over the paths that have not crossed (Armitage, McPherson and Rowe 1969).
     """
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
@@ -45,7 +49,7 @@ def bounds(information: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     at, mass = np.zeros(1), np.ones(1)
     for share in information:
         step = math.sqrt(share - before)
-        due = spent(share, alpha) - paid
+        due = spend(share, alpha) - paid
         low = -FAR * math.sqrt(share)
         limit = _crossed(at, mass, step, due, low)
         found.append(limit / math.sqrt(share))
