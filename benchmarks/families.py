@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.places import RECORDED
+from benchmarks.places import MORE, RECORDED
 from keff.stats.votes import Votes
 
 ORDER_SEED = 15
@@ -63,15 +63,20 @@ def read(path: Path, least_paths: int = 2) -> Record | None:
     return Record(path.stem, *families_of(path.stem), Votes(answers, correct))
 
 
-def records(least_paths: int = 2) -> list[Record]:
+def records(least_paths: int = 2, folder: Path = RECORDED) -> list[Record]:
     """Return the recorded files with labels and at least so many paths a question, by name."""
-    return [r for path in sorted(RECORDED.glob("*.jsonl")) if (r := read(path, least_paths)) is not None]
+    return [r for path in sorted(folder.glob("*.jsonl")) if (r := read(path, least_paths)) is not None]
+
+
+def newer_records(least_paths: int = 2) -> list[Record]:
+    """Return records of families that no constant of keff was fitted to."""
+    return records(least_paths, MORE)
 
 
 def families_of(name: str) -> tuple[str, str]:
     """Return the family of a record by data set, and by source."""
     parts = name.split("_")
-    if parts[0] in ("boinf", "renze", "cruxeval"):
+    if parts[0] in ("boinf", "renze", "cruxeval", "epoch"):
         return parts[0] + " " + parts[1], parts[0]
     return parts[0], parts[0]
 

@@ -41,3 +41,5 @@ def records_folder() -> Path:
 
 RECORDED = records_folder() / "recorded"
 QUESTIONS = records_folder() / "benchmarks"
+MORE = records_folder() / "more"
+"""Further families, which only a folder of larger records holds."""

@@ -1,33 +1,34 @@
 """What decisions from pilots deliver on questions that they have not seen.
 
     python -m benchmarks.analysis.decision [--pilots 2] [--questions 50] [--paths 8]
-        [--family "data set"|source]
+        [--family "data set"|source] [--ablations]
     python -m benchmarks.analysis.decision --now 32 | --simulated
 
 Pilots of min(N, n/2) questions of every recorded workload, judged on the other questions with all paths;
 intervals are judged on as many other questions as the pilot has, for that is what they are of. The prices of
-flips come from the other families. ``--now 32`` predicts from 8 paths of records with 32, at the built-in
-prices; ``--simulated`` are workloads of known law.
+flips come from the other families, and of newer records from all to which constants were fitted.
+``--ablations`` judges the same pilots without each constant. ``--now 32`` predicts from 8 paths of records
+with 32, at the built-in prices; ``--simulated`` are workloads of known law.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
 
-from benchmarks.families import Record, records
+from benchmarks.families import Record, newer_records, records
 from keff.analysis.decision import decide
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import chain
-from keff.analysis.decision.choose import choose, stated_gain
+from keff.analysis.decision.choose import COIN_FLIPS, choose, stated_gain
 from keff.analysis.decision.outcomes import RuleOutcomes, replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
-from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
+from keff.analysis.decision.prior import GENERIC, Prior, generic_ratios
 from keff.analysis.walks import expectations, run
 from keff.policy import Policy, parse_policy
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -60,7 +61,7 @@ class Delivered:
 
 def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy, seed: int = 5) -> RuleOutcomes:
     """Return what rules do on each question, also where questions of one pattern were replayed as one."""
-    seen = replayed(votes, rules, reference, None, np.random.default_rng(seed))
+    seen = replayed(votes, rules, reference, seed=seed)
     if seen.rows.pattern is None or seen.rows.counts is None:
         return seen
     names = ("paths", "flips", "rise", *(("loss", "right") if seen.loss is not None else ()))
@@ -73,7 +74,7 @@ def of_one_model() -> list[Record]:
     return [record for record in records(PATHS) if "multimodel" not in record.name]
 
 
-def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str | None) -> FlipPrice:
+def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str | None) -> Prior:
     """Fit the prices of flips, as parts of the accuracy, to all families but one; each weighs the same."""
     ratios = generic_ratios((*RULES, REFERENCE))
     use = (ratios > 0.05) & (ratios < 0.3)  # rules that stop at a lead: where the line ends is seen there
@@ -93,7 +94,7 @@ def fit(truth: dict[str, RuleOutcomes], families: dict[str, str], left_out: str 
     means = np.array([np.mean(values) for values in one.values()])
     every = np.concatenate([np.asarray(values) for values in one.values()])
     level = float(np.mean([np.mean(values) for values in deep.values()]))
-    return FlipPrice(float(means.mean()), max(level, 0.0) * PATHS, float(every.std()))
+    return Prior(float(means.mean()), max(level, 0.0) * PATHS, float(every.std()))
 
 
 def drawn(record: Record, questions: int, paths: int, seed: int) -> tuple[Votes, IntArray]:
@@ -144,36 +145,66 @@ def judge(
     return out
 
 
-def posterior(pilot: Votes, paths: int, price: FlipPrice) -> JointPosterior:
-    """Return the joint posterior of a pilot against its own number of paths."""
+def outcomes(pilot: Votes, paths: int) -> tuple[RuleOutcomes, FloatArray]:
+    """Return what the rules do on a pilot, against its own number of paths, and their generic flips."""
     rules, reference = chain(paths), parse_policy(f"fixed:{paths}")
-    seen = replayed(pilot, rules, reference, None, np.random.default_rng(0))
-    return posterior_of(seen, generic_ratios((*rules, reference)), paths, price)
+    seen = replayed(pilot, rules, reference)
+    return seen, generic_ratios((*rules, reference))
+
+
+def posterior(pilot: Votes, paths: int, prior: Prior) -> JointPosterior:
+    """Return the joint posterior of a pilot against its own number of paths."""
+    seen, ratios = outcomes(pilot, paths)
+    return posterior_of(seen, ratios, paths, prior)
+
+
+def ablations(
+    seen: RuleOutcomes, ratios: FloatArray, paths: int, prior: Prior
+) -> Iterator[tuple[str, JointPosterior]]:
+    """Yield the posterior of a pilot without each constant, by what was left out."""
+    for name, changed in {
+        "no wide part of the prior": replace(prior, wide_weight=0.0),
+        "no pseudo-questions": replace(prior, pseudo_questions=0),
+        "no least variance": replace(prior, least_variance=0.0),
+        "one price for all rules": replace(prior, deep=prior.one_path * paths),
+        "no measured loss": replace(prior, least_variance=1e9),
+        "no prior": replace(prior, sd=1e3),
+    }.items():
+        yield name, posterior_of(seen, ratios, paths, changed)
+    whole = posterior_of(seen, ratios, paths, prior)
+    shown = whole.shown
+    assert shown is not None
+    coins = min(float(whole.population.flips[:, whole.single].mean()) / COIN_FLIPS, 1.0)
+    # As if evidence were asked for without regard to the flips, and not at all.
+    yield "no COIN_FLIPS", replace(whole, shown=shown * coins)
+    yield "no SHOWN", replace(whole, shown=np.inf)
+    yield "no measured gain asked for", replace(whole, measured=np.ones_like(whole.measured))
 
 
 HEADER = (
-    "| asked | kept | stated | paths | worst 10% | open | wrong vote, once (beyond the aim) "
-    "| covers points, kept, paths |"
+    "| asked | kept | stated | paths | worst 10% | undecided | wrong vote, once (beyond the aim) "
+    "| lost by votes, points | covers points, kept, paths |"
 )
 
 
-def table(found: dict[float, list[Delivered]]) -> None:
-    """Print one row for each share asked."""
-    print(f"{HEADER}\n|---|--:|--:|--:|--:|--:|--:|--:|")
+def table(found: dict[str, list[Delivered]]) -> None:
+    """Print one row for each share asked, or each ablation."""
+    print(f"{HEADER}\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for asked, rows in found.items():
         by_name: dict[str, list[float]] = defaultdict(list)
         for row in rows:
             by_name[row.name].append(row.kept)
         kept = np.array([np.mean(values) for values in by_name.values()])
         vote = np.mean([row.verdict == "vote" and row.gain < -WRONG for row in rows])
+        harm = 100 * np.mean([max(-row.gain, 0.0) if row.verdict == "vote" else 0.0 for row in rows])
         over = np.array([row.gain if row.verdict == "ask once" else 0.0 for row in rows])
         once, beyond = np.mean(over > WRONG), np.mean(over > WRONG + np.array([r.allowed for r in rows]))
         cover = [100 * float(np.mean([row.covered[place] for row in rows])) for place in range(3)]
         print(
-            f"| {asked:g} | {100 * kept.mean():.2f}% | {100 * np.mean([row.stated for row in rows]):.2f}% | "
+            f"| {asked} | {100 * kept.mean():.2f}% | {100 * np.mean([row.stated for row in rows]):.2f}% | "
             f"{np.mean([row.paths for row in rows]):.2f} | {100 * np.quantile(kept, 0.1):.1f}% | "
-            f"{np.mean([row.verdict == 'open' for row in rows]):.0%} | {vote:.1%}, {once:.1%} "
-            f"({beyond:.1%}) | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f}% |"
+            f"{np.mean([row.verdict == 'undecided' for row in rows]):.0%} | {vote:.1%}, {once:.1%} "
+            f"({beyond:.1%}) | {harm:.3f} | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f}% |"
         )
 
 
@@ -187,7 +218,7 @@ def one_for_all(
     kept = np.array([1 - _means(each.loss) / _means(each.right) for each in truth.values()])
     drawn = np.array([_means(each.paths) for each in truth.values()])
     of, found = np.array([families[name] for name in truth]), list[FloatArray]()
-    for family in families.values():
+    for family in of.tolist():
         others = of != family
         fits = drawn[others].mean(axis=0) <= paths + 1e-9
         best = int(np.argmax(np.where(fits, kept[others].mean(axis=0), -np.inf)))
@@ -201,40 +232,67 @@ def _means(values: FloatArray | None) -> FloatArray:
     return np.asarray(values.mean(axis=0))
 
 
-def recorded(sources: list[Record], asked: argparse.Namespace) -> None:
+def recorded(sources: list[Record], newer: list[Record], asked: argparse.Namespace) -> None:
     """Judge pilots of all records, their families left out."""
     rules, reference = chain(asked.paths), parse_policy(f"fixed:{asked.paths}")
-    families = {each.name: each.family(asked.family) for each in sources}
+    families = {each.name: each.family(asked.family) for each in (*sources, *newer)}
 
-    def played(by: int) -> dict[str, RuleOutcomes]:
+    def played(by: int, of: list[Record]) -> dict[str, RuleOutcomes]:
         own, today = (rules, reference) if by == asked.paths else (RULES, REFERENCE)
-        return {each.name: by_question(each.votes, own, today) for each in sources}
+        return {each.name: by_question(each.votes, own, today) for each in of}
 
-    truth = played(asked.paths)
-    fitted = truth if asked.paths == PATHS else played(PATHS)
+    truth = played(asked.paths, sources)
+    fitted = truth if asked.paths == PATHS else played(PATHS, sources)
     prices = {family: fit(fitted, families, family) for family in set(families.values())}
-    found: dict[float, list[Delivered]] = {share: [] for share in ASKED}
-    for record in sources:
-        for seed in range(asked.pilots):
-            pilot, others = drawn(record, asked.questions, asked.paths, seed)
-            known = posterior(pilot, asked.paths, prices[families[record.name]])
-            same = others[: pilot.n]
-            for share, row in judge(record.name, known, truth[record.name], others, same).items():
-                found[share].append(row)
     size = f"{asked.questions} questions x {asked.paths} paths"
-    print(f"{len(sources)} records, {asked.pilots} pilots of {size}, left out by {asked.family}\n")
-    table(found)
+    for name, some, known in (
+        ("records", sources, truth),
+        ("newer records", newer, played(asked.paths, newer)),
+    ):
+        print(f"\n{len(some)} {name}, {asked.pilots} pilots of {size}, left out by {asked.family}\n")
+        pilots = [(record, seed) for record in some for seed in range(asked.pilots)]
+        found: dict[str, list[Delivered]] = defaultdict(list)
+        without: dict[str, list[Delivered]] = defaultdict(list)
+        for record, seed in pilots:
+            pilot, others = drawn(record, asked.questions, asked.paths, seed)
+            prior, same = prices[families[record.name]], others[: pilot.n]
+            seen, ratios = outcomes(pilot, asked.paths)
+            told = judge(
+                record.name,
+                posterior_of(seen, ratios, asked.paths, prior),
+                known[record.name],
+                others,
+                same,
+            )
+            for share, row in told.items():
+                found[f"{share:g}"].append(row)
+            for left_out, changed in ablations(seen, ratios, asked.paths, prior) if asked.ablations else ():
+                told = judge(record.name, changed, known[record.name], others, same)
+                for share in ABLATED:
+                    without[f"{share:g}, {left_out}"].append(told[share])
+        table(found)
+        if without:
+            print()
+            table(dict(sorted(without.items())))
+        if some is sources:
+            against_one_for_all(found, truth, families)
+
+
+ABLATED = (0.99, 0.999)
+"""Shares at which ablations are judged: the default, and the one at which rare flips matter."""
+
+
+def against_one_for_all(
+    found: dict[str, list[Delivered]], truth: dict[str, RuleOutcomes], families: dict[str, str]
+) -> None:
+    """Print what one rule for everybody does beside the decisions, and the claim."""
     for share, rows in found.items():
         paths, kept = (np.mean([getattr(row, name) for row in rows]) for name in ("paths", "kept"))
         other, most = one_for_all(truth, families, float(paths))
-        print(
-            f"\n{share:g}: {kept:.2%} at {paths:.2f} paths; one rule for everybody: {other:.2%} at {most:.2f}"
-        )
-    kept, paths = (np.mean([getattr(row, name) for row in found[0.99]]) for name in ("kept", "paths"))
-    print(
-        f"\nclaim: kept where 99% of {asked.paths} paths is asked | {kept:.2%} at {paths:.2f} paths | "
-        "99% at 3.6"
-    )
+        beside = f"one rule for everybody: {other:.2%} at {most:.2f}"
+        print(f"\n{share}: {kept:.2%} at {paths:.2f} paths; {beside}")
+    kept, paths = (np.mean([getattr(row, name) for row in found["0.99"]]) for name in ("kept", "paths"))
+    print(f"\nclaim: kept where 99% of {PATHS} paths is asked | {kept:.2%} at {paths:.2f} paths | 99% at 3.6")
 
 
 def ahead(sources: list[Record], now: int, pilots: int, questions: int) -> None:
@@ -302,7 +360,7 @@ def true_losses(law: str) -> FloatArray:
     """Return the loss of each rule [C] on many questions of a law, to a twentieth of a point."""
     votes, losses = simulated(law, 400_000, PATHS, 99), []
     for seed in range(20):
-        seen = replayed(votes, RULES, REFERENCE, None, np.random.default_rng(seed))
+        seen = replayed(votes, RULES, REFERENCE, seed=seed)
         assert seen.loss is not None
         losses.append(seen.rows.means(seen.loss))
     return np.mean(losses, axis=0)
@@ -325,7 +383,7 @@ def known_laws(pilots: int) -> None:
                 known = posterior(votes, PATHS, GENERIC)
                 choice = choose(known, Aim())
                 verdicts[choice.verdict] += 1
-                later = replayed(new, RULES, REFERENCE, None, np.random.default_rng(1))
+                later = replayed(new, RULES, REFERENCE, seed=1)
                 assert later.loss is not None
                 lost = later.rows.means(later.loss)
                 gain = stated_gain(known, choice)
@@ -348,6 +406,7 @@ def main() -> None:
     parser.add_argument("--family", default="data set")
     parser.add_argument("--now", type=int)
     parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--ablations", action="store_true")
     asked = parser.parse_args()
     if asked.simulated:
         known_laws(asked.pilots)
@@ -358,7 +417,7 @@ def main() -> None:
     elif asked.now is not None:
         ahead(sources, asked.now, asked.pilots, asked.questions)
     else:
-        recorded(sources, asked)
+        recorded(sources, newer_records(PATHS), asked)
 
 
 if __name__ == "__main__":

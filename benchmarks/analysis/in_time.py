@@ -28,7 +28,7 @@ from benchmarks.places import RECORDED
 from keff.analysis.decision import Aim, Candidates
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.choose import choose
-from keff.analysis.decision.prior import FlipPrice
+from keff.analysis.decision.prior import Prior
 from keff.analysis.walks import expectations, run
 from keff.policy import Policy, parse_policy
 from keff.reading.open import Opening, open_record
@@ -135,7 +135,7 @@ def workloads(every: int) -> Iterator[Workload]:
             yield Workload(file.stem, votes)
 
 
-def pilots(work: Workload, price: FlipPrice, seed: int) -> Iterator[tuple[Asked, Delivered]]:
+def pilots(work: Workload, price: Prior, seed: int) -> Iterator[tuple[Asked, Delivered]]:
     """Yield what one pilot's decisions deliver for every share and bound on the time."""
     votes, rng = work.votes, np.random.default_rng([seed, zlib.crc32(work.name.encode())])
     order = rng.permutation(votes.n)

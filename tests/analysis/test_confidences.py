@@ -419,10 +419,7 @@ def test_seconds_of_ratings_are_read_where_a_log_has_them(tmp_path: Path) -> Non
 def test_the_posterior_knows_how_much_a_calibration_hangs_on_its_questions() -> None:
     """The stated spread of mean paths by the calibration is that over calibrations of other pilots."""
     rule, reference = parse_policy("switch:0.8,cap=8,else=log_odds"), parse_policy("fixed:8")
-    few, many = (
-        replayed(scored(11, n=n), [parse_policy("fixed:1"), rule], reference, None, np.random.default_rng(0))
-        for n in (40, 640)
-    )
+    few, many = (replayed(scored(11, n=n), [parse_policy("fixed:1"), rule], reference) for n in (40, 640))
     assert not few.calibration_error[:, [0, 2]].any()  # rules that read none
     # Sixteen times the questions leave about a quarter of the error.
     assert np.all(many.calibration_error[:, 1] < 0.6 * few.calibration_error[:, 1])

@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.places import RECORDED
 from how_many import examples
-from keff.analysis.decision import Aim, Decided, decide, outcomes, reference_of
+from keff.analysis import workload
+from keff.analysis.decision import Aim, Decided, decide, reference_of
 from keff.analysis.decision.chain import chain, written
 from keff.analysis.decision.choose import COIN_FLIPS, NEGLIGIBLE, SHOWN, allowed_loss, choose, stated_gain
 from keff.analysis.decision.outcomes import replayed
@@ -140,8 +141,8 @@ def real_pilot(n: int, k: int, rng: np.random.Generator) -> Votes:
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the random orders and of the simulated questions: the parts agree on any of them."""
-    monkeypatch.setattr(outcomes, "ORDERS_IN_ALL", outcomes.ORDERS_IN_ALL // 10)
-    monkeypatch.setattr(outcomes, "TIMED_PATHS", outcomes.TIMED_PATHS // 10)
+    monkeypatch.setattr(workload, "ORDERS_IN_ALL", workload.ORDERS_IN_ALL // 10)
+    monkeypatch.setattr(workload, "TIMED_PATHS", workload.TIMED_PATHS // 10)
     simulated = import_module("keff.analysis.decision.predicted")  # beside it, the name is the function's
     monkeypatch.setattr(simulated, "SEQUENCES", simulated.SEQUENCES // 10)
 
@@ -188,7 +189,7 @@ def test_rules_are_replayed_as_all_orders_of_the_paths_say() -> None:
     answers = np.array([[0, 1, 0, 2, 0], [0, 0, 0, 1, -1], [2, 1, 0, 1, 1]])
     votes = Votes(answers, (answers == 0).astype(int))
     rules = [parse_policy("lead_k:2,cap=5"), parse_policy("budget:1.05,cap=5,b=8")]
-    seen = replayed(votes, rules, parse_policy("fixed:5"), None, np.random.default_rng(0))
+    seen = replayed(votes, rules, parse_policy("fixed:5"))
     assert seen.rows.pattern is not None
     for place, rule in enumerate(rules):
         for row, codes in zip(seen.rows.pattern, answers, strict=True):
@@ -212,8 +213,8 @@ def test_patterns_give_what_questions_give() -> None:
     few = pilot(60, 8, rng)
     clean = Votes(few.answered(), few.scored())
     many_votes = clean.take(np.tile(np.arange(60), 60))
-    one = replayed(clean, [parse_policy("lead_k:2,cap=8")], FIXED, None, rng)
-    all_of_them = replayed(many_votes, [parse_policy("lead_k:2,cap=8")], FIXED, None, rng)
+    one = replayed(clean, [parse_policy("lead_k:2,cap=8")], FIXED)
+    all_of_them = replayed(many_votes, [parse_policy("lead_k:2,cap=8")], FIXED)
     assert one.loss is not None and all_of_them.loss is not None
     few_rows, all_rows = one.rows, all_of_them.rows
     assert all_rows.counts is not None and all_rows.counts.sum() == all_rows.clusters.size == 3600
@@ -228,7 +229,7 @@ def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
     votes, rules = Votes(coins, 1 - coins), [parse_policy("lead_k:2,cap=7"), parse_policy("lead_k:2,cap=8")]
     off = []
     for seed in range(30):
-        seen = replayed(votes, rules, FIXED, None, np.random.default_rng(seed))
+        seen = replayed(votes, rules, FIXED, seed=seed)
         assert seen.rows.counts is not None and seen.loss is not None
         assert np.all(seen.orders_error[:2] < 0.003) and seen.orders_error[-1] == 0
         off.append(seen.rows.means(seen.loss)[:2] / seen.orders_error[:2])
@@ -242,7 +243,7 @@ def test_the_limits_of_the_gain_hold_what_the_pilot_alone_shows() -> None:
     rules, held = chain(8), []
     for seed in range(40):
         coins = np.random.default_rng([seed, 1]).integers(0, 2, (50, 8))
-        seen = replayed(Votes(coins, 1 - coins), rules, FIXED, None, np.random.default_rng(seed))
+        seen = replayed(Votes(coins, 1 - coins), rules, FIXED, seed=seed)
         known = posterior_of(seen, generic_ratios((*rules, FIXED)), 8)
         whole = replace(choose(known, Aim()), rule=len(rules))
         drawn, stated = known.gain(whole.rule), stated_gain(known, whole)
@@ -262,7 +263,7 @@ def test_the_posterior_joins_what_was_measured_with_what_is_usual() -> None:
     widths: list[float] = []
     for n in (40, 640):
         answers = np.where(rng.random((n, 8)) < np.repeat([0.9, 0.55], n // 2)[:, None], 0, 1)
-        seen = replayed(Votes(answers, (answers == 0).astype(int)), rules, FIXED, None, rng)
+        seen = replayed(Votes(answers, (answers == 0).astype(int)), rules, FIXED)
         known = posterior_of(seen, ratios, 8)
         assert seen.loss is not None and seen.rows.pattern is not None and known.population.level is not None
         once = seen.loss[seen.rows.pattern, 0]

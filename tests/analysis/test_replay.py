@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from keff.analysis.recorded import PathTokens, RecordedPaths
-from keff.analysis.replay import ORDERS_IN_ALL, Replaying, markdown, replay
+from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.replay.compare import Means, with_frontier
 from keff.analysis.results.replay import ReplayRow
 from keff.analysis.walks import changed, drive, expectations, run
+from keff.analysis.workload import ORDERS_IN_ALL
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.records import Interval
 from keff.stats.intervals import interval_mean
@@ -241,7 +242,7 @@ def test_blocks_of_questions_change_no_number(monkeypatch: pytest.MonkeyPatch, k
     )
     rules = ["fixed:9", "lead_k:2,cap=9", "adaptive_consistency:0.9,cap=9", "budget:3,cap=9", "esc:3,cap=9"]
 
-    monkeypatch.setattr("keff.analysis.replay.ORDERS_IN_ALL", 20 * 90)
+    monkeypatch.setattr("keff.analysis.workload.ORDERS_IN_ALL", 20 * 90)
 
     def told() -> dict[str, object]:
         return replay(votes, rules, np.random.default_rng(1), Replaying(replicates=20)).to_dict()

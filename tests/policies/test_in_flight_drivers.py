@@ -246,7 +246,7 @@ def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() 
         rng = np.random.default_rng(seed)
         answers, seconds = workload(rng, questions)
         votes, rules = Votes(answers, None, seconds=seconds), [parse_policy("fixed:1")]
-        seen = replayed(votes, rules, today, None, rng, [parse_policy(FAST)]).timing
+        seen = replayed(votes, rules, today, flights=[parse_policy(FAST)], seed=seed).timing
         assert seen is not None
         answers, seconds = workload(rng, questions)
 

@@ -6,7 +6,7 @@ Its curves are votes by the number of paths: measured, with bands, and predicted
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
@@ -17,15 +17,15 @@ from keff.analysis.decision import Aim, decide
 from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
-from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Limits, Predicted
-from keff.analysis.terms import Accounts, Terms, fixed_curve, seconds_of
+from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Predicted
+from keff.analysis.terms import Accounts, Terms
 from keff.logs.parts.coding import Coded
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
 from keff.reading.copies import copies, copy_notes
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note, frozen
-from keff.stats.intervals import interval_c, majority_fits, majority_method, pattern_means
+from keff.stats.intervals import interval_c, majority_fits, majority_method, pattern_shares
 from keff.stats.models.betabinomial import majority_at_k, majority_binomial, majority_curve, majority_table
 from keff.stats.models.bounds import majority_bounds
 from keff.stats.models.plurality_model import predict_plurality
@@ -49,8 +49,6 @@ from keff.stats.voting.plurality import (
     plurality_share,
 )
 
-# Enough that the 2.5% and 97.5% quantiles of a band rest on 50 resamples each.
-BAND_REPLICATES = 2000
 # From more recorded paths, bounds are hardly wider than sampling error, and slow to find.
 BOUNDED_PATHS = 16
 
@@ -60,40 +58,37 @@ def by_k(values: FloatArray) -> Curve:
     return dict(enumerate(map(float, values), 1))
 
 
-def measured(votes: Votes, level: float, seed: int) -> tuple[Curve, Curve | None, Bands]:
-    """Return majority and plurality at 1..K paths, averaged over subsets, with their bootstrap bands.
+def measured(votes: Votes, level: float) -> tuple[Curve, Curve | None, Bands]:
+    """Return majority and plurality at 1..K paths, averaged over subsets, with the intervals of shares.
 
     Plurality is None where only correctness was recorded. Needs gold labels.
     """
     right = votes.counts[alike(votes).first]
-    tables = [majority_table(votes.k)[:, right].T]
-    if votes.answers is not None:
-        tables.append(plurality_at_k_patterns(votes))
-    # Both go by the same resamples: drawing these is what bands cost.
-    rng = np.random.default_rng(seed)
-    means = pattern_means(np.hstack(tables), votes, rng, BAND_REPLICATES)
-    limits = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2], axis=0)
-    bands = [_band(range(1, votes.k + 1), *each) for each in np.split(limits, len(tables), axis=1)]
+    majority = _band(pattern_shares(majority_table(votes.k)[:, right].T, votes, level))
     # By counts of right paths, so that it is the same to the digit whether answers are known or not.
-    majority = by_k(majority_at_k(votes))
+    curve = by_k(majority_at_k(votes))
     if votes.answers is None:
-        return majority, None, Bands(bands[0], None)
-    return majority, by_k(plurality_at_k(votes)), Bands(*bands)
+        return curve, None, Bands(majority, None)
+    plurality = _band(pattern_shares(plurality_at_k_patterns(votes), votes, level))
+    return curve, by_k(plurality_at_k(votes)), Bands(majority, plurality)
 
 
-def _band(ks: range | list[int], lows: FloatArray, highs: FloatArray) -> dict[int, Limits]:
-    return {k: (float(low), float(high)) for k, low, high in zip(ks, lows, highs, strict=True)}
+def _band(shares: Sequence[Interval]) -> Band | None:
+    limits = {k: share.limits for k, share in enumerate(shares, 1)}
+    known = {k: each for k, each in limits.items() if each is not None}
+    return known or None
 
 
 def predicted(votes: Votes, k_max: int, level: float) -> Predicted:
     """Return the predicted votes of up to ``k_max`` paths; needs gold labels."""
     ks = doublings(k_max)
+    beyond = [k for k in ks if k > votes.k]
     several = votes.n > 1 and votes.k > 1
     return Predicted(
         binomial={k: float(majority_binomial(k, votes.p)) for k in ks},
         beta_binomial=_beta_binomial(votes, ks, level),
-        bounds=_bounds(votes, [k for k in ks if k > votes.k], level) if several else None,
-        plurality={row.k: row.plurality for row in predict_plurality(votes, ks, level)}
+        bounds=_bounds(votes, beyond, level) if several else None,
+        plurality={row.k: row.plurality for row in predict_plurality(votes, beyond, level)}
         if several and votes.answers is not None
         else None,
     )
@@ -102,7 +97,8 @@ def predicted(votes: Votes, k_max: int, level: float) -> Predicted:
 def _bounds(votes: Votes, beyond: list[int], level: float) -> Band | None:
     if not beyond or votes.k > BOUNDED_PATHS:
         return None
-    return _band(beyond, *majority_bounds(votes, beyond, level))
+    lows, highs = majority_bounds(votes, beyond, level)
+    return {k: (float(low), float(high)) for k, low, high in zip(beyond, lows, highs, strict=True)}
 
 
 def _beta_binomial(votes: Votes, ks: list[int], level: float) -> dict[int, Interval] | None:
@@ -112,7 +108,7 @@ def _beta_binomial(votes: Votes, ks: list[int], level: float) -> dict[int, Inter
     fits, curve = majority_fits(votes), majority_curve(ks[-1], votes.p, c)
     curves, method = fits.majority(ks[-1]), majority_method(votes.k)
     out: dict[int, Interval] = {}
-    for k in ks:
+    for k in ks[1:]:  # of one path a law of votes says nothing
         value, (lo, hi) = float(curve[k - 1]), fits.majority_interval(curves[:, k - 1], k, level)
         out[k] = Interval(value, min(lo, value), max(hi, value), f"{method}, with the law's error")
     return out
@@ -202,11 +198,13 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         decision=decided.decision,
         confidences=decided.confidences or None,
         bill=accounts.bill(decided),
-        seconds=None if decided.decision.expected_paths is None else seconds_of(own, decided.decision.policy),
+        seconds=None
+        if decided.decision.expected_paths is None
+        else accounts.seconds(decided.decision.policy, now, settings.cap, settings.seed),
         extraction=_extraction(record.ballot),
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
-        curve=fixed_curve(accounts.votes, accounts.rates),
+        curve=accounts.fixed_curve(now, settings.cap, settings.seed),
         adaptive_k=None
         if settings.rule is None or correlation.k_star is None
         else paper_rule.adaptive_k(votes, correlation.k_star, decided.decision, now, aim),
@@ -283,7 +281,7 @@ class _Curves(NamedTuple):
 def _curves(votes: Votes, settings: Settings) -> _Curves:
     if votes.correct is None:
         return _Curves()
-    curves = measured(votes, settings.level, settings.seed)
+    curves = measured(votes, settings.level)
     return _Curves(*curves, predicted(votes, settings.k_max, settings.level))
 
 

@@ -16,7 +16,7 @@ from keff.analysis.money import Rates
 from keff.analysis.walks import PolicyOutcome, Walks, at_once, expectations, joined, run
 from keff.policy import Fittable, Policy, in_flight_of
 from keff.records import Interval, frozen
-from keff.stats.intervals import bootstrap_means, interval_mean
+from keff.stats.intervals import bootstrap_means, interval_mean, mean_share, paired_difference
 from keff.stats.time import ALONE, Crowding
 from keff.stats.votes import BoolArray, FloatArray, Int16Array, IntArray, Kind, Votes
 from keff.stats.voting.alike import alike, dense_codes
@@ -77,17 +77,19 @@ class Rows:
 
     def interval(self, values: FloatArray) -> Interval:
         """Return the mean over questions of values [m] with its 95% cluster-robust interval."""
-        if self.counts is None:
-            return interval_mean(values, self.clusters).interval
-        return interval_mean(values, counts=self.counts).interval
+        return interval_mean(values, self._clusters, counts=self.counts).interval
 
-    def told(self, values: FloatArray, *, fitted: bool) -> Interval:
-        """Return the mean and interval of values [m]; without limits for a policy ``fitted`` to pilots.
+    def share(self, values: FloatArray, error: float = 0.0) -> Interval:
+        """Return the mean over questions of shares [m]; ``error`` is that of the orders (``error``)."""
+        return mean_share(values, self._clusters, counts=self.counts, noise=error**2)
 
-        The questions do not show the variance of those.
-        """
-        found = self.interval(values)
-        return Interval(found.value, None, None, "mean over pilots") if fitted else found
+    def difference(self, values: FloatArray, error: float = 0.0) -> Interval:
+        """Return the mean over questions of paired differences of shares [m]; ``error`` as in ``share``."""
+        return paired_difference(values, self._clusters, counts=self.counts, noise=error**2)
+
+    @property
+    def _clusters(self) -> IntArray | None:
+        return None if self.counts is not None else self.clusters
 
     def error(self, noise: FloatArray | None, weights: IntArray) -> float:
         """Return the Monte Carlo standard error of a weighted mean, due to the drawn orders.
@@ -297,6 +299,7 @@ class RecordedPaths:
         fewest: int = FEWEST_ORDERS,
         rates: Rates | None = None,
         crowding: Crowding = ALONE,
+        by_question: bool = False,
     ) -> RecordedPaths:
         """Return about ``in_all`` random orders for some rules, and at least ``fewest`` of each question.
 
@@ -313,7 +316,7 @@ class RecordedPaths:
             fewest=fewest,
             most=ONE_BY_ONE if one_by_one else MOST_ORDERS,
             by_path=timed or any("confidence" in rule.needs or in_flight_of(rule) for rule in rules),
-            by_question=any(each is not None for each in (votes.tokens, votes.seconds, rates)),
+            by_question=by_question or any(each is not None for each in (votes.tokens, votes.seconds, rates)),
         )
         apart = votes.tokens is not None and orders.votes.tokens is None
         exact = None
@@ -327,6 +330,17 @@ class RecordedPaths:
     def today(self) -> PolicyOutcome:
         """The outcome of the reference rule."""
         return self.outcome(self.now)
+
+    def orders_error(self, rule: Policy) -> float:
+        """Return the Monte Carlo standard error of a rule's mean loss, from the random orders.
+
+        Those of one question are part of what differs between questions.
+        """
+        if self.rows.pattern is None:
+            return 0.0
+        each = (self.outcome(rule), self.today)
+        own, today = (self.rows.error(outcome.noise, self.rows.weights) for outcome in each)
+        return float(np.hypot(own, today))
 
     def outcome(self, policy: Policy) -> PolicyOutcome:
         """Return a policy's outcome on each row, cached by its spec.

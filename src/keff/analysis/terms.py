@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,78 +10,14 @@ import numpy as np
 from keff.analysis.decision import Aim, Decided
 from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, priced, waits_of
 from keff.analysis.results.decision import Bill, CurvePoint, Seconds
+from keff.analysis.walks import reference_of
+from keff.analysis.workload import Workload
 from keff.errors import UsageError
-from keff.policy import parse_policy
+from keff.policy import Policy, parse_policy
 from keff.records import Note, frozen
+from keff.stats.intervals import mean_share
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.plurality import plurality_items
-
-
-def seconds_of(votes: Votes, spec: str) -> Seconds | None:
-    """Return a policy's time to answer, rounds one after the other; None without seconds or answers.
-
-    Where it may draw more paths than are recorded, those of each question are drawn again. Of a large record
-    10,000 questions are timed.
-    """
-    if votes.seconds is None or votes.answers is None:
-        return None
-    from keff.analysis.replay import Replaying, replay
-
-    votes, cap = timed(votes), parse_policy(spec).cap
-    longer = cap > votes.k
-    drawn = redrawn(votes, 2 * cap) if longer else votes
-    once = Replaying(replicates=1, random_slots=True)
-    seconds = replay(drawn, [spec], np.random.default_rng(0), once).policies[0].seconds
-    if seconds is None or not longer:
-        return seconds
-    how = "recorded paths drawn again with replacement, cluster_bootstrap"
-    return Seconds(*(each and replace(each, method=how) for each in (seconds.p50, seconds.p95)))
-
-
-# Of so many questions at most: more would not move a quantile.
-TIMED = 10_000
-
-
-def timed(votes: Votes) -> Votes:
-    """Return the votes whose times are analysed: all questions, or a random sample of many."""
-    if votes.n <= TIMED:
-        return votes
-    return votes.take(np.sort(np.random.default_rng(1).choice(votes.n, TIMED, replace=False)))
-
-
-# Random orders of the paths of a question, for the longest of the first K.
-ORDERS, FEWEST_ORDERS = 32, 2
-
-# So many paths at most in all orders: more would not move a quantile.
-TIMED_CELLS = 2**23
-
-
-def fixed_curve(votes: Votes, rates: Rates | None) -> tuple[CurvePoint, ...]:
-    """Return cost and time points at powers of two and all paths; none without prices and times."""
-    if rates is None and votes.seconds is None:
-        return ()
-    known = votes.correct is not None and votes.answers is not None
-    some = timed(votes)
-    longest = None if some.seconds is None else _longest(some.seconds)
-    return tuple(
-        CurvePoint(
-            paths=k,
-            accuracy=mean_of(plurality_items(votes, k), votes, "plurality of the record") if known else None,
-            dollars=None
-            if rates is None
-            else mean_of(rates.fixed(votes, k), votes, "recorded cost of a path"),
-            seconds=waits_of(None if longest is None else longest[..., k - 1], some.cluster_ids),
-        )
-        for k in doublings(votes.k)
-    )
-
-
-def _longest(seconds: FloatArray) -> FloatArray:
-    """Return the longest time among the first 1..K paths of each question in random orders [n, R, K]."""
-    rng, (n, k) = np.random.default_rng(0), seconds.shape
-    count = max(FEWEST_ORDERS, min(ORDERS, TIMED_CELLS // (n * k)))
-    orders = rng.permuted(np.broadcast_to(seconds[:, None], (n, count, k)), axis=2)
-    return np.maximum.accumulate(orders, axis=2, out=orders)
 
 
 def redrawn(votes: Votes, k: int) -> Votes:
@@ -143,6 +79,53 @@ class Accounts:
         if dollars < each:
             raise UsageError(f"one path costs ${each:.3g} on average: a budget of ${dollars:g} buys none")
         return replace(aim, budget=dollars / each)
+
+    def replayed(self, rules: Sequence[Policy], now: str | None, cap: int | None, seed: int) -> Workload:
+        """Return the workload of some rules within the record, on the orders of its decision."""
+        reference = reference_of(now, self.votes.k)
+        today = reference if reference.cap <= self.votes.k else parse_policy(f"fixed:{self.votes.k}")
+        return Workload.of(self.votes, rules, today, self.rates, cap=cap or reference.cap, seed=seed)
+
+    def seconds(self, spec: str, now: str | None, cap: int | None, seed: int) -> Seconds | None:
+        """Return a policy's time to answer, rounds one after the other; None without seconds or answers.
+
+        Where it may draw more paths than are recorded, those of each question are drawn again.
+        """
+        votes, rule = self.votes, parse_policy(spec)
+        if votes.seconds is None or votes.answers is None:
+            return None
+        if rule.cap <= votes.k:
+            return waits_of(self.replayed([rule], now, cap, seed).waits(rule), votes.cluster_ids)
+        drawn = redrawn(votes, 2 * rule.cap)
+        found = waits_of(Workload.of(drawn, [rule], rule, seed=seed).waits(rule), votes.cluster_ids)
+        how = "recorded paths drawn again with replacement, cluster_bootstrap"
+        return found and Seconds(*(each and replace(each, method=how) for each in (found.p50, found.p95)))
+
+    def fixed_curve(self, now: str | None, cap: int | None, seed: int) -> tuple[CurvePoint, ...]:
+        """Return cost and time points at powers of two and all paths; none without prices and times."""
+        votes, rates = self.votes, self.rates
+        if rates is None and votes.seconds is None:
+            return ()
+        rules = {k: parse_policy(f"fixed:{k}") for k in doublings(votes.k)}
+        known = votes.correct is not None and votes.answers is not None
+        # Times do not hang on answers.
+        some = (
+            self
+            if votes.answers is not None
+            else replace(self, votes=replace(votes, answers=np.zeros((votes.n, votes.k), np.int64)))
+        )
+        work = None if votes.seconds is None else some.replayed([*rules.values()], now, cap, seed)
+        return tuple(
+            CurvePoint(
+                paths=k,
+                accuracy=mean_share(plurality_items(votes, k), votes.cluster_ids) if known else None,
+                dollars=None
+                if rates is None
+                else mean_of(rates.fixed(votes, k), votes, "recorded cost of a path"),
+                seconds=None if work is None else waits_of(work.waits(rule), votes.cluster_ids),
+            )
+            for k, rule in rules.items()
+        )
 
     def bill(self, decided: Decided) -> Bill | None:
         """Return the bill of a decision; None without prices."""

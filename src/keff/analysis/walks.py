@@ -60,6 +60,13 @@ def reference_of(now: str | None, k: int) -> Policy:
     return policy
 
 
+def exact(reference: Policy) -> Policy:
+    """Return the cheapest policy that always gives the reference's answer: ``curtailed`` for ``fixed``."""
+    if reference.spec == f"fixed:{reference.cap}" and reference.cap > 1:
+        return parse_policy(f"curtailed:cap={reference.cap}")
+    return reference
+
+
 def with_cap(text: str, k: int) -> Policy:
     """Return the policy of a spec; where the spec leaves its cap out, the cap is k."""
     spec = PolicySpec.parse(text)

@@ -22,6 +22,7 @@ from keff.report.series import (
     shown_ks,
     side,
 )
+from keff.stats.intervals import SHARE
 from keff.stats.votes import Votes
 
 
@@ -36,7 +37,8 @@ def gain(analysis: Analysis, cap: int) -> Datasets:
     band = bands.plurality
     if curve is None or band is None:
         curve, band = analysis.majority, bands.majority
-    assert curve is not None
+    if curve is None or band is None:
+        return {}
     seen = [_seen_row(k, curve[k], band[k]) for k in shown_ks(analysis.k)]
     ahead = [
         {"k": k, **limits(value), "range": shares(value)}
@@ -54,7 +56,7 @@ def gain(analysis: Analysis, cap: int) -> Datasets:
 
 
 def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
-    measured = Interval(value, *band, "cluster_bootstrap")
+    measured = Interval(value, *band, SHARE)
     return {"k": k, **limits(measured), "range": shares(measured)}
 
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import binom, ndtr, stdtr, stdtrit
+from scipy.special import binom, ndtr, stdtr
 
 from keff.records import Interval, frozen
-from keff.stats.intervals import mean_share, wilson
+from keff.stats.intervals import PAIRED, mean_share, paired_difference, wilson
 from keff.stats.repeats import (
     Repeats,
     own_variances,
@@ -228,11 +228,10 @@ class Difference:
 def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
     """Return the paired difference of two scores on the same questions; repeats may be unequally many.
 
-    The interval is t over clusters, of the mean of differences of question means, so repeats and questions
-    both are in it; one difference of each sign is added to its variance, as Bonett and Price (2012) do for
-    single answers, so that it has a width where nothing differs, and it reaches 0 where the exact test does
-    not reject. The test flips the signs of the differences of whole clusters: exact under exchange of the two
-    sides, McNemar's for single answers. Raises ValueError for unequal numbers of questions.
+    The interval is ``paired_difference`` of question means, so repeats and questions both are in it, and it
+    reaches 0 where the exact test does not reject. The test flips the signs of the differences of whole
+    clusters: exact under exchange of the two sides, McNemar's for single answers. Raises ValueError for
+    unequal numbers of questions.
     """
     if first.n != second.n:
         raise ValueError(f"{first.n} and {second.n} questions cannot be paired")
@@ -244,15 +243,17 @@ def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
     noise = None if inside is None else _noise(inside, first, second)
     if units < 2:
         return Difference(Interval(value, None, None, "one cluster"), p_value, noise, None, None, None)
-    unit = float(np.mean(1 / np.maximum(first.count, second.count)))
+    found = paired_difference(
+        apart, ids, level, answer=float(np.mean(1 / np.maximum(first.count, second.count)))
+    )
     variance = clustered_variance(apart, ids)
-    half = float(stdtrit(units - 1, (1 + level) / 2)) * math.sqrt(variance + 2 * (unit / first.n) ** 2)
-    lo, hi = max(value - half, -1.0), min(value + half, 1.0)
+    assert found.limits is not None
+    lo, hi = found.limits
     if exact and p_value >= 1 - level:
         lo, hi = min(lo, 0.0), max(hi, 0.0)
     elif not exact:
         p_value = 2 * float(stdtr(units - 1, -abs(value) / math.sqrt(variance))) if variance > 0 else p_value
-    method = "paired, cluster t" + (", sign flips" if exact else "")
+    method = PAIRED + (", sign flips" if exact else "")
     return Difference(
         Interval(value, lo, hi, method),
         p_value,

@@ -15,19 +15,19 @@ import numpy as np
 
 from keff.analysis.decision import words
 from keff.analysis.decision.aim import Aim
-from keff.analysis.decision.chain import chain, exact, in_flight_rules, written
+from keff.analysis.decision.chain import chain, in_flight_rules, written
 from keff.analysis.decision.choose import Choice, choose, within_aim
 from keff.analysis.decision.confidences import judged, rated_paths
 from keff.analysis.decision.figures import Figures, timed_rules
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.predicted import extended
-from keff.analysis.decision.prior import GENERIC, FlipPrice, generic_ratios
+from keff.analysis.decision.prior import GENERIC, Prior, generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
 from keff.analysis.results.words import counted
-from keff.analysis.walks import reference_of
+from keff.analysis.walks import exact, reference_of
 from keff.policy import Policy, parse_policy
 from keff.records import Interval, frozen
 from keff.stats.votes import BoolArray, Votes
@@ -147,12 +147,11 @@ class Candidates:
         most: int,
         rates: Rates | None,
         seed: int,
-        price: FlipPrice = GENERIC,
+        prior: Prior = GENERIC,
         beyond: Sequence[Policy] = (),
         beside: Sequence[Policy] = (),
     ) -> Candidates:
         """Replay the candidate rules on recorded paths, predict those beyond the record, and choose."""
-        rng = np.random.default_rng(seed)
         given, timed = (*rules, *flights), flights if _timed(votes) and reference.cap <= votes.k else None
         whole = parse_policy(f"fixed:{votes.k}")
         today = reference if reference.cap <= votes.k else whole
@@ -162,9 +161,9 @@ class Candidates:
             rule.spec: rule for rule in (*beside, *([whole] if beyond else ())) if rule.spec not in named
         }
         rules = [*rules, *shown.values()]
-        seen = replayed(votes, rules, today, rates, rng, timed)
+        seen = replayed(votes, rules, today, rates, flights=timed, cap=most, seed=seed)
         everything = (*rules, *flights, today)
-        known = posterior_of(seen, generic_ratios(everything), today.cap, price, seed)
+        known = posterior_of(seen, generic_ratios(everything), today.cap, prior, seed)
         timing = seen.timing
         if beyond or today is not reference:
             known = extended(known, votes, everything[:-1], beyond, reference, rates, seed)

@@ -93,10 +93,3 @@ def written(spec: str) -> str:
     if parsed.name == "fixed" or "cap" in parsed.options or isinstance(parsed.value, str):
         return spec
     return str(parsed.with_cap(parse_policy(spec).cap))
-
-
-def exact(reference: Policy) -> Policy:
-    """Return the cheapest policy that always gives the reference's answer: ``curtailed`` for ``fixed``."""
-    if reference.spec == f"fixed:{reference.cap}" and reference.cap > 1:
-        return parse_policy(f"curtailed:cap={reference.cap}")
-    return reference

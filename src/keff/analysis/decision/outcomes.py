@@ -12,23 +12,12 @@ from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.recorded import RecordedPaths, Rows
 from keff.analysis.walks import rated, run
+from keff.analysis.workload import Workload
 from keff.policy import Policy, calibrated
 from keff.records import frozen
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.alike import alike
 from keff.stats.voting.draws import permuted
-
-# Random orders over all questions: what their number leaves unknown is a tenth of what the questions do.
-# Where patterns of votes are many, so many orders of each on average.
-ORDERS_IN_ALL, ORDERS_OF_EACH = 40_000, 8
-
-# Longer orders cost more and leave less unknown each, so there are fewer of them.
-SHORT = 16
-
-# Paths in the random orders over all questions on which rules are timed, 10,000 orders of 8: that leaves a
-# tenth of what the questions leave unknown of a quantile, at a quarter of the work.
-TIMED_PATHS = 80_000
 
 # Of more questions nothing is left unknown by calibrating on them.
 CALIBRATED_BY = 3_000
@@ -75,56 +64,35 @@ def replayed(
     votes: Votes,
     rules: Sequence[Policy],
     reference: Policy,
-    rates: Rates | None,
-    rng: np.random.Generator,
+    rates: Rates | None = None,
+    *,
     flights: Sequence[Policy] | None = None,
+    cap: int | None = None,
+    seed: int = 0,
 ) -> RuleOutcomes:
     """Return the outcomes of the rules and the reference on common random orders of the recorded paths.
 
-    Drawing without replacement, so means over orders are unbiased for every rule whose cap is at most the
-    recorded K; accuracies are corrected by the exact subset average at the cap of their rule. ``votes`` must
-    hold answers. Where ``flights`` are given, rules with paths in flight or none, they are replayed along
-    orders of their own, on which all rules are timed: paths end in the order of their recorded seconds, else
-    of their tokens, and ``votes`` must hold one of them for every path.
+    ``cap`` are the most paths of a choice, by default the reference's. ``votes`` must hold answers. Where
+    ``flights`` are given, rules with paths in flight or none, all rules are timed: paths end in the order of
+    their recorded seconds, else of their tokens, and ``votes`` must hold one of them for every path.
     """
     everything = (*rules, *(flights or ()), reference)
-    longest, given = max(policy.cap for policy in everything), votes
-    votes = rated(votes, everything)
-    patterns = alike(votes).counts.size
-    in_all = int(max(ORDERS_IN_ALL, ORDERS_OF_EACH * patterns) * min(1.0, (SHORT / longest) ** 0.5))
-    recorded = RecordedPaths.of(votes, rules, reference, longest, rng, in_all, timed=False, rates=rates)
-    played = [*((recorded, rule) for rule in rules), (recorded, reference)]
+    work = Workload.of(votes, everything[:-1], reference, rates, cap=cap, seed=seed)
+    found = outcomes_of(work, everything)
+    reading = [place for place, rule in enumerate(everything) if calibrated(rule) is not None]
+    if reading:
+        drawn = work.along("rated" if flights is None else "timed")
+        error = _calibration_error(votes, everything, reading, drawn)
+        found = replace(found, calibration_error=error)
     if flights is None:
-        error = _calibration_error(given, everything, recorded)
-        return replace(outcomes_of(played), calibration_error=error)
-    in_time = votes if votes.seconds is not None else replace(votes, seconds=votes.tokens)
-    flown = RecordedPaths.of(
-        in_time,
-        everything,
-        reference,
-        longest,
-        rng,
-        TIMED_PATHS // longest,
-        timed=True,
-        fewest=1,
-        rates=rates,
-    )
-    played[-1:-1] = [(flown, rule) for rule in flights]
-    waits = tuple(flown.waits(rule) for rule in everything)
-    return replace(
-        outcomes_of(played),
-        calibration_error=_calibration_error(given, everything, flown),
-        timing=Timing(waits, votes.cluster_ids, votes.seconds is not None),
-    )
+        return found
+    waits = tuple(work.waits(rule) for rule in everything)
+    return replace(found, timing=Timing(waits, votes.cluster_ids, votes.seconds is not None))
 
 
-def outcomes_of(played: Sequence[tuple[RecordedPaths, Policy]]) -> RuleOutcomes:
-    """Return the outcomes of rules, each replayed on its own orders; the last rule is the reference.
-
-    Losses and changed answers are those against the reference along the same orders.
-    """
-    recorded, _ = played[-1]
-    each = [orders.outcome(rule) for orders, rule in played]
+def outcomes_of(replayed: Workload | RecordedPaths, rules: Sequence[Policy]) -> RuleOutcomes:
+    """Return the outcomes of rules; the last one is the reference."""
+    each = [replayed.outcome(rule) for rule in rules]
     today = each[-1]
     seen: dict[str, Any] = {
         name: np.stack([getattr(outcome, name) for outcome in each], axis=1)
@@ -132,43 +100,27 @@ def outcomes_of(played: Sequence[tuple[RecordedPaths, Policy]]) -> RuleOutcomes:
         if getattr(today, name) is not None
     }
     if today.accuracy is not None:
-        seen["right"] = today.accuracy
-        seen["loss"] = np.stack([_loss(*rule) for rule in played], axis=1)
-        seen["orders_error"] = np.array([*(_orders_error(*rule) for rule in played[:-1]), 0.0])
-    if recorded.rates is not None:
-        seen["apart"] = recorded.rates.prompts_apart(today.paths, today.rounds)
-    rise = recorded.rows.of(_plurality_lift(recorded.orders.votes))
-    return RuleOutcomes(tuple(rule.spec for _, rule in played), recorded.rows, rise=rise, **seen)
+        right = np.stack([outcome.accuracy for outcome in each if outcome.accuracy is not None], axis=1)
+        seen["right"], seen["loss"] = today.accuracy, today.accuracy[:, None] - right
+        seen["orders_error"] = np.array([*(replayed.orders_error(rule) for rule in rules[:-1]), 0.0])
+    if replayed.rates is not None:
+        seen["apart"] = replayed.rates.prompts_apart(today.paths, today.rounds)
+    drawn = replayed.along("votes") if isinstance(replayed, Workload) else replayed
+    rise = drawn.rows.of(_plurality_lift(drawn.orders.votes))
+    return RuleOutcomes(tuple(rule.spec for rule in rules), drawn.rows, rise=rise, **seen)
 
 
-def _loss(orders: RecordedPaths, rule: Policy) -> FloatArray:
-    today, own = orders.today.accuracy, orders.outcome(rule).accuracy
-    assert today is not None and own is not None
-    return today - own
-
-
-def _orders_error(orders: RecordedPaths, rule: Policy) -> float:
-    """Return the Monte Carlo standard error of a mean loss, from the random orders.
-
-    Those of one question are part of what differs between questions.
-    """
-    if orders.rows.pattern is None:
-        return 0.0
-    each = (orders.outcome(rule), orders.today)
-    own, today = (orders.rows.error(outcome.noise, orders.rows.weights) for outcome in each)
-    return float(np.hypot(own, today))
-
-
-def _calibration_error(votes: Votes, rules: Sequence[Policy], drawn: RecordedPaths) -> FloatArray:
+def _calibration_error(
+    votes: Votes, rules: Sequence[Policy], reading: Sequence[int], drawn: RecordedPaths
+) -> FloatArray:
     """Return the standard errors [2, C] of mean loss and paths due to calibration on this pilot.
 
     Rules are replayed on the same orders, each time calibrated on another resample of the clusters: so long
     and timed as those ``drawn``, and fewer. Of many questions nothing is left unknown.
     """
-    reading = [place for place, rule in enumerate(rules) if calibrated(rule) is not None]
     found = np.zeros((RESAMPLES, 2, len(rules)))
     orders = drawn.orders
-    for resample in range(RESAMPLES if reading and votes.n <= CALIBRATED_BY else 0):
+    for resample in range(RESAMPLES if votes.n <= CALIBRATED_BY else 0):
         fitted = rated(votes, [rules[place] for place in reading], resample + 1)
         # Only now: calibrations are kept for the votes that they were made of.
         fitted = replace(fitted, seconds=drawn.votes.seconds)

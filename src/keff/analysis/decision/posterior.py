@@ -5,35 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
-from keff.analysis.decision.prior import DRAWS, GENERIC, FlipPrice, PriceLaw, centred
+from keff.analysis.decision.prior import DRAWS, GENERIC, PriceLaw, Prior, centred
 from keff.policy import parse_policy
 from keff.records import frozen
+from keff.stats.intervals import IMAGINED
 from keff.stats.votes import FloatArray
-
-# A pilot hardly sees the answers that deep rules change, so ten questions of the generic workload, at the
-# pilot's own rate for one path, stand beside it.
-PSEUDO_QUESTIONS = 10
-
-# For the weight of what was measured, the variance of a loss over questions is at least this part of its
-# flips: few flips are all alike by chance. More leans further on the usual price: at .4 recorded workloads
-# keep .05 points more at equal paths, but a wrong answer that is the mode (.60 against .35) is seen in 4% of
-# pilots of 50 questions instead of 73%.
-LEAST_VARIANCE = 0.15
-
-# The variance of a loss over questions for each flip, at least: of deep rules, most of whose flips are halves
-# of ties, and what one path has beyond them. Means over recorded workloads. ``LEAST_VARIANCE`` is more on
-# purpose: it leans towards the usual price, and as the spread of the posterior it made every 95% interval of
-# accuracy cover 100%.
-SPREAD_DEEP, SPREAD_ONE = 0.004, 0.07
 
 # The usual variance of a vote's gain for each flip of one path, worth so many questions.
 USUAL_VARIANCE, USUAL_QUESTIONS = 0.1, 30
 
 # What is the same on every question of a pilot is still known to a tenth of a question only.
 LEAST_ERROR = 0.1
-
-# How often a single path gives another answer than the vote of eight, on recorded workloads.
-USUAL_FLIPS = 0.2
 
 
 @frozen
@@ -118,7 +100,7 @@ def posterior_of(
     seen: RuleOutcomes,
     ratios: FloatArray,
     cap: int,
-    price: FlipPrice = GENERIC,
+    prior: Prior = GENERIC,
     seed: int = 0,
     level: float | None = None,
 ) -> JointPosterior:
@@ -132,9 +114,9 @@ def posterior_of(
     first, other = _resampled(seen, rng), _resampled(seen, rng)
     if seen.calibration_error.any():
         first["paths"] = first["paths"] + seen.calibration_error[1] * centred(rng)
-    flips = _flips(seen, first["flips"], ratios, rng)
-    law = PriceLaw.of(seen, ratios, cap, price, level)
-    lost = _losses(seen, first, other, flips, law, groups, ratios, rng)
+    flips = _flips(seen, first["flips"], ratios, prior)
+    law = PriceLaw.of(seen, ratios, cap, prior, level)
+    lost = _losses(seen, first, other, flips, law, groups, ratios, prior, rng)
     right = first.get("right")
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
@@ -165,16 +147,13 @@ def _draws(
     return RuleDraws(level, loss, flips, means["paths"], *map(means.get, ("tokens", "dollars", "apart")))
 
 
-def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, prior: Prior) -> FloatArray:
     """Return posterior draws of each rule's share of changed answers [S, C]."""
     single = seen.specs.index("fixed:1")
-    weight = PSEUDO_QUESTIONS / (seen.rows.clusters.size + PSEUDO_QUESTIONS)
-    # One more question, changing as much as usual on average: not even a pilot without a flip is certain.
-    unseen = USUAL_FLIPS * rng.standard_exponential((DRAWS, 1))
-    once = (seen.rows.clusters.size * drawn[:, [single]] + unseen) / (seen.rows.clusters.size + 1)
+    weight = prior.pseudo_questions / (seen.rows.clusters.size + prior.pseudo_questions)
+    once = drawn[:, [single]]
     # Of rules that read a confidence other workloads say nothing.
     flips = drawn + weight * np.where(np.isnan(ratios), 0.0, ratios * once - drawn)
-    flips[:, [single]] = once
     return np.maximum(flips, 0.0)  # centring may leave a hair below 0
 
 
@@ -198,6 +177,7 @@ def _losses(
     law: PriceLaw,
     groups: int,
     ratios: FloatArray,
+    prior: Prior,
     rng: np.random.Generator,
 ) -> _Losses:
     """Return posterior losses: shrunk to the prior cost of changed answers; without labels drawn from it."""
@@ -205,13 +185,16 @@ def _losses(
     once = float(mean_flips[single])
     if seen.loss is None:
         nothing = np.zeros_like(flips)
-        return _Losses(law.drawn(flips, rng), nothing, LEAST_VARIANCE * once, None, nothing[0], nothing[:2])
+        return _Losses(
+            law.drawn(flips, rng), nothing, prior.least_variance * once, None, nothing[0], nothing[:2]
+        )
     measured, variance = seen.rows.means(seen.loss), first["loss"].var(axis=0)
     by_luck = np.square(seen.orders_error) + np.square(seen.calibration_error[0])
-    least = LEAST_VARIANCE * mean_flips / groups
-    # A rule that reads a confidence may change answers as freely as one path does.
-    spread = (SPREAD_DEEP + SPREAD_ONE * np.nan_to_num(ratios, nan=1.0)) * mean_flips / groups
-    extra = np.sqrt(np.maximum(spread - variance, by_luck))
+    least = prior.least_variance * mean_flips / groups
+    # Two imagined units, as beside measured differences, as far as the rule changes answers at all; one that
+    # reads a confidence may change as many as one path does.
+    imagined = 2 * (IMAGINED / groups) ** 2 * np.nan_to_num(ratios, nan=1.0)
+    extra = np.sqrt(imagined + by_luck)
     unsure = np.maximum(least, variance + by_luck)
     raw = first["loss"] + extra * centred(rng)
     loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
@@ -220,7 +203,12 @@ def _losses(
     shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
-    gain_alone = np.quantile(raw[:, [single]] - raw, [0.025, 0.975], axis=0)
+    once = seen.loss[:, single]
+    gains = [
+        seen.rows.difference(once - loss_of, error)
+        for loss_of, error in zip(seen.loss.T, seen.orders_error, strict=True)
+    ]
+    gain_alone = np.array([gain.limits or (gain.value, gain.value) for gain in gains]).T
     return _Losses(loss, noise, gain_variance, shown, measured[single] - measured, gain_alone)
 
 

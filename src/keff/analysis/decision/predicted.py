@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision.outcomes import outcomes_of
-from keff.analysis.decision.posterior import LEAST_VARIANCE, JointPosterior, RuleDraws, posterior_of
-from keff.analysis.decision.prior import DRAWS, generic_ratios
+from keff.analysis.decision.posterior import JointPosterior, RuleDraws, posterior_of
+from keff.analysis.decision.prior import DRAWS, GENERIC, generic_ratios
 from keff.analysis.money import Rates
 from keff.analysis.recorded import DrawnOrders, RecordedPaths, Rows
 from keff.policy import Policy, parse_policy
@@ -80,7 +80,7 @@ def extended(
     today = accuracy[:, [-1]]
     flips = law.population.flips
     flips = joined(old.flips, flips[:, places]) if inside else np.delete(flips, len(rules), axis=1)
-    noise = np.sqrt(LEAST_VARIANCE * flips / replayed.groups) * rng.standard_normal((DRAWS, 1))
+    noise = np.sqrt(GENERIC.least_variance * flips / replayed.groups) * rng.standard_normal((DRAWS, 1))
     if inside:
         noise = joined(new.loss - old.loss, noise[:, -1 - len(beyond) : -1])
     caps = [rule.cap for rule in (*rules, *outside, *((reference,) if inside else ()))]
@@ -140,7 +140,7 @@ class _Simulation:
         rows = Rows(self.votes.cluster_ids, self.votes.n_clusters)
         longest = max(rule.cap for rule in everything)
         paths = RecordedPaths(self.votes, self.orders, rows, reference, longest, rates=self.rates)
-        seen = outcomes_of([(paths, rule) for rule in everything])
+        seen = outcomes_of(paths, everything)
         return posterior_of(seen, generic_ratios(everything), longest, seed=seed, level=level)
 
     def above_recorded(

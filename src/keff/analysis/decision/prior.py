@@ -21,23 +21,35 @@ DRAWS = 1_000
 # Accuracy of the reference where there are no labels: the mean of recorded workloads.
 LEVEL_UNKNOWN = 0.65
 
-# Records hold few workloads where voting hurts: this much of the prior is symmetric around 0 and so wide that
-# base rates do not decide against what a pilot measures.
-WIDE_WEIGHT, WIDE_SD = 0.1, 0.6
-
 
 @frozen
-class FlipPrice:
+class Prior:
     """Prior of the accuracy one changed answer costs, as a part of the reference's accuracy.
 
     ``one_path`` is the price for one path, ``deep`` that of the deepest rules times the cap of the reference:
     the fewer answers a rule changes, the closer are the votes that it changes. ``sd`` is the standard
-    deviation from one workload to another.
+    deviation from one workload to another. What leaving each of the others out does is measured by
+    ``python -m benchmarks.analysis.decision --ablations``.
+
+    ``wide_weight`` of the prior is symmetric around 0 with the standard deviation ``wide_sd``: records hold
+    few workloads where voting hurts, and base rates must not decide against what a pilot measures.
+
+    ``pseudo_questions`` of the generic workload, at the pilot's own rate for one path, stand beside it, for a
+    pilot hardly sees the answers that deep rules change.
+
+    For the weight of what was measured the variance of a loss over questions is at least ``least_variance``
+    for each flip: few flips are all alike by chance. More leans further on the usual price: at .4 recorded
+    workloads keep .05 points more at equal paths, but a wrong answer that is the mode (.60 against .35) is
+    seen in 4% of pilots of 50 questions instead of 73%.
     """
 
     one_path: float
     deep: float
     sd: float
+    wide_weight: float = 0.1
+    wide_sd: float = 0.6
+    pseudo_questions: float = 10
+    least_variance: float = 0.15
 
     def mean(self, ratio: FloatArray, cap: int) -> FloatArray:
         """Return the prior mean for rules [C], by changed answers relative to one path's (``ratio`` [C])."""
@@ -47,7 +59,7 @@ class FlipPrice:
 
 # Fitted by ``benchmarks.constants.flip_price`` to recorded generations. ``deep`` is .05 to .16 by the orders
 # that are replayed, and the larger leans towards more paths.
-GENERIC = FlipPrice(one_path=0.358, deep=0.155, sd=0.166)
+GENERIC = Prior(one_path=0.358, deep=0.155, sd=0.166)
 
 SIMULATED, ORDERS = 2_000, 2
 
@@ -95,16 +107,17 @@ def centred(rng: np.random.Generator) -> FloatArray:
 class PriceLaw:
     """Prior of the accuracy a changed answer costs: normal around ``mean`` [C], or a wide one around 0.
 
-    ``sd`` and ``wide`` [C] are their standard deviations.
+    ``sd`` and ``wide`` [C] are their standard deviations, ``wide_weight`` how much of it is the wide one.
     """
 
     mean: FloatArray
     sd: FloatArray
     wide: FloatArray
+    wide_weight: float
 
     @classmethod
     def of(
-        cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, price: FlipPrice, level: float | None
+        cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, prior: Prior, level: float | None
     ) -> PriceLaw:
         """Return the prior on this workload's scale: prices are parts of the reference's accuracy."""
         scale = (
@@ -117,13 +130,13 @@ class PriceLaw:
         most = max(scale, scale - once)
         # What a confidence changes may gain as well as lose: from -.7 to +.7 of it on simulated laws. By a
         # narrow prior around 0, rules that stop early on weak confidences lost a point more than was stated.
-        scored, wide = np.isnan(ratios), np.full_like(ratios, WIDE_SD * most)
-        mean = np.where(scored, 0.0, price.mean(ratios, cap))
-        return cls(mean * scale, np.where(scored, wide, price.sd * most), wide)
+        scored, wide = np.isnan(ratios), np.full_like(ratios, prior.wide_sd * most)
+        mean = np.where(scored, 0.0, prior.mean(ratios, cap))
+        return cls(mean * scale, np.where(scored, wide, prior.sd * most), wide, prior.wide_weight)
 
     def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
-        of_wide = rng.random((DRAWS, 1)) < WIDE_WEIGHT
+        of_wide = rng.random((DRAWS, 1)) < self.wide_weight
         z = centred(rng)
         return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
 
@@ -143,7 +156,10 @@ class PriceLaw:
         the draws is that of the posterior, B times the sampling variance. Each part of the mixture is as
         likely as it explains the ``measured`` loss of one path.
         """
-        parts = ((1 - WIDE_WEIGHT, self.mean, self.sd), (WIDE_WEIGHT, 0 * self.mean, self.wide))
+        parts = (
+            (1 - self.wide_weight, self.mean, self.sd),
+            (self.wide_weight, 0 * self.mean, self.wide),
+        )
         chance = [
             weight * _density(measured[single] - float(m[single]) * mean_flips[single], total)
             for weight, m, sd in parts

@@ -13,21 +13,18 @@ import numpy as np
 
 from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.money import Pace, Rates, Tariff, priced, waits_of
-from keff.analysis.recorded import RecordedPaths, unfitted
+from keff.analysis.recorded import unfitted
 from keff.analysis.replay.compare import (
     Fixed,
-    Means,
     Pilot,
     Refitter,
     interval,
-    item_columns,
-    means_of,
-    resampled,
     with_frontier,
 )
 from keff.analysis.results.decision import Change, Decision
-from keff.analysis.results.replay import PilotCosts, Replay, ReplayRow
-from keff.analysis.walks import PolicyOutcome, at_once, rated, reference_of, with_cap
+from keff.analysis.results.replay import Replay, ReplayRow
+from keff.analysis.walks import PolicyOutcome, at_once, reference_of, with_cap
+from keff.analysis.workload import Workload, measured, way_of
 from keff.errors import PolicyError
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
@@ -35,24 +32,13 @@ from keff.records import Interval, frozen
 from keff.stats.time import ALONE, Crowding
 from keff.stats.votes import FloatArray, Votes
 
-# So many orders over all questions leave the mean of a rule a random error of about a tenth of a point,
-# whatever the number of questions: well below what their sampling leaves.
-ORDERS_IN_ALL = 100_000
-
-# From so many questions on half as many orders: their time shows there, and intervals hold their noise.
-MANY = 3000
-
-# Paths in flight are followed path by path, on a part of the orders: the exact vote at the cap is a control
-# variate, so that under a tenth of a point is left unknown of a rule that changes one answer in a hundred.
-IN_FLIGHT = 4
-
 
 @frozen
 class Replaying:
     """Settings of a replay.
 
-    ``cap`` is what accuracy is compared with (default: what is drawn today), ``replicates`` the number of
-    bootstrap resamples, ``pilot`` that of policies that are fitted (default: min(50, n/2) items x 8 paths),
+    ``cap`` is what accuracy is compared with (default: what is drawn today). Policies that are fitted are
+    fitted to ``pilot`` (default: min(50, n/2) items x 8 paths), on at most ``replicates`` resamples;
     ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is what is drawn today,
     a policy or a number of paths (default: the recorded ones, at most 64). ``tariff`` gives dollars to the
     record's ``model``; ``pace`` gives seconds to tokens where none are recorded; ``crowding`` how paths that
@@ -81,13 +67,13 @@ def replay(
 ) -> Replay:
     """Compare policies on recorded paths: one row per policy, in the order given.
 
-    Fixed K in closed form; every other policy over the same random orders of drawing without replacement.
-    Ties are split. ``accuracy``, ``kept`` (share of the accuracy of plurality at the cap) and
-    ``delta_at_equal_cost`` (against fixed K randomised to the same mean tokens, or paths) carry 95% paired
-    cluster-bootstrap intervals. Fitted policies are fitted to pilots disjoint from the questions they are
-    judged on, anew in every replicate. A rule without its cap draws as many paths as are recorded, where its
-    usual cap is above that. Raises PolicyError for a cap above the recorded K, for fields that are missing,
-    and for template slots, which are not exchangeable.
+    Fixed K in closed form; every other policy over the random orders of a ``Workload``, as in a decision.
+    Ties are split. ``accuracy`` is a share; ``kept`` (of the accuracy of plurality at the cap) and
+    ``delta_at_equal_cost`` (against fixed K randomised to the same mean tokens, or paths) are paired
+    differences. Fitted policies are fitted to pilots disjoint from the questions they are judged on, anew in
+    every resample, and have percentile intervals. ``rng`` draws those pilots. A rule without its cap draws as
+    many paths as are recorded, where its usual cap is above that. Raises PolicyError for a cap above the
+    recorded K, for fields that are missing, and for template slots, which are not exchangeable.
     """
     settings = settings or Replaying()
     rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]
@@ -100,24 +86,15 @@ def replay(
         if decision.verdict is not None and decision.policy not in {rule.spec for rule in rules}:
             chosen = parse_policy(decision.policy)
             rules += [chosen] if chosen.cap <= votes.k else []
-    votes = rated(votes, [*rules, now])
-    flown = any(in_flight_of(rule) for rule in (*rules, now))
-    recorded = RecordedPaths.of(
-        votes,
-        rules,
-        now,
-        settings.cap or now.cap,
-        rng,
-        ORDERS_IN_ALL // (1 + (votes.n >= MANY)) // (IN_FLIGHT if flown else 1),
-        timed=votes.seconds is not None,
-        rates=prices,
-        crowding=settings.crowding,
+    work = Workload.of(
+        votes, rules, now, prices, cap=settings.cap, seed=settings.seed, crowding=settings.crowding
     )
-    found = _judged(recorded, rules, settings, rng)
+    cap = settings.cap or now.cap
+    found = _judged(work, rules, cap, settings, rng)
     return Replay(
         n=votes.n,
         k=votes.k,
-        cap=recorded.cap,
+        cap=cap,
         clusters=votes.n_clusters,
         policies=tuple(replace(row, expected_kept=expected.get(row.policy)) for row in found),
         baseline=now.spec,
@@ -158,19 +135,17 @@ def at_cap(specs: Sequence[str], cap: int) -> list[str]:
 
 
 def _judged(
-    recorded: RecordedPaths, rules: list[Policy], settings: Replaying, rng: np.random.Generator
+    work: Workload, rules: list[Policy], cap: int, settings: Replaying, rng: np.random.Generator
 ) -> tuple[ReplayRow, ...]:
-    """Return the row of each policy, all on the same resamples."""
-    votes, rows = recorded.votes, recorded.rows
-    curve = None if recorded.exact is None else rows.of(recorded.exact)
+    """Return the row of each policy."""
+    votes, rows = work.votes, work.rows
+    exact = work.along("votes").exact
     unit = np.ones(rows.weights.size) if votes.tokens is None else votes.tokens.mean(axis=1)
-    fixed = Fixed(curve, unit, recorded.cap)
+    fixed = Fixed(None if exact is None else rows.of(exact), unit, cap)
     # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
-    as_they_are = {rule.spec: recorded.outcome(rule) for rule in rules if not unfitted(rule)}
-    spreads = resampled(as_they_are, fixed, rows, settings.replicates)
-    judging = Judging(recorded, fixed, settings.replicates, pilot, rng)
-    return with_frontier([judging.row(rule, spreads.get(rule.spec)) for rule in rules])
+    judging = Judging(work, fixed, settings.replicates, pilot, rng)
+    return with_frontier([judging.row(rule) for rule in rules])
 
 
 def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) -> None:
@@ -211,60 +186,87 @@ def _recordable(text: str, k: int) -> Policy:
 class Judging:
     """Makes rows of a comparison from the outcomes of policies on recorded paths."""
 
-    recorded: RecordedPaths
+    work: Workload
     fixed: Fixed
     replicates: int
     pilot: Pilot
     rng: np.random.Generator
 
-    def row(self, policy: Policy, spread: Means | None) -> ReplayRow:
-        """Return the row of one policy; ``spread`` are its resampled means (None: fitted, or no limits).
-
-        Without labels what needs them is None.
-        """
-        recorded, rows, votes = self.recorded, self.recorded.rows, self.recorded.votes
+    def row(self, policy: Policy) -> ReplayRow:
+        """Return the row of one policy; without labels what needs them is None."""
         if isinstance(policy, Fittable) and not policy.fitted:
-            refitter = Refitter(votes, rows, policy, self.pilot, recorded.outcome, self.rng)
-            outcome, point = refitter.splits(self.fixed)
-            if rows.groups > 1 and outcome.accuracy is not None:
-                spread = refitter.bootstrap(self.fixed, self.replicates)
-            costs = self.pilot.costs(rows.mean(outcome.paths), "labels" in policy.needs)
-            row = self._row(policy.spec, outcome, point, spread, costs)
-            return replace(row, fitted=policy.fit(votes).spec)
-        outcome, point = recorded.outcome(policy), None
+            return self._fitted(policy, policy)
+        work, outcome, fixed = self.work, self.work.outcome(policy), self.fixed
+        figures = measured(work, policy)
+        kept = delta = None
         if outcome.accuracy is not None:
-            columns = item_columns([outcome], self.fixed)
-            (point,) = means_of((rows.weights @ columns / votes.n)[:, None])
-            error = rows.error(outcome.noise, rows.weights)
-            spread = spread and spread.with_noise(error, np.random.default_rng(1))
-        return self._row(policy.spec, outcome, point, spread, None)
+            delta = fixed.at_equal_cost(work.rows, outcome)
+            kept = fixed.kept(work.rows, outcome)
+            if policy.spec in (f"fixed:{fixed.cap}", f"curtailed:cap={fixed.cap}"):  # the cap's own vote
+                kept = kept and Interval(kept.value, kept.value, kept.value, "the vote of the cap")
+            if policy.spec == f"fixed:{policy.cap}":  # compared with itself
+                delta = Interval(0.0, 0.0, 0.0, "fixed paths")
+        row = self._row(policy.spec, outcome, figures.accuracy, kept, delta)
+        waited = at_once = None
+        if work.votes.seconds is not None:
+            times = work.along("single" if way_of(policy) == "single" else "timed").outcome(policy)
+            waited = waits_of(times.wait, work.votes.cluster_ids)
+            at_once = waited if times.at_once is None else waits_of(times.at_once, work.votes.cluster_ids)
+        today = work.today
+        spent = None
+        if outcome.dollars is not None and today.dollars is not None:
+            spent = work.rows.interval(outcome.dollars - today.dollars)
+        paths = work.rows.interval(outcome.paths - today.paths)
+        return replace(
+            row,
+            dollars=figures.dollars,
+            seconds=waited,
+            seconds_at_once=at_once,
+            change=Change(work.now.spec, figures.points, paths, spent),
+            same_answer=figures.same_answer,
+        )
 
-    def _change(self, outcome: PolicyOutcome, *, fitted: bool) -> Change:
-        """Return a policy minus the baseline on the same questions, paired by question."""
-        today, rows = self.recorded.today, self.recorded.rows
+    def _fitted(self, policy: Policy, fittable: Fittable) -> ReplayRow:
+        """Return the row of a policy that is fitted: means over pilots, which the questions do not show."""
+        work, rows = self.work, self.work.rows
+        refitter = Refitter(work.votes, rows, fittable, self.pilot, work.outcome, self.rng)
+        outcome, point = refitter.splits(self.fixed)
+        accuracy = kept = delta = spread = None
+        if point is not None:
+            if rows.groups > 1:
+                spread = refitter.bootstrap(self.fixed, self.replicates)
+            accuracy = interval(point.accuracy, spread and spread.accuracy)
+            cap = self.fixed.cap
+            kept = interval(point.kept(cap), spread and spread.kept(cap))
+            delta = interval(point.delta(), spread and spread.delta())
+        row, today = self._row(policy.spec, outcome, accuracy, kept, delta), work.today
 
-        def minus(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
-            return None if mine is None or other is None else rows.told(mine - other, fitted=fitted)
+        def mean(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
+            if mine is None or other is None:
+                return None
+            return Interval(rows.mean(mine - other), None, None, "mean over pilots")
 
-        paths = rows.told(outcome.paths - today.paths, fitted=fitted)
-        accuracy = minus(outcome.accuracy, today.accuracy)
-        return Change(self.recorded.now.spec, accuracy, paths, minus(outcome.dollars, today.dollars))
+        paths = mean(outcome.paths, today.paths)
+        assert paths is not None
+        accurate, dollars = mean(outcome.accuracy, today.accuracy), mean(outcome.dollars, today.dollars)
+        return replace(
+            row,
+            pilot=self.pilot.costs(rows.mean(outcome.paths), "labels" in policy.needs),
+            dollars=None if outcome.dollars is None else rows.interval(outcome.dollars),
+            change=Change(work.now.spec, accurate, paths, dollars),
+            same_answer=None if outcome.as_now is None else mean(outcome.as_now, np.zeros(1)),
+            fitted=fittable.fit(work.votes).spec,
+        )
 
     def _row(
         self,
         spec: str,
         outcome: PolicyOutcome,
-        point: Means | None,
-        spread: Means | None,
-        pilot: PilotCosts | None,
+        accuracy: Interval | None,
+        kept: Interval | None,
+        delta: Interval | None,
     ) -> ReplayRow:
-        rows, cap, fitted = self.recorded.rows, self.fixed.cap, pilot is not None
-        accuracy = kept = delta = None
-        if point is not None:
-            accuracy = interval(point.accuracy, spread and spread.accuracy)
-            kept = interval(point.kept(cap), spread and spread.kept(cap))
-            delta = interval(point.delta(), spread and spread.delta())
-        waited = waits_of(outcome.wait, rows.clusters)
+        rows = self.work.rows
         return ReplayRow(
             policy=spec,
             accuracy=accuracy,
@@ -274,12 +276,7 @@ class Judging:
             mean_tokens=None if outcome.tokens is None else rows.mean(outcome.tokens),
             rounds=rows.mean(outcome.rounds),
             same_answer_as_cap=rows.mean(outcome.agrees),
-            pilot=pilot,
-            dollars=None if outcome.dollars is None else rows.interval(outcome.dollars),
-            seconds=waited,
-            seconds_at_once=waited if outcome.at_once is None else waits_of(outcome.at_once, rows.clusters),
-            change=self._change(outcome, fitted=fitted),
-            same_answer=None if outcome.as_now is None else rows.told(outcome.as_now, fitted=fitted),
+            pilot=None,
         )
 
 

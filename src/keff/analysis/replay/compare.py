@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +13,12 @@ from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.analysis.walks import PolicyOutcome
 from keff.policy import Fittable, Policy
 from keff.records import Interval, frozen
+from keff.stats.intervals import PAIRED
 from keff.stats.votes import FloatArray, IntArray, Votes
 
 # Of every interval, as everywhere in keff.
 LEVEL = 0.95
 METHOD = "cluster_bootstrap"
-
-# So many policies share one draw of the resamples: more would fill the memory with their columns.
-RESAMPLED_TOGETHER = 8
 
 
 @frozen
@@ -34,6 +33,40 @@ class Fixed:
     unit: FloatArray
     cap: int
 
+    def kept(self, rows: Rows, outcome: PolicyOutcome) -> Interval:
+        """Return the share kept of the accuracy at the cap: the paired difference a - r f over the mean of f.
+
+        f is the accuracy at the cap and r the ratio of means, so that a - r f is 0 on average. NaN where no
+        answer is right at the cap.
+        """
+        assert outcome.accuracy is not None and self.accuracy is not None
+        full = self.accuracy[:, self.cap - 1]
+        level = rows.mean(full)
+        if level <= 0:
+            return Interval(math.nan, None, None, PAIRED)
+        ratio = rows.mean(outcome.accuracy) / level
+        error = rows.error(outcome.noise, rows.weights)
+        found = rows.difference(outcome.accuracy - ratio * full, error)
+        return found.mapped(lambda apart: ratio + apart / level)
+
+    def at_equal_cost(self, rows: Rows, outcome: PolicyOutcome) -> Interval:
+        """Return the accuracy minus that of fixed K randomised between the neighbours of the same mean cost.
+
+        The slope of fixed K's curve there turns a question's cost beyond the mean into accuracy.
+        """
+        assert outcome.accuracy is not None and self.accuracy is not None
+        cost = outcome.paths if outcome.tokens is None else outcome.tokens
+        curve, unit = self.accuracy[:, : self.cap], rows.mean(self.unit)
+        paths = rows.mean(cost) / unit
+        place = min(max(paths - 1, 0.0), self.cap - 1.0)
+        low = min(int(place), max(self.cap - 2, 0))
+        high = min(low + 1, self.cap - 1)
+        at_cost = curve[:, low] + (place - low) * (curve[:, high] - curve[:, low])
+        slope = rows.mean(curve[:, high] - curve[:, low]) if place == paths - 1 else 0.0
+        spent = slope * (cost - paths * self.unit) / unit
+        error = rows.error(outcome.noise, rows.weights)
+        return rows.difference(outcome.accuracy - at_cost - spent, error)
+
 
 @frozen
 class Means:
@@ -43,10 +76,6 @@ class Means:
     cost: FloatArray
     curve: FloatArray
     unit: FloatArray
-
-    def with_noise(self, error: float, rng: np.random.Generator) -> Means:
-        """Return the means with Monte Carlo noise of standard deviation ``error`` added to accuracies."""
-        return replace(self, accuracy=self.accuracy + error * rng.standard_normal(self.accuracy.shape))
 
     def kept(self, cap: int) -> FloatArray:
         """Return the share of the accuracy at ``cap`` that is kept; NaN where that is 0."""
@@ -63,40 +92,16 @@ class Means:
         return self.accuracy - (below + (place - low) * (above - below))
 
 
-def item_columns(outcomes: Sequence[PolicyOutcome], fixed: Fixed) -> FloatArray:
-    """Return columns per item [m, 2P+1+T]: accuracy and cost of P policies, unit cost, the fixed-K curve."""
-    columns = [fixed.unit, fixed.accuracy]
-    for each in reversed(outcomes):
-        columns[:0] = each.accuracy, each.paths if each.tokens is None else each.tokens
+def item_columns(outcome: PolicyOutcome, fixed: Fixed) -> FloatArray:
+    """Return columns per item [m, 3+T]: accuracy and cost of a policy, unit cost, the fixed-K curve."""
+    cost = outcome.paths if outcome.tokens is None else outcome.tokens
+    columns = [outcome.accuracy, cost, fixed.unit, fixed.accuracy]
     return np.column_stack(columns)  # type: ignore[arg-type]
 
 
-def means_of(totals: FloatArray, policies: int = 1) -> list[Means]:
-    """Return the means of each policy from totals or means [2P+1+T, B] of ``item_columns``."""
-    unit = 2 * policies
-    return [
-        Means(totals[place], totals[place + 1], totals[unit + 1 :], totals[unit])
-        for place in range(0, unit, 2)
-    ]
-
-
-def resampled(
-    outcomes: Mapping[str, PolicyOutcome], fixed: Fixed, rows: Rows, replicates: int
-) -> dict[str, Means]:
-    """Return cluster-bootstrap means of each policy by spec; none without labels or two clusters.
-
-    All policies see the same resamples of the clusters: differences between them are paired.
-    """
-    found: dict[str, Means] = {}
-    if fixed.accuracy is None or rows.groups < 2:
-        return found
-    specs = list(outcomes)
-    for start in range(0, len(specs), RESAMPLED_TOGETHER):
-        some = specs[start : start + RESAMPLED_TOGETHER]
-        columns = item_columns([outcomes[spec] for spec in some], fixed)
-        totals = rows.bootstrap(columns, replicates, np.random.default_rng(0))
-        found |= zip(some, means_of(totals, len(some)), strict=True)
-    return found
+def means_of(totals: FloatArray) -> Means:
+    """Return the means from totals or means [3+T, B] of ``item_columns``."""
+    return Means(totals[0], totals[1], totals[3:], totals[2])
 
 
 def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
@@ -194,11 +199,11 @@ class Refitter:
         by_pilot = [
             self._row(outcome, weight, fixed) for outcome, weight in fits if outcome.accuracy is not None
         ]
-        return PolicyOutcome(**means), means_of(np.array(by_pilot).T)[0] if by_pilot else None  # type: ignore[arg-type]
+        return PolicyOutcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
 
     def _row(self, outcome: PolicyOutcome, weight: IntArray, fixed: Fixed) -> FloatArray:
         shares = weight / max(int(weight.sum()), 1)
-        return shares @ item_columns([outcome], fixed)
+        return shares @ item_columns(outcome, fixed)
 
     def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
         """Return bootstrap means: resample clusters, draw a pilot, fit, and judge on the rest.
@@ -214,7 +219,7 @@ class Refitter:
             row = self._row(outcome, weight, fixed)
             row[0] += self.rows.error(outcome.noise, weight) * luck.standard_normal()
             rows.append(row)
-        return means_of(np.array(rows).T)[0]
+        return means_of(np.array(rows).T)
 
 
 def _average(values: FloatArray, weights: IntArray) -> FloatArray:

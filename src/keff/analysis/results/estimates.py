@@ -13,6 +13,7 @@ from keff.analysis.results.adaptive_k import AdaptiveKAdvice
 from keff.analysis.results.decision import Bill, ConfidenceWorth, CurvePoint, Decision, Seconds
 from keff.analysis.results.words import sentences
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
+from keff.stats.intervals import SHARE
 from keff.stats.voting.choose import k_eff
 
 
@@ -75,9 +76,9 @@ class KStar(Result):
 
 @frozen
 class Bands(Result):
-    """Bootstrap bands of the measured curves, at 1..K paths."""
+    """Intervals of the measured curves at 1..K paths, those of shares; None for one independent question."""
 
-    majority: Band
+    majority: Band | None
     plurality: Band | None
 
 
@@ -85,8 +86,9 @@ class Bands(Result):
 class Predicted(Result):
     """Votes predicted at powers of two up to the cap.
 
-    ``binomial`` is the majority of independent paths, ``beta_binomial`` that of correlated ones; ``bounds``
-    hold for every law, and are given beyond the recorded K; ``plurality`` comes from a fitted mixture.
+    ``binomial`` is the majority of independent paths, ``beta_binomial`` that of correlated ones, at every
+    number of paths, as the paper has them. ``bounds`` hold for every law, and ``plurality`` comes from a
+    fitted mixture: both are given beyond the recorded K only.
     """
 
     binomial: Curve
@@ -161,9 +163,16 @@ class Analysis(Finding):
     @property
     def single(self) -> Interval | None:
         """The accuracy of one path with its interval; None without gold answers."""
-        if self.p is None or self.bands is None:
+        return None if self.p is None else self.measured(self.majority, 1)
+
+    def measured(self, curve: Curve | None, k: int) -> Interval | None:
+        """Return a point of the ``majority`` or ``plurality`` with its interval; None where unknown."""
+        if curve is None or k not in curve:
             return None
-        return Interval(self.p, *self.bands.majority[1], "cluster_bootstrap")
+        of_votes = curve is self.plurality
+        bands = self.bands and (self.bands.plurality if of_votes else self.bands.majority)
+        lo, hi = (None, None) if bands is None else bands[k]
+        return Interval(curve[k], lo, hi, SHARE)
 
     def statements(self, *, verbose: bool = False) -> list[str]:
         """Return what ``keff analyze`` prints, warnings apart: tables and the curve have several lines.
@@ -251,16 +260,16 @@ def _table(analysis: Analysis) -> str:
 
 
 def _row(analysis: Analysis, k: int) -> list[str]:
-    ahead = analysis.predicted
-    by_answers = None if ahead is None else (ahead.plurality or {}).get(k)
-    by_beta_binomial = None if ahead is None else (ahead.beta_binomial or {}).get(k)
+    """Return a number of paths with what was measured of its votes and, beyond the record, predicted."""
+    ahead = analysis.predicted if k > analysis.k else None
+    plurality, majority = (None, None) if ahead is None else (ahead.plurality, ahead.beta_binomial)
     return [
         str(k),
         _worth(analysis.c, k),
-        percent((analysis.plurality or {}).get(k)),
-        _predicted(by_answers),
-        percent((analysis.majority or {}).get(k)),
-        _predicted(by_beta_binomial),
+        _short(analysis.measured(analysis.plurality, k)),
+        _short((plurality or {}).get(k)),
+        _short(analysis.measured(analysis.majority, k)),
+        _short((majority or {}).get(k)),
     ]
 
 
@@ -280,7 +289,8 @@ def _table_without_labels(analysis: Analysis) -> str:
     return text_table([head, *rows])
 
 
-def _predicted(value: Interval | None) -> str:
+def _short(value: Interval | None) -> str:
+    """Return a share with its limits in whole percents."""
     if value is None:
         return "–"
     if value.limits is None:
@@ -306,8 +316,8 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
     if c is None or star is None or math.isnan(c.value):
         return
     yield (
-        f"One path is right {percent(analysis.p)} of the time; the correctness of two paths of a question "
-        f"correlates with c = {c.text()}."
+        f"One path is right {percent(analysis.single)} of the time; the correctness of two paths of a "
+        f"question correlates with c = {c.text()}."
     )
     if c.value > 0:
         yield (
@@ -323,6 +333,6 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
         )
     yield (
         "Plurality: the most frequent answer is right; majority: more than half of the paths are. Worth: in "
-        "independent paths. Predicted: by a fitted model. "
-        "Brackets hold 95% intervals over questions like these."
+        "independent paths. All are measured on these questions; predicted values, beyond the recorded "
+        "paths, come from a fitted model. Brackets hold 95% intervals for questions like these."
     )
