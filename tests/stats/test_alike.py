@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from by_item import plurality_at_k_items
 from how_many import examples
-from keff.stats.intervals import pattern_means
+from keff.stats.intervals import mean_share, pattern_shares
 from keff.stats.models import answer_model
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.mixture import vote_counts
-from keff.stats.resampling import group_sums
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import (
     Alike,
@@ -161,20 +160,16 @@ def test_patterns_of_correctness_alone_are_counts_of_right_paths() -> None:
 
 
 @pytest.mark.parametrize(("n", "clustered"), [(400, False), (1200, False), (1200, True)])
-def test_means_by_pattern_spread_as_means_of_items_do(n: int, clustered: bool) -> None:
+def test_shares_by_pattern_have_the_intervals_of_items(n: int, clustered: bool) -> None:
     one = many(n)
     if clustered:
         one = Votes(one.answers, one.correct, clusters=np.arange(n) // 4)
     values = plurality_at_k_patterns(one)
     items = plurality_at_k_items(one)
     np.testing.assert_allclose(mean_of_items(values, one), items.mean(axis=0), rtol=0, atol=1e-12)
-    means = pattern_means(values, one, np.random.default_rng(0), 4000)
-    sums = group_sums(items - items.mean(axis=0), one.cluster_ids, one.n_clusters)
-    spread = np.sqrt(np.square(sums).sum(axis=0)) / n
-    np.testing.assert_allclose(means.std(axis=0), spread, rtol=5 * (1 / 8000) ** 0.5)
-    np.testing.assert_allclose(
-        means.mean(axis=0), items.mean(axis=0), rtol=0, atol=5 * spread.max() / 4000**0.5
-    )
+    for share, column in zip(pattern_shares(values, one), items.T, strict=True):
+        whole = mean_share(column, one.cluster_ids)
+        assert share.limits == pytest.approx(whole.limits, abs=1e-12)
 
 
 def test_it_is_said_where_a_large_record_goes_question_by_question(monkeypatch: pytest.MonkeyPatch) -> None:
