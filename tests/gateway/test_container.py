@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from command_line import keff
+from keff.gateway.traffic.metrics import COUNTERS, GAUGES, HISTOGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text()).splitlines()
@@ -99,6 +100,36 @@ def test_the_compose_file_starts_it_with_flags_that_exist() -> None:
         volume.partition(":")[0] for each in compose()["services"].values() for volume in each["volumes"]
     }
     assert named == set(compose()["volumes"])
+
+
+def test_what_stands_beside_litellm_is_there() -> None:
+    yaml = pytest.importorskip("yaml")
+    folder = ROOT / "examples" / "deploy"
+    beside = yaml.safe_load((folder / "compose-litellm.yaml").read_text())
+    services = beside["services"] | compose()["services"]
+    for name, service in beside["services"].items():
+        assert set(service.get("depends_on", {})) <= set(services), name
+        assert {volume.partition(":")[0] for volume in service.get("volumes", ())} <= set(beside["volumes"])
+        assert {each["source"] for each in service.get("configs", ())} <= set(beside["configs"]), name
+    for config in beside["configs"].values():
+        assert "content" in config or (folder / config["file"]).exists()
+    litellm = yaml.safe_load((folder / "litellm.yaml").read_text())
+    assert (litellm["litellm_settings"], litellm["router_settings"]) == (
+        {"num_retries": 0, "cache": False},
+        {"num_retries": 0},
+    )
+
+
+def test_the_dashboard_shows_series_that_the_gateway_has() -> None:
+    panels = json.loads((ROOT / "examples" / "deploy" / "grafana-dashboard.json").read_text())["panels"]
+    known = {
+        *COUNTERS,
+        *GAUGES,
+        *(f"{name}_{end}" for name in HISTOGRAMS for end in ("sum", "count", "bucket")),
+    }
+    queries = [target["expr"] for panel in panels for target in panel["targets"]]
+    named = {name for query in queries for name in re.findall(r"keff_\w+", query)}
+    assert len(named) > 12 and named <= known
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="no docker")
