@@ -27,8 +27,8 @@ def event(**more: Any) -> bytes:
     return b"data: " + json.dumps(chunk | more).encode() + b"\n\n"
 
 
-def word(text: str, finish: str | None = None) -> bytes:
-    return event(choices=[{"index": 0, "delta": {"content": text}, "finish_reason": finish}])
+def word(text: str, finish: str | None = None, reply: str = "x") -> bytes:
+    return event(id=reply, choices=[{"index": 0, "delta": {"content": text}, "finish_reason": finish}])
 
 
 def streams(cut_after: int, go_on: threading.Event) -> Any:
@@ -44,9 +44,10 @@ def streams(cut_after: int, go_on: threading.Event) -> Any:
             go_on.wait(30)
             return
         begun.wait(30)
-        yield from map(word, WORDS)
-        yield word("", "stop")
-        yield event(usage={"prompt_tokens": 11, "completion_tokens": len(WORDS)})
+        reply = f"x{number}"
+        yield from (word(text, reply=reply) for text in WORDS)
+        yield word("", "stop", reply)
+        yield event(id=reply, usage={"prompt_tokens": 11, "completion_tokens": len(WORDS)})
         yield b"data: [DONE]\n\n"
 
     return give
@@ -67,7 +68,7 @@ def test_a_cancelled_path_costs_its_prompt_and_what_it_had_said(billed: Any, cut
         assert told["cost"]["cancelled"] == {"tokens": cut_tokens, "dollars": cut_tokens}
         assert told["cost"]["dollars"] == 3 * 18 + cut_tokens
         assert reply["choices"][0]["message"]["content"] == "".join(WORDS)
-        assert (reply["id"], reply["model"], reply["object"]) == ("x", "stub", "chat.completion")
+        assert (reply["id"][0], reply["model"], reply["object"]) == ("x", "stub", "chat.completion")
         assert rig.metric("keff_cancelled_tokens_total") == cut_tokens
         saved = rig.ledger.traffic.history.told()["total"]["saved_tokens"]  # type: ignore[index]
         assert saved == 4 * 18 - (3 * 18 + cut_tokens), "against four whole paths"

@@ -52,7 +52,7 @@ def answered(number: int, body: dict[str, Any]) -> list[bytes]:
         )
     if "input" in body:
         asked = body.get("text", {}).get("format", {}).get("type") == "json_schema"
-        return http(json.dumps(response(json.dumps(solved) if asked else said)).encode())
+        return http(json.dumps(response(json.dumps(solved) if asked else said, number)).encode())
     message: dict[str, Any] = {"role": "assistant", "content": said}
     finish = "stop"
     if body.get("tools"):
@@ -63,16 +63,22 @@ def answered(number: int, body: dict[str, Any]) -> list[bytes]:
         message["content"] = json.dumps(solved)
     choice = {"index": 0, "message": message, "finish_reason": finish}
     usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
-    whole = {"id": "x", "object": "chat.completion", "created": 1, "model": "stub", "usage": usage}
+    whole = {"id": f"x{number}", "object": "chat.completion", "created": 1, "model": "stub", "usage": usage}
     return http(json.dumps(whole | {"choices": [choice]}).encode())
 
 
-def response(said: str) -> dict[str, Any]:
+def response(said: str, number: int) -> dict[str, Any]:
     part = {"type": "output_text", "text": said, "annotations": []}
     item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     usage = {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12, **details}
-    whole = {"id": "resp", "object": "response", "created_at": 1, "model": "stub", "status": "completed"}
+    whole = {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 1,
+        "model": "stub",
+        "status": "completed",
+    }
     more = {"error": None, "incomplete_details": None, "instructions": None, "metadata": {}}
     calls = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "temperature": 1, "top_p": 1}
     return whole | more | calls | {"output": [item], "usage": usage}

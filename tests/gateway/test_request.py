@@ -37,7 +37,7 @@ def test_what_the_gateway_decides_is_taken_out_and_all_else_stays() -> None:
     own = {"n": 1, "stream": True, "stream_options": {"include_usage": True}, "seed": 3}
     ask = read_ask(raw(**unknown, **own, keff={"policy": "lead_k:2", "cap": 8, "deadline_s": 2}), {})
     assert ask.body == GOOD | unknown
-    assert (ask.seed, ask.stream, ask.include_usage) == (3, True, True)
+    assert (ask.seeds, ask.stream, ask.include_usage) == ({"seed": 3}, True, True)
     assert (ask.wish.policy, ask.wish.cap, ask.wish.deadline_s) == ("lead_k:2", 8, 2)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gateway_rig import QUESTION, gateway
 from keff.gateway.http.stream import response_events
-from raw_server import answer, given, http, raw_server
+from raw_server import REPLIES, answer, given, http, raw_server
 from responses_rig import USAGE, response, text
 
 ONE = {"keff": {"k": 1}}
@@ -102,8 +102,8 @@ def test_votes_in_flight_take_a_path_that_came_whole_as_it_is() -> None:
 
 def events() -> bytes:
     """Return the stream of a chat completion."""
-    events = [
-        {"id": "x", "model": "stub", "choices": [{"index": 0, "delta": {"content": word}}]}
+    events: list[dict[str, Any]] = [
+        {"id": f"x{next(REPLIES)}", "model": "stub", "choices": [{"index": 0, "delta": {"content": word}}]}
         for word in ("the ", "answer ", "is ", "7")
     ]
     events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
@@ -132,10 +132,13 @@ def test_a_stream_in_gzip_that_nobody_asked_for_is_unpacked(policy: str) -> None
 @pytest.mark.parametrize("end", [b"", b"data: [DONE]", b'"stop"'])
 def test_votes_read_a_stream_that_nobody_asked_for(end: bytes) -> None:
     """Where it breaks off within a path the vote says so, as of a stream that was asked for."""
-    raw = events()
-    raw = raw[: raw.index(end)] if end else raw
+
+    def give(*_: Any) -> list[bytes]:
+        raw = events()
+        return http(raw[: raw.index(end)] if end else raw, content_type="text/event-stream")
+
     with (
-        raw_server(lambda *_: http(raw, content_type="text/event-stream")) as url,
+        raw_server(give) as url,
         gateway(url, planless=True, policy="fixed:3", path_seconds=1) as rig,
     ):
         reply = rig.post({"model": "m", "messages": QUESTION})

@@ -71,7 +71,7 @@ class Scripted:
         message = {"role": "assistant", "content": await self.path(place) or None}
         return openai.types.chat.ChatCompletion.model_validate(
             {
-                "id": "x",
+                "id": f"x{place}",
                 "created": 0,
                 "model": "m",
                 "object": "chat.completion",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -75,7 +76,7 @@ class Server:
     """The application of one script."""
 
     def __init__(self, script: Script) -> None:
-        self.script = script
+        self.script, self.replies = script, itertools.count()
         self.url = ""
 
     def app(self) -> Starlette:
@@ -171,7 +172,12 @@ class Server:
             "completion_tokens": used + len(self.script.reasoning.split()) * len(choices),
             "prompt_tokens_details": {"cached_tokens": 3},
         }
-        whole = {"id": "x", "object": "chat.completion", "model": body["model"], "choices": choices}
+        whole = {
+            "id": f"x{next(self.replies)}",
+            "object": "chat.completion",
+            "model": body["model"],
+            "choices": choices,
+        }
         return whole if fault == "no_usage" else whole | {"usage": usage}
 
     def choice(self, body: dict[str, Any], index: int, fault: str | None) -> dict[str, Any]:

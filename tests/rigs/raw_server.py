@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+REPLIES = itertools.count()
+"""Numbers of replies, for ids: one that comes twice is one path."""
+
 Give = Callable[[int, dict[str, Any]], Iterable[bytes]]
 """From the number and the body of a request to the parts of the whole HTTP answer, head included."""
 
@@ -29,7 +32,7 @@ def answer(text: str = "The final answer is 7", n: int = 1, **more: Any) -> dict
     choices = [{"index": index, "message": message, "finish_reason": "stop"} for index in range(n)]
     usage = {"prompt_tokens": 7, "completion_tokens": 5 * n}
     return {
-        "id": "x",
+        "id": f"x{next(REPLIES)}",
         "object": "chat.completion",
         "model": "stub",
         "choices": choices,

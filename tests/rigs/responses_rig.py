@@ -11,7 +11,7 @@ import httpx2
 
 from gateway_rig import Rig, gateway
 from keff.gateway.http.stream import response_events
-from raw_server import http, raw_server
+from raw_server import REPLIES, http, raw_server
 
 Give = Callable[[int, dict[str, Any]], dict[str, Any]]
 USAGE = {
@@ -41,7 +41,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
-        "id": "resp_1",
+        "id": f"resp_{next(REPLIES)}",
         "object": "response",
         "created_at": 1,
         "model": "stub",

@@ -196,7 +196,7 @@ class Slow:
         message = {"role": "assistant", "content": text or None}
         return openai.types.chat.ChatCompletion.model_validate(
             {
-                "id": "x",
+                "id": f"x{index}",
                 "created": 0,
                 "model": "m",
                 "object": "chat.completion",

@@ -12,7 +12,14 @@ from keff.narrow import Fields, entries
 from keff.protocol.assembler import Assembler, StreamEnds
 from keff.protocol.client import Client, limited, plain, unpacked
 from keff.protocol.connection import Call
-from keff.protocol.reply import RepeatedError, choices_of, completions, filtered_response, reply_of
+from keff.protocol.reply import (
+    CompletionIds,
+    RepeatedError,
+    choices_of,
+    completions,
+    filtered_response,
+    reply_of,
+)
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
 from keff.protocol.values import ENCODINGS, BodyError, Object, sendable
 from keff.records import Completion, frozen
@@ -24,6 +31,10 @@ CONNECT = 2.5
 
 # Listing models is a small request: a server that takes longer is not ready.
 LIST_SECONDS = 30.0
+REPEATED = (
+    "the server gave the completion {} again: a cache answers instead of the model, and one path would count "
+    "as several; turn the cache off"
+)
 MODELS, CHAT = "/models", "/chat/completions"
 # Pauses double between tries, up to a minute: limits on rates are counted by the minute.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
@@ -76,7 +87,7 @@ class Transport:
             address.url, sys.maxsize, min(CONNECT, address.timeout), address.timeout, trusted=_trusted
         )
         self._client.start()
-        self._ends = StreamEnds()
+        self._ends, self._ids = StreamEnds(), CompletionIds()
 
     async def models(self) -> list[str]:
         """Return the model names the server lists; empty without a list.
@@ -112,6 +123,8 @@ class Transport:
         begun = time.perf_counter()
 
         def read(response: Object) -> list[Completion]:
+            if self._ids.repeats(response, body.get("messages")):
+                raise EngineError(REPEATED.format(response.get("id")))
             return completions(response, choices_of(response), time.perf_counter() - begun)
 
         try:

@@ -41,7 +41,7 @@ from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import LOGPROBS, logprob_of
 from keff.protocol.reply import summarize, tokens_of, with_answer
-from keff.protocol.server import Sharing
+from keff.protocol.server import Sharing, greedy_field
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
 
@@ -123,6 +123,9 @@ class Service:
         shadow = policy is self.policy and self.served is None and self.shadows.chosen()
         job = RequestJob(name, ask, policy, stale, shadow, caller, reader=reader, asked=about)
         job.regular = not stale and policy is self.policy and reader is self.reader
+        job.greedy = None if self.served is not None else greedy_field(ask.body)
+        if job.greedy:
+            job.policy, job.regular, job.shadow = SINGLE, False, False
         job.baseline, confidence = self.baseline, confidence_of(policy)
         # A confidence of another name than those of log-probabilities is the verifier's.
         job.verifier = None if confidence in (None, *LOGPROBS) else self.verifier
@@ -179,15 +182,15 @@ class Service:
             job.reading = AnswerReading(
                 labelled(job.reader, job.ask.view), self.pool, self.options.reading_seconds, end
             )
-        # A server may refuse n > 1 at temperature 0; that says nothing of others. Responses have no n at all.
-        greedy = job.ask.body.get("temperature") == 0 or job.ask.api is RESPONSES
-        shares = {} if self.served is None or greedy else self.served.shares
+        # Responses have no n at all.
+        alone = job.ask.api is RESPONSES
+        shares = {} if self.served is None or alone else self.served.shares
         options, asked = self.options, job.asked
         return Vote(
             job.policy,
             partial(self._answer, job, streams),
             partial(self._paths, job),
-            Sharing(1) if greedy else self.sharing,
+            Sharing(1) if alone else self.sharing,
             shares,
             [] if self.served is None else self.served.in_turn(job.policy),
             settlement=Settlement(job.ask.view.get("response_format"), job.ask.view.get("tools")),
@@ -199,6 +202,7 @@ class Service:
             probe=asked is not None and not asked.known and job.ask.n == 1,
             skip=self.served is None or self.served.skip,
             keep=job.shadow and in_flight_of(job.policy) is not None,
+            greedy=() if self.served is None else self.served.greedy(job.ask.body),
         )
 
     async def _answer(self, job: RequestJob, streams: bool, start: int, n: int, name: str) -> Answer:
@@ -306,10 +310,11 @@ class Service:
         if outcome.undecided and self.options.strict:
             line = f"{outcome.unread} answers could not be read in time and may decide this vote: ask again"
             raise Problem(503, line, code="undecided")
-        usage = total_usage((*outcome.paths, *outcome.unused))
+        usage = total_usage(outcome.came)
         priced = self.priced and job.priced
         dollars = job.dollars if priced else None
         told = vote_object(outcome, job.policy.spec, job.stale, usage, job.uncounted, dollars)
+        told["greedy"] = job.greedy
         if outcome.cancelled:
             spent = job.cut_dollars if priced else None
             fields(told["cost"])["cancelled"] = {"tokens": job.cut_tokens, "dollars": spent}
@@ -327,18 +332,22 @@ class Service:
         path = winner(outcome, self.options.reply)
         if not job.ask.in_chat:
             return response(job.name, path, usage, told, job.ask.asked)
-        others = [each for each in (*outcome.paths, *outcome.unused) if each is not path]
+        others = [each for each in outcome.came if each is not path]
+        if job.greedy:
+            # Who asks for several choices of a greedy request gets what every path would have said.
+            others = [path] * (job.ask.n - 1)
         return completion(job.name, [path, *others[: job.ask.n - 1]], usage, told)
 
     def _note(self, job: RequestJob, outcome: Outcome) -> None:
         keys = [path.key for path in outcome.paths]
         job.stop, job.paths = outcome.cause, len(keys)
-        job.unread, job.undecided = outcome.unread, outcome.undecided
+        job.unread, job.undecided, job.repeated = outcome.unread, outcome.undecided, outcome.repeated
         outcome.count(self.metrics)
         if not (job.shadow and outcome.cause == "policy"):
             self._write(job, keys)
-        # Unread answers are no abstentions: the alarm does not take them for a change of the model.
-        regular = job.regular and not outcome.unread
+        # Unread answers are no abstentions: the alarm does not take them for a change of the model, nor a
+        # cache for one.
+        regular = job.regular and not outcome.unread and not outcome.repeated
         if regular:
             self.shadows.count(len(keys))
         self.ledger.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, regular))

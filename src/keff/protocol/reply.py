@@ -29,6 +29,7 @@ from keff.protocol.values import (
     count,
     decoded,
     is_logprob,
+    sendable,
     storable,
     text_of,
     words,
@@ -53,10 +54,14 @@ class _Choice(TypedDict, total=False):
 
 
 class _Reply(TypedDict, total=False):
+    id: object
     choices: list[_Choice]
     usage: object
     error: object
     data: object  # of a list of models
+    object: object  # "error" of some servers, with the two below
+    message: object
+    code: object
 
 
 _REPLY = msgspec.json.Decoder(_Reply)
@@ -329,6 +334,71 @@ def choices_of(response: object) -> list[ChoiceObject]:
         told = choices[0].get("error")
         raise body_error(told or {"message": f"finish_reason {choices[0].get('finish_reason')!r}"})
     return whole
+
+
+class PathSource(NamedTuple):
+    """Where a path came from: the id of its completion and its reply; and its message."""
+
+    id: str
+    reply: int
+    message: object
+
+
+def source_of(response: Fields, choice: Fields) -> PathSource:
+    """Return the source of a choice of a response, in chat or, under ``response``, in Responses."""
+    name = fields(response.get("response", response)).get("id")
+    return PathSource(name if isinstance(name, str) else "", id(response), choice.get("message"))
+
+
+def repeats(sources: Sequence[PathSource]) -> list[bool]:
+    """Return of each path whether it repeats an earlier one: a cache gave one completion again.
+
+    Then a later reply has the id of an earlier one and says nothing else. The choices of one reply are
+    different paths, and where replies of one id say different things, ids name nothing on that server.
+    """
+    replies: dict[str, dict[int, set[bytes]]] = {}
+    for source in sources:
+        if source.id:
+            replies.setdefault(source.id, {}).setdefault(source.reply, set())
+    several = {name for name, each in replies.items() if len(each) > 1}
+    for source in sources:
+        if source.id in several:
+            replies[source.id][source.reply].add(sendable(source.message))
+    repeated = set[int]()
+    for name in several:
+        first, *others = replies[name].values()
+        if all(said <= first for said in others):
+            repeated.update(list(replies[name])[1:])
+    return [bool(source.id) and source.reply in repeated for source in sources]
+
+
+# Completions that are remembered, to notice that a server gives one again.
+REMEMBERED = 100_000
+
+
+class CompletionIds:
+    """Completions that a server has given, until two of one id show that its ids name nothing."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] | None = {}
+
+    def repeats(self, response: Fields, asked: object) -> bool:
+        """Return whether a response to what was ``asked`` is one that came before; remember it."""
+        name = response.get("id")
+        if self._seen is None or not isinstance(name, str) or not name:
+            return False
+        said = hash(
+            (sendable(asked), sendable([each.get("message") for each in entries(response.get("choices"))]))
+        )
+        if name not in self._seen:
+            if len(self._seen) >= REMEMBERED:
+                self._seen.pop(next(iter(self._seen)))
+            self._seen[name] = said
+            return False
+        if self._seen[name] != said:
+            self._seen = None
+            return False
+        return True
 
 
 def _is_message(message: object) -> bool:

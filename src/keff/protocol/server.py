@@ -13,14 +13,14 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from keff.errors import UsageError
-from keff.narrow import Fields, fields
+from keff.narrow import Fields, fields, is_number
 from keff.protocol.values import Object, decoded, storable, words
 from keff.records import Message, Sampling, frozen
 
@@ -68,6 +68,27 @@ def effort_thinking(budget: int | None) -> Object:
         return {}
     levels = ((0, "none"), (2048, "low"), (8192, "medium"))
     return {"reasoning_effort": next((level for most, level in levels if budget <= most), "high")}
+
+
+# Fields of a request that can leave a server nothing to choose, so that every path is the same.
+GREEDY: dict[str, Callable[[float], bool]] = {
+    # Below it servers take the most likely token.
+    "temperature": lambda value: value < 1e-5,
+    "top_p": lambda value: value <= 0,
+    "top_k": lambda value: value == 1,
+    "min_p": lambda value: value >= 1,
+}
+# Names of the seed in a request.
+SEEDS = ("seed", "random_seed")
+
+
+def greedy_field(body: Fields) -> str | None:
+    """Return the field by which a request draws one and the same path, as ``temperature 0``; else None."""
+    for name, is_greedy in GREEDY.items():
+        value = body.get(name)
+        if is_number(value) and is_greedy(value):
+            return f"{name} {value:g}"
+    return None
 
 
 # Answers in a row with too few paths, or with one twice, after which a server is taken to share no requests:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from keff.answers import SLOW_SPACES, UNREAD, Space, of_unknown_options, read, space
 from keff.errors import EngineError, UsageError
@@ -33,7 +33,8 @@ from keff.policy import (
 )
 from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
-from keff.protocol.reply import choices_of, completions, with_answer
+from keff.protocol.reply import PathSource, choices_of, completions, repeats, source_of, with_answer
+from keff.protocol.server import SEEDS, greedy_field
 from keff.protocol.values import question_of
 from keff.records import AnswerSpace, Completion, Finding, Message, Result, frozen
 
@@ -80,12 +81,14 @@ class Consensus(Finding):
 
     ``keys`` are the canonical answers of the paths (None abstains), ``completions`` the paths themselves.
     ``cancelled`` paths were cancelled when the vote stopped; what they had generated is not in ``tokens``.
+    ``repeated`` paths were given before (by a cache): each is one path with that one, and is not counted.
     """
 
     verdict: Verdict
     keys: tuple[str | None, ...]
     completions: tuple[Completion, ...]
     cancelled: int = 0
+    repeated: int = 0
 
     @property
     def answer(self) -> str | None:
@@ -183,6 +186,10 @@ async def self_consistency(
         warnings.warn(f"in_flight is a key of the policy: {rule.spec}", DeprecationWarning, stacklevel=2)
     if request.get("n") not in (None, 1):
         raise UsageError(f"the policy says how many paths are drawn ({rule.spec}): leave n out")
+    if greedy := greedy_field({**request, **fields(request.get("extra_body"))}):
+        if rule.cap > 1:
+            warnings.warn(f"{greedy} gives one and the same path: one is drawn", stacklevel=2)
+        rule = parse_policy("fixed:1")
     if "confidence" in rule.needs:
         request.setdefault("logprobs", True)
     try:
@@ -237,6 +244,15 @@ async def _only_model(client: Any) -> str:
     return names[0]
 
 
+class _Path(NamedTuple):
+    """A drawn path: its vote key, what came, where it came from, and whether its answer is unread."""
+
+    key: str | None
+    completion: Completion
+    source: PathSource
+    unread: bool = False
+
+
 @frozen
 class _PathsOfQuestion:
     """Draws and counts the paths of one question as the policy asks."""
@@ -248,7 +264,7 @@ class _PathsOfQuestion:
 
     async def run(self) -> Consensus:
         """Draw until the policy stops, then cancel paths in flight."""
-        drawn: dict[int, tuple[str | None, Completion, bool]] = {}
+        drawn: dict[int, _Path] = {}
         running: dict[asyncio.Task[None], int] = {}
 
         async def draw(place: int) -> None:
@@ -256,9 +272,10 @@ class _PathsOfQuestion:
 
         def view(places: Sequence[int]) -> View:
             paths = [drawn[place] for place in places]
-            read = [logprob_of(path.logprobs, confidence_of(self.policy)) for _, path, _ in paths]
-            unread = sum(lost for *_, lost in paths)
-            keys = tuple(key for key, *_ in paths)
+            read = [logprob_of(path.completion.logprobs, confidence_of(self.policy)) for path in paths]
+            again = repeats([path.source for path in paths])
+            keys = tuple(None if same else path.key for path, same in zip(paths, again, strict=True))
+            unread = sum(path.unread and not same for path, same in zip(paths, again, strict=True))
             return View(keys, read if "confidence" in self.policy.needs else (), unread=unread)
 
         try:
@@ -275,22 +292,34 @@ class _PathsOfQuestion:
         finally:
             cancelled = await cancel_running(running)
         assert stop is not None
-        keys, paths, lost = zip(*(drawn[place] for place in counted), strict=True)
-        return Consensus(Verdict.of(keys, stop, sum(lost)), keys, paths, cancelled)
+        came = [drawn[place] for place in counted]
+        again = repeats([path.source for path in came])
+        paths = [path for path, same in zip(came, again, strict=True) if not same]
+        keys = tuple(path.key for path in paths)
+        verdict = Verdict.of(keys, stop, sum(path.unread for path in paths))
+        completions = tuple(path.completion for path in paths)
+        return Consensus(verdict, keys, completions, cancelled, sum(again))
 
-    async def _path(self, index: int) -> tuple[str | None, Completion, bool]:
-        request = dict(self.request)
-        if isinstance(seed := request.get("seed"), int):
-            # One seed for all would draw one path again and again.
-            request["seed"] = seed + index
+    async def _path(self, index: int) -> _Path:
+        # One seed for all would draw one path again and again.
+        request = _seeded(self.request, index)
+        if body := fields(request.get("extra_body")):
+            request["extra_body"] = _seeded(body, index)
         start = time.monotonic()
         response = await self.client.chat.completions.create(**request)
         # A page in HTML comes as a string, and a stream as no answer at all.
         body = fields(response.model_dump()) if hasattr(response, "model_dump") else {}
-        (path,) = completions(body, choices_of(body)[:1], time.monotonic() - start)
+        choices = choices_of(body)[:1]
+        (path,), source = completions(body, choices, time.monotonic() - start), source_of(body, choices[0])
         if path.refusal:
-            return None, path, False
+            return _Path(None, path, source)
         reading = partial(read, self.space, path.text, truncated=path.finish in ("length", "cancelled"))
         found = await asyncio.to_thread(reading) if self.space.name in SLOW_SPACES else reading()
         told = replace(path, logprobs=with_answer(path.logprobs, found.answer))
-        return found.key, told, found.rule == UNREAD
+        return _Path(found.key, told, source, found.rule == UNREAD)
+
+
+def _seeded(request: Fields, index: int) -> dict[str, Any]:
+    """Return a request with the seeds of its path."""
+    seeds = {name: request.get(name) for name in SEEDS}
+    return {**request, **{name: seed + index for name, seed in seeds.items() if isinstance(seed, int)}}

@@ -107,6 +107,7 @@ def vote_object(
         "abstentions": outcome.abstentions,
         "unread": outcome.unread,
         "undecided_by": "unread" if outcome.undecided else None,
+        "repeated": outcome.repeated,
         "unused": len(outcome.unused),
         "failed": outcome.failed,
         "cancelled": outcome.cancelled,

@@ -15,6 +15,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
 from keff.narrow import Fields, entries, fields, is_array, items
 from keff.protocol import responses
+from keff.protocol.server import SEEDS
 from keff.protocol.values import Object, decoded, encoded
 
 # Seconds; more is a mistake of units.
@@ -70,14 +71,14 @@ class Ask:
     """A parsed request.
 
     ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
-    ``seed``, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
+    seeds, ``keff``); everything else in it is unchanged. ``view`` is the chat request that asks the same:
     of chat, the body itself. ``n`` choices are wanted in the reply. ``asked`` is the request of
     Responses that a chat request stands for, and in whose form the reply is.
     """
 
     body: Object
     wish: Wish
-    seed: int | None = None
+    seeds: dict[str, int] = field(default_factory=dict[str, int])
     n: int = 1
     stream: bool = False
     stream_options: Object | None = None
@@ -142,9 +143,6 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
                 400, "n cannot be combined with keff.k, keff.policy or keff.cap: leave these out", param="n"
             )
         ask.n, ask.wish = n, replace(ask.wish, k=n)
-    ask.seed = _typed(body, "seed", int)
-    if ask.seed is not None and not -(2**63) <= ask.seed < 2**63:
-        raise Problem(400, "seed must be an integer of at most 64 bits", param="seed")
     return ask
 
 
@@ -171,7 +169,16 @@ def _common_fields(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
         raise Problem(400, "model must be a string", param="model")
     wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
     options = cast("Object | None", _typed(body, "stream_options", dict))
-    return Ask(body, wish, stream=stream, stream_options=options, api=api)
+    return Ask(body, wish, _seeds(body), stream=stream, stream_options=options, api=api)
+
+
+def _seeds(body: Object) -> dict[str, int]:
+    """Take the seeds out of a body: each path gets its own."""
+    seeds = {name: _typed(body, name, int) for name in SEEDS}
+    for name, seed in seeds.items():
+        if seed is not None and not -(2**63) <= seed < 2**63:
+            raise Problem(400, f"{name} must be an integer of at most 64 bits", param=name)
+    return {name: seed for name, seed in seeds.items() if seed is not None}
 
 
 def head_of(body: Fields) -> bytes:

@@ -21,7 +21,7 @@ from keff.narrow import Fields
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy, confidence_of
-from keff.protocol.server import Sharing
+from keff.protocol.server import Sharing, greedy_field
 from keff.records import Json
 from keff.sampling.cost import Price, Usage
 
@@ -194,6 +194,18 @@ class ServedBranches:
     def in_turn(self, policy: Policy) -> list[str]:
         """Return the branch of each path of a policy, where paths take templates in turn; else none."""
         return [] if isinstance(policy, Branching) else list(islice(cycle(self.turns), policy.cap))
+
+    def greedy(self, asked: RequestBody) -> frozenset[str]:
+        """Return the branches whose paths of a request are all the same."""
+        stated = ("temperature", "top_p")
+        bodies = {
+            name: {
+                **asked,
+                **{field: value for field in stated if (value := getattr(branch.plan, field)) is not None},
+            }
+            for name, branch in self.branches.items()
+        }
+        return frozenset(name for name, body in bodies.items() if greedy_field(body))
 
     def first(self, policy: Policy) -> Branch:
         """Return the branch that a policy asks first."""

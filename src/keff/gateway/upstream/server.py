@@ -44,7 +44,7 @@ TRIAL_SECONDS = 5.0
 TRIAL: Object = {"messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
 
 # What differs between the calls of one request.
-_PLACE = re.compile(rb',"(?:n|seed)":-?\d+')
+_PLACE = re.compile(rb',"(?:n|seed|random_seed)":-?\d+')
 
 KEYS = ("authorization", "api-key", "x-api-key")
 

@@ -117,7 +117,7 @@ class Chat:
         if not ask.stream:
             reply = await until_gone(exchange, self.service.run(job))
             await exchange.whole(200, sendable(reply), {})
-        elif job.policy.cap == 1 and ask.asked is None:
+        elif job.policy.cap == 1 and ask.n == 1 and ask.asked is None:
             await until_gone(exchange, pass_through.relay(self.service, job, exchange))
         else:
             await until_gone(exchange, self._stream(exchange, job))
@@ -219,6 +219,7 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
     line |= {"policy": job.policy.spec, "stream": job.ask.stream, "paths": job.paths}
     if job.by_branch is not None:
         line["branches"] = {name: bill.calls for name, bill in job.by_branch.bills.items()}
+    line |= {"repeated": job.repeated} if job.repeated else {}
     if job.reading is not None:
         line |= {"reading_seconds": round(job.reading.waited, 4), "unread": job.unread}
     return line | {"stop": job.stop, "tokens": job.tokens, "stale": job.stale}

@@ -47,7 +47,8 @@ class RequestJob(RequestSpending):
     reads that; ``reads_logprobs`` says that it reads log-probabilities. ``reader`` reads its answers; without
     one ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``by_branch`` is its
     account with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is
-    what is deployed without the gateway.
+    what is deployed without the gateway. ``greedy``: what of it leaves the server nothing to choose, so that
+    one path is drawn; ``repeated`` paths were given before.
     """
 
     name: str
@@ -71,6 +72,8 @@ class RequestJob(RequestSpending):
     reading: AnswerReading | None = None
     unread: int = 0
     undecided: bool = False
+    repeated: int = 0
+    greedy: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     span: TraceSpan | None = None
     times: list[float] = field(default_factory=list[float])
@@ -104,6 +107,10 @@ class RequestJob(RequestSpending):
             told["x-keff-unread"] = str(self.unread)
         if self.undecided:
             told["x-keff-undecided-by"] = "unread"
+        if self.repeated:
+            told["x-keff-repeated"] = str(self.repeated)
+        if self.greedy:
+            told["x-keff-greedy"] = self.greedy
         if self.by_branch is not None and self.by_branch.down:
             told["x-keff-branch-down"] = ", ".join(self.by_branch.down)
         if self.stale:
@@ -135,8 +142,8 @@ class RequestJob(RequestSpending):
             head, headers = self.by_branch.head(branch), branch.headers(self.caller)
             model = branch.plan.model or model
         count = b',"n":%d' % n if n > 1 else b""
-        seed = b"" if self.ask.seed is None else b',"seed":%d' % (self.ask.seed + start)
-        return UpstreamCall(head + count + seed + b"}", headers, self.caller.query, self.ask.api, model)
+        seeds = "".join(f',"{name}":{seed + start}' for name, seed in self.ask.seeds.items()).encode()
+        return UpstreamCall(head + count + seeds + b"}", headers, self.caller.query, self.ask.api, model)
 
 
 async def called(

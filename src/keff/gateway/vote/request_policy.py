@@ -21,7 +21,7 @@ from keff.narrow import Fields, fields
 from keff.plan import Plan
 from keff.policy import Branching, Policy, PolicyWarning, check_fitted, parse_policy
 from keff.policy.spec import PolicySpec
-from keff.protocol.server import effort_thinking, template_thinking
+from keff.protocol.server import SEEDS, effort_thinking, template_thinking
 from keff.protocol.values import Object
 from keff.records import frozen
 from keff.sampling.manifest import Config
@@ -45,7 +45,7 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
 }
 
 # Fields of an upstream call that the gateway decides itself.
-OURS = frozenset({"messages", "n", "seed", "stream", "stream_options", "keff"})
+OURS = frozenset({"messages", "n", *SEEDS, "stream", "stream_options", "keff"})
 
 # What an engine of keff says beyond the sampling of a plan, where a server's own default differs.
 ENGINE_FIELDS: dict[str, Object] = {"llamacpp": {"top_k": 0, "min_p": 0.0}}

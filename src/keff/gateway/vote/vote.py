@@ -6,7 +6,7 @@ A policy that keeps paths in flight says whether votes count as they arrive; all
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -28,6 +28,7 @@ from keff.policy import (
     tally,
     undecided,
 )
+from keff.protocol.reply import repeats, source_of
 from keff.protocol.server import Sharing, pause
 from keff.protocol.values import Object
 from keff.records import frozen
@@ -48,6 +49,7 @@ class Drawn(NamedTuple):
 
     ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
     drew it, where the policy asks several. ``unread``: nobody knows what its answer means, so it has no key.
+    ``repeated``: it is an earlier path again, and no vote of its own.
     """
 
     choice: Object
@@ -58,6 +60,12 @@ class Drawn(NamedTuple):
     readings: Mapping[str, str] | None = None
     unread: bool = False
     branch: str = ""
+    repeated: bool = False
+
+    @property
+    def vote(self) -> str | None:
+        """The key that it votes for."""
+        return None if self.repeated else self.key
 
 
 @frozen
@@ -65,7 +73,8 @@ class Outcome:
     """Result of a vote.
 
     ``paths`` are those that were counted, in the order in which they counted; ``unused`` came back but were
-    not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were cancelled.
+    not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were cancelled, and
+    ``repeats`` are paths that were given before: each is one path with that one.
     """
 
     stop: Stop
@@ -74,6 +83,17 @@ class Outcome:
     unused: tuple[Drawn, ...]
     failed: int
     cancelled: int
+    repeats: tuple[Drawn, ...] = ()
+
+    @property
+    def repeated(self) -> int:
+        """Paths that were given before."""
+        return len(self.repeats)
+
+    @property
+    def came(self) -> tuple[Drawn, ...]:
+        """All paths that came back."""
+        return (*self.paths, *self.unused, *self.repeats)
 
     @property
     def unread(self) -> int:
@@ -97,6 +117,7 @@ class Outcome:
             ("abstained", self.abstentions),
             ("unread", self.unread),
             ("unused", len(self.unused)),
+            ("repeated", self.repeated),
             ("cancelled", self.cancelled),
         ):
             metrics.count("keff_paths_total", paths, became=became)
@@ -147,6 +168,7 @@ class Vote:
     ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
     path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
     ``keep``: what is in flight at the stop goes on, for ``extend``: no path is left out for its length.
+    ``greedy`` branches give the same path again and again.
     """
 
     policy: Policy
@@ -170,6 +192,7 @@ class Vote:
     probe: bool = False
     skip: bool = True
     keep: bool = False
+    greedy: Collection[str] = ()
 
     async def run(self) -> Outcome:
         """Draw paths until the policy stops, the deadline passes or too many fail.
@@ -193,7 +216,10 @@ class Vote:
         return self._outcome(counted, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
-        """Draw up to ``paths`` after ``run``; returns the keys in launch order, to a lost or unread one."""
+        """Draw up to ``paths`` after ``run``; returns the keys in launch order.
+
+        To a lost, unread or repeated one.
+        """
         try:
             await self._wait_for(self._launched)
             while self._launched < paths and not self._lost:
@@ -203,8 +229,10 @@ class Vote:
             await self._cancel()
         self._read_as_one_kind(range(len(self.drawn)))
         keys: list[str | None] = []
-        while len(keys) < paths and len(keys) in self.drawn and not self.drawn[len(keys)].unread:
-            keys.append(self.drawn[len(keys)].key)
+        while len(keys) < paths and (path := self.drawn.get(len(keys))) is not None:
+            if path.unread or path.repeated:
+                break
+            keys.append(path.key)
         return keys
 
     async def _cancel(self) -> int:
@@ -249,9 +277,9 @@ class Vote:
         """
         if first and self.free_text != "draw" and self.policy.cap > 1 and not self.asked:
             whole = any(not path.truncated or path.readings is not None for path in paths)
-            if whole and all(path.key is None and not path.unread for path in paths):
+            if whole and all(path.vote is None and not path.unread for path in paths):
                 return "free_text"
-        gives_up = self.give_up and self.settlement.agrees_on_nothing([path.key for path in paths])
+        gives_up = self.give_up and self.settlement.agrees_on_nothing([path.vote for path in paths])
         return "no_agreement" if gives_up else None
 
     def _is_alone(self, path: Drawn) -> bool:
@@ -310,7 +338,7 @@ class Vote:
         paths = self._at(places)
         if not paths or paths[0].readings is None:
             return
-        self.settlement.settle([path.readings or {} for path in paths])
+        self.settlement.settle([path.readings or {} for path in paths if not path.repeated])
         for index, path in self.drawn.items():
             self.drawn[index] = path._replace(key=self.settlement.key(path.readings or {}))
 
@@ -319,13 +347,13 @@ class Vote:
         return [self.drawn[place] for place in places if place in self.drawn]
 
     def _keys(self, places: Iterable[int]) -> list[str | None]:
-        return [path.key for path in self._at(places)]
+        return [path.vote for path in self._at(places)]
 
     def _view(self, consumed: int) -> View:
         if self.asked:
             seen = [self.drawn.get(index) for index in range(consumed)]
             return View(
-                [path and path.key for path in seen],
+                [path and path.vote for path in seen],
                 branches=self.asked[:consumed],
                 unread=sum(path is not None and path.unread for path in seen),
             )
@@ -333,7 +361,7 @@ class Vote:
 
     def _view_of(self, paths: Sequence[Drawn]) -> View:
         confidence = [path.confidence for path in paths] if "confidence" in self.policy.needs else ()
-        return View([path.key for path in paths], confidence, unread=sum(path.unread for path in paths))
+        return View([path.vote for path in paths], confidence, unread=sum(path.unread for path in paths))
 
     def _launch(self, target: int) -> None:
         while self._launched < target:
@@ -404,17 +432,30 @@ class Vote:
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
             self.drawn[start + place] = path._replace(branch=branch) if branch else path
+        self._mark_repeats()
         return min(len(paths), n)
+
+    def _mark_repeats(self) -> None:
+        """Mark the paths that a cache gave again, and those of a greedy branch after its first."""
+        places = sorted(self.drawn)
+        again = repeats([source_of(path.body, path.choice) for path in self._at(places)])
+        seen = set[str]()
+        for place, repeated in zip(places, again, strict=True):
+            path = self.drawn[place]
+            same = path.branch in self.greedy and path.branch in seen
+            seen.add(path.branch)
+            self.drawn[place] = path._replace(repeated=repeated or same)
 
     def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:
         self._read_as_one_kind(counted)
-        paths = tuple(self._at(counted))
+        drawn = self._at(counted)
+        paths, again = (tuple(path for path in drawn if path.repeated is same) for same in (False, True))
         if not paths:
             error, self._error = self._error, None
             raise error or Problem(504, "no path finished before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index not in counted)
         stop = self._stop or cut_short(paths, cause)
-        return Outcome(stop, cause, paths, unused, self.failed, cancelled)
+        return Outcome(stop, cause, paths, unused, self.failed, cancelled, again)
 
 
 def rest_after(error: UpstreamError, tries: int) -> float:
