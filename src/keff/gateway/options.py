@@ -58,9 +58,7 @@ class ServeSettings(BaseModel):
     reading_seconds: float = Field(
         10.0, gt=0, description="Seconds that a request waits for answers that are slow to read, in all."
     )
-    replacements: int = Field(
-        16, ge=0, description="Failed upstream calls that are replaced, for each request."
-    )
+    replacements: int = Field(16, ge=0, description="Times that a failed path of a request is drawn again.")
     reply: Literal["shortest", "first"] = Field(
         "shortest", description="Which of the paths with the winning answer is sent."
     )

@@ -202,6 +202,7 @@ class Service:
             probe=asked is not None and not asked.known and job.ask.n == 1,
             skip=self.served is None or self.served.skip,
             keep=job.shadow and in_flight_of(job.policy) is not None,
+            least=1 if job.greedy else job.ask.n,
             greedy=() if self.served is None else self.served.greedy(job.ask.body),
         )
 

@@ -36,7 +36,8 @@ from keff.records import frozen
 # Paths that say whether a text has an answer, at least: one without may be an accident.
 FEWEST_READ = 2
 
-# Failed calls without one success after which a request is given up.
+# Times that a path is tried before a request without one success is given up: calls that fail side by side
+# are one round.
 HOPELESS = 8
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
@@ -168,7 +169,7 @@ class Vote:
     ``probe`` waits for the first path before the rest of the first round: free text ends there. ``skip``: a
     path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
     ``keep``: what is in flight at the stop goes on, for ``extend``: no path is left out for its length.
-    ``greedy`` branches give the same path again and again.
+    ``greedy`` branches give the same path again and again. Fewer than ``least`` paths are no answer.
     """
 
     policy: Policy
@@ -193,6 +194,7 @@ class Vote:
     skip: bool = True
     keep: bool = False
     greedy: Collection[str] = ()
+    least: int = 1
 
     async def run(self) -> Outcome:
         """Draw paths until the policy stops, the deadline passes or too many fail.
@@ -397,17 +399,17 @@ class Vote:
                 self.failed += 1
                 # Without its traceback, which holds this vote and with it every response.
                 self._error = self._error or error.with_traceback(None)
-                if not error.transient or self._spent():
+                tries += 1
+                if not error.transient or self._is_spent(tries):
                     self._error = error.with_traceback(None)
                     self._lost.update(range(start, start + n))
                     return
-                tries += 1
                 await asyncio.sleep(rest_after(error, tries))
             else:
                 start, n = start + got, n - got
 
-    def _spent(self) -> bool:
-        return self.failed > self.replacements or (not self.drawn and self.failed >= HOPELESS)
+    def _is_spent(self, tries: int) -> bool:
+        return tries > self.replacements or (not self.drawn and tries >= HOPELESS)
 
     async def _draw(self, start: int, n: int) -> int:
         """Make one call and store its paths; returns their number.
@@ -450,9 +452,10 @@ class Vote:
         self._read_as_one_kind(counted)
         drawn = self._at(counted)
         paths, again = (tuple(path for path in drawn if path.repeated is same) for same in (False, True))
-        if not paths:
+        if len(self.drawn) < self.least or not paths:
             error, self._error = self._error, None
-            raise error or Problem(504, "no path finished before the deadline", code="deadline")
+            few = f"{len(self.drawn)} of {self.least} choices" if self.drawn else "no path"
+            raise error or Problem(504, f"{few} finished before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index not in counted)
         stop = self._stop or cut_short(paths, cause)
         return Outcome(stop, cause, paths, unused, self.failed, cancelled, again)
