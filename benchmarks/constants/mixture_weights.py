@@ -64,9 +64,6 @@ def apart(weights: FloatArray) -> float:
 def main() -> None:
     """Print the weights, and how far they move without each family."""
     known = [(family, partition_log_law(vote_counts(votes)[0])) for family, votes in records()]
-    if not known:
-        print(f"skipped: no recorded generations of {LEAST} paths in {RECORDED}")
-        return
     weights = fitted([law for _, law in known])
     families = list(dict.fromkeys(family for family, _ in known))
     without = {name: fitted([law for family, law in known if family != name]) for name in families}

@@ -218,9 +218,6 @@ def main() -> None:
     for width in (4, 8) if arguments.arrival else ():
         on_arrival(width, arguments.arrival)
     records = [read(file) for file in sorted(RECORDED.glob("cruxeval_output_*.jsonl"))]
-    if not records:
-        print(f"skipped: no recorded answers in {RECORDED}")
-        return
     if arguments.deployed:
         deployed(records, arguments.deployed)
     if not arguments.runs:

@@ -71,9 +71,6 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     options = parser.parse_args()
     sources = records(8)
-    if not sources:
-        print("skipped: no recorded generations")
-        return
     with learn_gain.without_between():
         parts = learn_gain.pieces(sources, 3)
     for size in (50, 100):

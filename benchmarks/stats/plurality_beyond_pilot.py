@@ -210,9 +210,6 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="list every file, not the worst eight")
     options = parser.parse_args()
     paths = sorted(RECORDED.glob("*.jsonl"))
-    if not paths:
-        print(f"skipped: no recorded generations in {RECORDED}")
-        return
     files = {p.stem: votes for p in paths if (votes := read(p)) is not None}
     rng = np.random.default_rng(11)
     for size in (50, 100):

@@ -78,9 +78,6 @@ def main() -> None:
     parser.add_argument("--any-length", action="store_true", help="long prompts too: much slower")
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="some of the twelve (default: all)")
     options = parser.parse_args()
-    if not QUESTIONS.is_dir():
-        print(f"skipped: no questions of the twelve tasks in {QUESTIONS}")
-        return
     print(f"{options.items} questions x {len(SLOTS)} templates, at most {options.tokens} tokens per path")
     print(
         f"{'':<16}{'drawn':>7}{'failed':>8}{'extracted':>11}{'truncated':>11}{'tokens/s':>10}{'seconds':>9}"
