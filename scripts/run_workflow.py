@@ -24,6 +24,7 @@ from typing import Any
 import yaml
 
 REPO = Path(__file__).resolve().parent.parent
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 Cell = dict[str, str]
 
 
@@ -43,9 +44,10 @@ def filled(text: str, cell: Cell) -> str:
 
 def interpreter(version: str) -> str | None:
     """Return the path of Python ``version`` on this machine, or None."""
+    if version == HERE:
+        return sys.executable
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    found = [str(kept[-1])] if kept else [path] if (path := shutil.which(f"python{version}")) else []
-    return found[0] if found else None
+    return str(kept[-1]) if kept else shutil.which(f"python{version}")
 
 
 def version_of(job: dict[str, Any], cell: Cell) -> str:
@@ -55,13 +57,7 @@ def version_of(job: dict[str, Any], cell: Cell) -> str:
     ]
     container = job.get("container", {}).get("image", "")
     named = re.search(r"python:(.+)-", filled(container, cell))
-    return (
-        named[1]
-        if named
-        else filled(asked[0], cell)
-        if asked
-        else f"{sys.version_info[0]}.{sys.version_info[1]}"
-    )
+    return named[1] if named else filled(asked[0], cell) if asked else HERE
 
 
 def run(name: str, job: dict[str, Any], cell: Cell, tag: str) -> bool:
