@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.decision import Aim, stated
+from keff.analysis.decision import Aim, Decided, stated
+from keff.analysis.decision.figures import Figures
+from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice, judged
-from keff.analysis.results.decision import Decision
 from keff.analysis.results.estimates import KStar
 from keff.errors import UsageError
-from keff.policy import parse_policy, policy_now
+from keff.policy import Policy, parse_policy, policy_now
 from keff.policy.spec import PolicySpec
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import CLIP, k_star, pilot_cost
@@ -32,13 +33,19 @@ def check(votes: Votes, path: str) -> None:
         )
 
 
-def adaptive_k(votes: Votes, star: KStar, decision: Decision, now: str | None, aim: Aim) -> AdaptiveKAdvice:
+def rule_of(star: KStar) -> Policy:
+    """Return the rule that draws K* paths."""
+    return parse_policy(f"fixed:{star.paper}")
+
+
+def adaptive_k(votes: Votes, star: KStar, decided: Decided, now: str | None, aim: Aim) -> AdaptiveKAdvice:
     """Return K*, what it keeps and costs, and whether to follow it.
 
     Compared with what is drawn today where that is a fixed number, else with K_max paths, as in the paper.
+    ``decided`` has the rule beside its candidates.
     """
     reference = _reference(now, star.k_max)
-    figures = stated(votes, f"fixed:{star.paper}", parse_policy(f"fixed:{reference}"), aim)
+    figures = _figures(votes, rule_of(star), parse_policy(f"fixed:{reference}"), decided.known, aim)
     cost = pilot_cost(star.paper, reference, votes.k, votes.n * votes.k)
     return judged(
         AdaptiveKAdvice(
@@ -57,9 +64,20 @@ def adaptive_k(votes: Votes, star: KStar, decision: Decision, now: str | None, a
             cost_at_1000=cost.cost_at_1000,
             notes=tuple(_notes(votes, star)),
         ),
-        decision,
+        decided.decision,
         aim.share,
     )
+
+
+def _figures(
+    votes: Votes, rule: Policy, reference: Policy, known: JointPosterior | None, aim: Aim
+) -> Figures | None:
+    """Return the rule's figures; those of the decision, where it is against the same reference."""
+    if known is None or known.specs[-1] != reference.spec:
+        return stated(votes, rule.spec, reference, aim)
+    # The reference is the last one, whose figures against itself have no width.
+    last = len(known.specs) - 1
+    return Figures(known, last if rule.spec == reference.spec else known.specs.index(rule.spec))
 
 
 def _reference(now: str | None, k_max: int) -> int:

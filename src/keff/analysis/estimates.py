@@ -180,7 +180,11 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     notes.extend(accounts.notes)
     aim = accounts.aim(settings.aim)
     own, now = accounts.votes, settings.now
-    decided = decide(own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed)
+    star = None if settings.rule is None else correlation.k_star
+    beside = () if star is None else (paper_rule.rule_of(star),)
+    decided = decide(
+        own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed, beside=beside
+    )
     matched = matching(record.ballot)
     notes.extend(matching_notes(matched))
     notes.extend(field_notes(record.ballot))
@@ -205,9 +209,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
         curve=accounts.fixed_curve(now, settings.cap, settings.seed),
-        adaptive_k=None
-        if settings.rule is None or correlation.k_star is None
-        else paper_rule.adaptive_k(votes, correlation.k_star, decided.decision, now, aim),
+        adaptive_k=None if star is None else paper_rule.adaptive_k(votes, star, decided, now, aim),
     )
 
 

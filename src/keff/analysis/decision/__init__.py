@@ -155,12 +155,13 @@ class Candidates:
         given, timed = (*rules, *flights), flights if _timed(votes) and reference.cap <= votes.k else None
         whole = parse_policy(f"fixed:{votes.k}")
         today = reference if reference.cap <= votes.k else whole
+        named = {rule.spec for rule in (*given, *beyond, reference)}
+        shown = {rule.spec: rule for rule in beside if rule.spec not in named}
+        beyond = [*beyond, *(rule for rule in shown.values() if rule.cap > votes.k)]
         # From the vote of all recorded paths on, rules beyond the record are predicted.
-        named = {rule.spec for rule in (*given, today)}
-        shown = {
-            rule.spec: rule for rule in (*beside, *([whole] if beyond else ())) if rule.spec not in named
-        }
-        rules = [*rules, *shown.values()]
+        if beyond and whole.spec not in {*named, today.spec}:
+            shown[whole.spec] = whole
+        rules = [*rules, *(rule for rule in shown.values() if rule.cap <= votes.k)]
         seen = replayed(votes, rules, today, rates, flights=timed, cap=most, seed=seed)
         everything = (*rules, *flights, today)
         known = posterior_of(seen, generic_ratios(everything), today.cap, prior, seed)
