@@ -59,6 +59,17 @@ def test_the_steps_repeat_until_it_is_decided(tmp_path: Path, lost: int, code: s
     assert len(list((tmp_path / "keff-run").iterdir())) == repeats
 
 
+@pytest.mark.parametrize(("strict", "code"), [("false", "0"), ("true", "5")])
+def test_an_undecided_run_fails_where_asked_and_is_commented(tmp_path: Path, strict: str, code: str) -> None:
+    (tmp_path / "evaluate.py").write_text(EVALUATE)
+    assert step("baseline", tmp_path, REPEATS="1").returncode == 0
+    done = step("gate", tmp_path, POINTS="1", MOST="1", STRICT=strict)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "output").read_text() == f"code={code}\n"
+    assert "### Not decided" in (tmp_path / "comment.md").read_text()
+    assert step("verdict", tmp_path, CODE=code).returncode == int(code)
+
+
 def test_an_evaluation_that_fails_fails_the_step(tmp_path: Path) -> None:
     assert step("baseline", tmp_path, REPEATS="2", RUN="exit 7").returncode == 7
 
