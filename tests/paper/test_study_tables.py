@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.paper.study_tables import SMALL, compared
-from benchmarks.places import QUESTIONS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not QUESTIONS.is_dir(), reason="no benchmarks in the shared data"),
-]
+pytestmark = pytest.mark.slow
 
 
 def test_every_cell_is_what_plain_loops_over_the_replies_say(tmp_path: Path) -> None:
