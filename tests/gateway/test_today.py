@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +87,14 @@ def test_the_page_the_metrics_and_the_headers_say_it_with_its_sign(serve: Serve)
         assert told["change"]["seconds"]["value"] is not None
         assert rig.metric(f'keff_change_paths{{against="fixed:{now}"}}') == int(paths)
         page = httpx2.get(f"{base}/keff", headers={"accept": "text/html"}).text
-        assert re.search(rf"dollars per request, against fixed:{now}<td>\{sign}", page)
+        words = "62% fewer paths" if sign == "-" else "50% more paths"
+        assert f"{words} than fixed:{now}" in page and f"{now} today, 3 with keff" in page
     quiet = serve(SEVEN, planless=True)
     assert "x-keff-change" not in quiet.post({"model": "m", "messages": QUESTION}).headers
+
+
+def test_what_a_cut_path_cost_is_no_part_of_what_a_path_costs_today() -> None:
+    """Two paths of 100 tokens came and 30 tokens of a third: today's eight would be 800."""
+    spent = Spent(1.0, 0.23, 2, None, tokens=230, cut_tokens=30, cut_dollars=0.03)
+    change = GatewayChange(Baseline("fixed:8", 8)).of(spent)
+    assert (change["tokens"], round(change["dollars"], 9)) == (230 - 800, round(0.23 - 0.8, 9))

@@ -23,8 +23,8 @@ from keff.gateway.http.security import Guard
 from keff.gateway.options import Options as ServedOptions
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import TrafficLedger
-from keff.gateway.traffic.live import Views
 from keff.gateway.traffic.monitor import Monitor
+from keff.gateway.traffic.pages import Views
 from keff.gateway.upstream.answer import Address
 from keff.plan import Plan, Profile
 from thread_server import serving

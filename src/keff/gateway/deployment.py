@@ -12,9 +12,9 @@ from keff.gateway.http.security import check_exposure
 from keff.gateway.options import Deployment
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import Shadows, TrafficLedger, VoteLog
-from keff.gateway.traffic.live import Numbers, Views
 from keff.gateway.traffic.metrics import series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, first_draw, saved_profile
+from keff.gateway.traffic.pages import Numbers, Views
 from keff.gateway.traffic.savings import Baseline, GatewayChange
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.gateway.upstream.fleet import Fleet

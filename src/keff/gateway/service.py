@@ -25,8 +25,8 @@ from keff.gateway.http.request import Ask
 from keff.gateway.keys import ClientKey
 from keff.gateway.options import Options
 from keff.gateway.traffic.ledger import DrawnOn, Shadows, TrafficLedger, Voted, VoteLog
-from keff.gateway.traffic.live import States
 from keff.gateway.traffic.metrics import Metrics
+from keff.gateway.traffic.pages import States
 from keff.gateway.traffic.savings import Baseline
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet

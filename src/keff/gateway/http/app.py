@@ -22,7 +22,7 @@ from keff.gateway.http.exchange import FUSE, JSON, Receive, Scope, Send
 from keff.gateway.http.pass_through import passes
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
-from keff.gateway.traffic.live import LIVE, METRICS, OPERATOR, PLAN, POLICY, Show, Work
+from keff.gateway.traffic.pages import METRICS, OPERATOR, PLAN, POLICY, SAVED, Show, Work
 from keff.gateway.vote.chat import CHAT_PATH, VOTED, Chat
 
 # Orchestrators give a readiness probe about this long.
@@ -57,7 +57,7 @@ class Pages:
         return all(answers) if served is None or not served.skip else any(answers)
 
     async def view(self, request: Request) -> Response:
-        """Show metrics, the live page or the plan from traffic."""
+        """Show metrics, what is saved, or the plan from traffic."""
         try:
             shown = await self.show(request.url.path, request.headers.get("accept", ""))
         except OSError:
@@ -167,7 +167,7 @@ def application(service: Service, guard: Guard, show: Show, beside: Sequence[Wor
             Route(CHAT_PATH, chat, methods=["POST"]),
             *(Route(path, pages.healthz) for path in ALIVE),
             *(Route(path, pages.readyz) for path in READY),
-            *(Route(path, pages.view) for path in (METRICS, LIVE, PLAN)),
+            *(Route(path, pages.view) for path in (METRICS, SAVED, PLAN)),
         ],
         exception_handlers={HTTPException: _unrouted},
         lifespan=lifespan,

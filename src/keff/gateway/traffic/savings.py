@@ -54,15 +54,6 @@ def shown(interval: Interval | None) -> object:
     return None if interval is None else interval.to_dict()
 
 
-def share(hits: int, n: int) -> Interval:
-    """Return a share with Wilson's 95% interval (1927), which stays in [0, 1] and is never empty."""
-    middle, spread = (hits + Z * Z / 2) / (n + Z * Z), math.sqrt(hits * (n - hits) / n + Z * Z / 4)
-    half = Z * spread / (n + Z * Z)
-    return Interval(
-        hits / n, max(0.0, middle - half), min(1.0, middle + half), "share of requests, Wilson 95%"
-    )
-
-
 Keys: TypeAlias = Sequence[str | None]
 
 

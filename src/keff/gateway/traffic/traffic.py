@@ -5,108 +5,22 @@ Of those a label-free plan is made where that is asked for.
 
 from __future__ import annotations
 
-import heapq
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 
 import numpy as np
 
 from keff.errors import PlanError
-from keff.gateway.traffic.monitor import stops_at
-from keff.gateway.traffic.savings import GatewayChange, Mean, Spent, share, shown
+from keff.gateway.traffic.savings import COMPARED, GatewayChange, Mean, Spent, shown
 from keff.plan import Plan, Profile
-from keff.policy import Policy, parse_policy, tally
+from keff.policy import Policy
 from keff.protocol.values import Object
 from keff.records import Interval
 from keff.stats.drift import agreeing_pairs
 from keff.stats.votes import Votes
-
-# Spans of the charts: when there are more, each two become one, so that the whole time is always shown. The
-# first are minutes; after a day they are a quarter of an hour.
-MOST_SPANS, FIRST_SPAN = 96, 60.0
-
-# Keys and models that are counted apart; what comes after them counts together.
-MOST_NAMES, REST = 100, ("others", "others")
-
-# Requests that are kept of those that cost most.
-DEAREST = 10
-
-
-@dataclass(slots=True)
-class History:
-    """Sums over requests by time span, key and model, and the most expensive requests.
-
-    A sum holds ``requests``, ``paths``, ``tokens``, ``dollars``, ``seconds``, what was ``saved_...`` of each
-    against what is deployed today, and over the ``voted`` requests the share of paths that ``agree``.
-    """
-
-    width: float = FIRST_SPAN
-    since: float = field(default_factory=time.time)
-    total: Counter[str] = field(default_factory=Counter[str])
-    spans: list[Counter[str]] = field(default_factory=list[Counter[str]])
-    named: dict[tuple[str, str], Counter[str]] = field(default_factory=dict[tuple[str, str], Counter[str]])
-    dearest: list[tuple[float, Object]] = field(default_factory=list[tuple[float, Object]])
-
-    def agreed(self, share: float, at: float) -> None:
-        """Add the agreeing pairs of a voted request's paths."""
-        for sums in (self.total, self._span(at)):
-            _add(sums, {"voted": 1, "agree": share})
-
-    def add(self, spent: Spent, change: Mapping[str, float], at: float) -> None:
-        """Add an answered request, with its change against today's policy."""
-        took = {"paths": spent.paths, "tokens": spent.tokens, "dollars": spent.dollars or 0.0}
-        saved = {f"saved_{name}": -by for name, by in change.items()}
-        for sums in (self.total, self._span(at), self._named((spent.key, spent.model))):
-            _add(sums, {"requests": 1, "seconds": spent.seconds, **took, **saved})
-        # By dollars where there are prices, else by tokens; of equals the earlier ones stay.
-        cost = float(spent.tokens) if spent.dollars is None else spent.dollars
-        if len(self.dearest) == DEAREST and cost <= self.dearest[-1][0]:
-            return
-        told: Object = {
-            "id": spent.id,
-            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
-            "key": spent.key,
-            "model": spent.model,
-            "seconds": spent.seconds,
-            **took,
-        }
-        self.dearest = heapq.nlargest(DEAREST, [*self.dearest, (cost, told)], key=itemgetter(0))
-
-    def _named(self, name: tuple[str, str]) -> Counter[str]:
-        known = name in self.named or len(self.named) < MOST_NAMES
-        return self.named.setdefault(name if known else REST, Counter())
-
-    def _span(self, at: float) -> Counter[str]:
-        while (place := max(0, int((at - self.since) / self.width))) >= MOST_SPANS:
-            # Not the sum of counters, which drops what is not above 0.
-            for even, odd in zip(self.spans[::2], self.spans[1::2], strict=False):
-                _add(even, odd)
-            self.spans, self.width = self.spans[::2], 2 * self.width
-        while len(self.spans) <= place:
-            self.spans.append(Counter())
-        return self.spans[place]
-
-    def told(self) -> Object:
-        """Return the history as shown on the live page."""
-        named = sorted(self.named.items(), key=lambda pair: (-pair[1]["dollars"], -pair[1]["tokens"]))
-        return {
-            "total": dict(self.total),
-            "since": self.since,
-            "span_seconds": self.width,
-            "spans": [dict(span) for span in self.spans],
-            "by_key_and_model": [{"key": key, "model": model, **sums} for (key, model), sums in named],
-            "dearest": [told for _, told in self.dearest],
-        }
-
-
-def _add(sums: Counter[str], more: dict[str, float] | Counter[str]) -> None:
-    for name, value in more.items():
-        sums[name] += value  # pyright: ignore[reportArgumentType]
-
 
 # The answer space of a plan that was made from traffic: each request's answer is found anew.
 PER_REQUEST = "per_request"
@@ -116,8 +30,6 @@ ENOUGH = 200
 
 # Requests drawn on whose votes are kept, and replies whose times are: the latest.
 KEPT, LATEST = 500, 2000
-
-OTHERS = ("fixed:1", "fixed:3", "lead_k:2", "lead_k:3", "lead_k:4", "fixed:8")
 
 
 @dataclass(slots=True)
@@ -154,9 +66,12 @@ class Traffic:
     """
 
     change: GatewayChange | None = None
-    history: History = field(default_factory=History)
+    since: float = field(default_factory=time.time)
     paths: Mean = field(default_factory=Mean)
+    tokens: Mean = field(default_factory=Mean)
     dollars: Mean = field(default_factory=Mean)
+    took: Mean = field(default_factory=Mean)
+    priced_paths: int = 0
     agreement: Mean = field(default_factory=Mean)
     matching: Mean = field(default_factory=Mean)
     kinds: Counter[str] = field(default_factory=Counter[str])
@@ -179,16 +94,19 @@ class Traffic:
             pairs = agreeing_pairs(counts.values())
             share = pairs / math.comb(len(keys), 2)
             self.agreement.add(share)
-            self.history.agreed(share, time.time())
             if (read := counts.total()) > 1:
                 self.matching.add(pairs / math.comb(read, 2))
 
     def answered(self, spent: Spent) -> None:
         """Add time and cost of a reply, also of one relayed as a single path."""
         self.seconds.append(spent.seconds)
-        self.history.add(spent, {} if self.change is None else self.change.take(spent), time.time())
+        self.took.add(spent.seconds)
+        self.tokens.add(spent.tokens)
+        if self.change is not None:
+            self.change.take(spent)
         if spent.dollars is not None:
             self.dollars.add(spent.dollars)
+            self.priced_paths += spent.paths
         # All that were begun: those in flight that the vote did not need are not saved.
         if spent.stop:
             self.paths.add(spent.paths)
@@ -196,14 +114,16 @@ class Traffic:
             self.stops[spent.stop] += 1
 
     def summary(self, served: Policy | None = None) -> Object:
-        """Return the figures of the live page and hourly log line; ``served`` is the policy in use."""
-        paths = self.paths.interval()
+        """Return the figures of the operator's page and of the log; ``served`` is the policy in use."""
+        paths, each = self.paths.interval(), (self.paths, self.tokens, self.dollars, self.took)
+        means = dict(zip(COMPARED, each, strict=True))
         p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
         return {
-            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.history.since)),
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
             "requests": self.paths.n,
             "paths_per_request": shown(paths),
             "dollars_per_request": shown(self.dollars.interval()),
+            "per_request": {name: mean.total / mean.n if mean.n else None for name, mean in means.items()},
             "now": None if self.change is None else self.change.baseline.spec,
             "saved": self._saved(paths),
             "change": self._change(served),
@@ -230,34 +150,14 @@ class Traffic:
     def _change(self, served: Policy | None) -> Object | None:
         if self.change is None:
             return None
-        drawn = self.history.total["paths"]
-        known = self.dollars.n and drawn
-        return self.change.told(served, self.drawn, self.dollars.total / drawn if known else None)
-
-    def others(self) -> list[Object]:
-        """Return other rules' paths and agreement, replayed on shadow requests.
-
-        The same: as the plurality of all paths that were drawn of the request. Slow for many requests: not
-        for the event loop.
-        """
-        rows = list(self.drawn)
-        return [_replayed(parse_policy(rule), rows) for rule in OTHERS] if rows else []
+        each = self.dollars.total / self.priced_paths if self.priced_paths else None
+        return self.change.told(served, self.drawn, each)
 
 
 def _in_range(mean: Mean) -> Interval | None:
     """Return the interval of a mean of shares: what the normal law puts beyond 0 and 1 is cut off."""
     found = mean.interval()
     return None if found is None else found.mapped(lambda share: min(max(share, 0.0), 1.0))
-
-
-def _replayed(policy: Policy, rows: Sequence[tuple[str | None, ...]]) -> Object:
-    cost, same = Mean(), 0
-    for row in rows:
-        stop = stops_at(policy, row, len(row)) or len(row)
-        cost.add(stop)
-        same += tally(row[:stop]).leader == tally(row).leader
-    told = {"policy": policy.spec, "requests": len(rows), "paths": shown(cost.interval())}
-    return {**told, "same_answer": share(same, len(rows)).to_dict()}
 
 
 # Requests drawn on that a plan from traffic needs at least.
