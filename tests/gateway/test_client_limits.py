@@ -9,9 +9,7 @@ import warnings
 
 import pytest
 
-from client_rig import OK, Server, ask, client_of, counts, run
-from keff.protocol import client as module
-from keff.protocol.connection import Connection
+from client_rig import OK, Server, ask, client_of, run
 from keff.protocol.values import BodyError
 
 
@@ -47,7 +45,7 @@ def test_calls_that_are_given_up_free_their_place() -> None:
                     call.cancel()
                 await asyncio.wait(calls)
                 await asyncio.sleep(0.02)
-            assert counts(client) == (0, 0, 0)
+            assert client.running == 0
 
     run(work)
 
@@ -64,33 +62,12 @@ def test_a_call_given_up_at_any_step_of_its_connection_leaves_no_socket_open() -
                     await call
                 gc.collect()
             await asyncio.sleep(0.02)
-            assert counts(client) == (0, 0, 0)
+            assert client.running == 0
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         run(work)
     assert not caught
-
-
-def test_a_call_handed_a_connection_as_it_is_given_up_passes_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work() -> None:
-        server = Server(OK)
-        async with client_of(server, connections=1) as client:
-            first, second, third = (asyncio.create_task(ask(client)) for _ in range(3))
-            keep = client.free
-
-            def free(connection: Connection) -> None:
-                keep(connection)
-                # The connection is the second call's from here on, and it has not run since.
-                second.cancel()
-
-            monkeypatch.setattr(client, "free", free)
-            await first
-            assert (await third)[1] == b"ok"
-            assert second.cancelled()
-        assert (server.opened, server.asked) == (1, 2)
-
-    run(work)
 
 
 def test_the_time_of_a_call_is_bounded_while_it_waits_for_anything() -> None:
@@ -106,7 +83,7 @@ def test_the_time_of_a_call_is_bounded_while_it_waits_for_anything() -> None:
             assert all(isinstance(result, TimeoutError) for result in results)
             assert 0.15 < asyncio.get_running_loop().time() - begun < 2
             await asyncio.sleep(0.05)
-            assert counts(client) == (0, 0, 0)
+            assert client.running == 0
 
     run(work)
 
@@ -127,46 +104,15 @@ def test_a_body_is_read_no_faster_than_it_is_taken_and_never_beyond_its_bound() 
                     sent += 2**18
 
         async with client_of(large) as client:
-            call = await client.request("GET", "/", {})
+            call = await client.request("GET", client.target("/"), {})
             await asyncio.sleep(0.3)
             # What the two ends and the systems between them hold: far from everything.
             assert sent < size / 4
             came = [len(part) async for part in call.parts()]
             assert sum(came) == size
-            call = await client.request("GET", "/", {})
+            call = await client.request("GET", client.target("/"), {})
             with pytest.raises(BodyError, match="larger than 1000000 bytes"):
                 await call.read(1_000_000)
             call.close()
-
-    run(work)
-
-
-def test_idle_connections_are_given_back_without_another_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
-
-    async def work() -> None:
-        server = Server(OK)
-        async with client_of(server) as client:
-            for _ in range(2):  # the second time the sweep begins anew
-                await asyncio.gather(*(ask(client) for _ in range(3)))
-                for _ in range(200):
-                    await asyncio.sleep(0.05)
-                    if counts(client) == (0, 0, 0):
-                        break
-                assert counts(client) == (0, 0, 0)
-
-    run(work)
-
-
-def test_old_connections_are_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
-
-    async def work() -> None:
-        server = Server(OK)
-        async with client_of(server) as client:
-            await ask(client)
-            await asyncio.sleep(0.1)
-            await ask(client)
-        assert server.opened == 2
 
     run(work)

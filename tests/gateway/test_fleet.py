@@ -34,7 +34,7 @@ class Busy:
         spare = Address(url=url(99)) if fallback else None
         self.fleet = Fleet(Address(url=url(0), more=tuple(map(url, range(1, len(calls))))), spare)
         for place, (server, number) in enumerate(zip(self.fleet.servers, calls, strict=True)):
-            server.client._running = dict.fromkeys(range(number), 0.0)  # type: ignore[assignment]
+            server.client.running = number
             if place in down:
                 server.health.tried("no")
 

@@ -5,9 +5,7 @@ Keys, waiting, sharing, packing, errors, events.
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from email.utils import formatdate
 from typing import Any
 
@@ -17,7 +15,6 @@ from hypothesis import strategies as st
 
 from drawn import ANY_FLOAT, jsons
 from keff.errors import UsageError
-from keff.protocol import values
 from keff.protocol.server import (
     LONGEST,
     LONGEST_ASKED,
@@ -32,10 +29,7 @@ from keff.protocol.server import (
     refusal_of,
 )
 from keff.protocol.values import (
-    FREE,
     LONGEST_EVENT,
-    Body,
-    BodyError,
     Events,
     count,
     data_of,
@@ -141,40 +135,6 @@ def test_how_many_paths_a_request_may_ask_for_is_learnt() -> None:
     assert sharing.most == 8, "a good answer in between starts the count anew"
     sharing.came(8, 0)
     assert sharing.most == 1
-
-
-def unpacked(raw: bytes, encoding: str | None, step: int = 1000) -> bytes:
-    body = Body(encoding)
-    parts = [body.take(raw[start : start + step]) for start in range(0, len(raw), step)]
-    body.end()
-    return b"".join(parts)
-
-
-@given(st.binary(max_size=4000), st.integers(1, 50))
-def test_packed_bodies_come_out_as_they_went_in(raw: bytes, step: int) -> None:
-    assert unpacked(raw, None, step) == raw
-    assert unpacked(gzip.compress(raw), "gzip", step) == raw
-    assert unpacked(zlib.compress(raw), "Deflate", step) == raw
-
-
-def test_bodies_that_grow_too_much_are_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb = gzip.compress(bytes(100 * 2**20), 1)
-    body, given = Body("gzip"), 0
-    with pytest.raises(BodyError, match="unpacks to more"):
-        for start in range(0, len(bomb), 65536):
-            given += len(body.take(bomb[start : start + 65536]))
-    assert given <= FREE + 200 * 65536
-    monkeypatch.setattr(values, "LARGEST", 10)
-    with pytest.raises(BodyError, match="larger than 10"):
-        Body(None).take(b"x" * 11)
-    with pytest.raises(BodyError, match="unpacks to more"):
-        Body("gzip").take(gzip.compress(b"x" * 11))
-    monkeypatch.undo()
-    with pytest.raises(BodyError, match="cut short"):
-        unpacked(gzip.compress(b"x" * 100)[:-1], "gzip")
-    for wrong in ("br", "zstd", "gzip, gzip"):
-        with pytest.raises(BodyError, match="not asked for"):
-            Body(wrong)
 
 
 JSON = jsons(ANY_FLOAT, ["error", "message", "code", "type", "param", "detail"])

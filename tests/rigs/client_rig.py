@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
-from keff.protocol.client import Client
-from keff.protocol.connection import Call
+from keff.protocol.client import Call, Client
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Told: a\r\nx-told: b\r\n\r\nok"
@@ -67,12 +66,6 @@ async def client_of(serve: Serve, *, connections: int = 4, seconds: float = 5.0)
             with contextlib.suppress(AttributeError):
                 writer.transport.abort()
         await asyncio.gather(*serving, return_exceptions=True)
-
-
-def counts(client: Client) -> tuple[int, int, int]:
-    """Return how many connections are open, how many calls are running, and how many wait."""
-    waiting = sum(not waiter.done() for waiter in client._places._waiters or ())
-    return len(client._all), client.running, waiting
 
 
 async def ask(client: Client, body: bytes = b"{}", method: str = "POST") -> tuple[Call, bytes]:

@@ -10,8 +10,7 @@ import time
 from keff.errors import EngineError
 from keff.narrow import Fields, entries
 from keff.protocol.assembler import Assembler, StreamEnds
-from keff.protocol.client import Client, limited, plain, unpacked
-from keff.protocol.connection import Call
+from keff.protocol.client import Call, Client, plain
 from keff.protocol.reply import (
     CompletionIds,
     RepeatedError,
@@ -21,7 +20,7 @@ from keff.protocol.reply import (
     reply_of,
 )
 from keff.protocol.server import Mask, Refusal, pause, refusal_of
-from keff.protocol.values import ENCODINGS, BodyError, Object, sendable
+from keff.protocol.values import ENCODINGS, LARGEST, BodyError, Object, sendable
 from keff.records import Completion, frozen
 
 # Seconds for a connection, room for one lost packet. A dead host is noticed within half a minute.
@@ -171,11 +170,11 @@ class Transport:
             try:
                 # A redirect too: following it could carry the key to another host.
                 if call.status >= 300:
-                    raw = await limited(call)
+                    raw = await call.read()
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
                 if await call.streams():
                     return await self._streamed(call, n)
-                return reply_of(await limited(call))
+                return reply_of(await call.read())
             finally:
                 call.close()
         except TimeoutError:
@@ -183,7 +182,7 @@ class Transport:
 
     async def _streamed(self, call: Call, n: int) -> Object:
         parts = Assembler(n, self._ends)
-        async for part in unpacked(call):
+        async for part in call.parts(LARGEST):
             parts.feed(part)
         return parts.response(call.headers)
 

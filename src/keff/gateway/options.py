@@ -91,7 +91,7 @@ class ServeSettings(BaseModel):
     @field_validator("cors_origin")
     @classmethod
     def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(re.fullmatch(r"https?://[^/*\s]+", origin) for origin in origins):
+        if not all(re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/*\s]+", origin) for origin in origins):
             raise ValueError("write origins such as https://app.example.com")
         return origins
 

@@ -1,132 +1,172 @@
-"""HTTP client for one upstream: connection pool, proxies, errors."""
+"""HTTP client of one upstream: one aiohttp session, with what a gateway needs and a session lacks.
+
+By hand are: a bound on unpacked bytes; NO_PROXY by port, domain and network; that a kept connection on which
+bytes came unasked is not used; one repeat of a POST whose kept connection had gone before anything came.
+Cookies are not kept and redirects not followed.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import base64
+import io
 import re
-import socket
+import select
 import ssl
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import field
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import version
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+from ipaddress import ip_address, ip_network
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies_environment
 
-from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
+import aiohttp
+from aiohttp.connector import Connection
+from aiohttp.http_exceptions import ContentEncodingError
+from yarl import URL
 
 from keff.errors import UsageError
-from keff.protocol.connection import BrokenError, Call, Connection
 from keff.protocol.server import is_loopback
-from keff.protocol.values import Body, BodyError
-from keff.records import frozen
-
-# After so many seconds without an answer the next address of a name is tried too.
-STAGGER = 0.25
-
-# A proxy's answer to CONNECT is a few lines.
-LARGEST_HEAD = 16 * 1024
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
-
-
-class ProxyError(ConnectionError):
-    """The proxy is unreachable, or refuses to connect to the upstream."""
-
-
-@frozen
-class Proxy:
-    """Address and ``Proxy-Authorization`` of a proxy."""
-
-    host: str
-    port: int
-    authorization: str = field(default="", repr=False)
-
-    async def opened(self, host: str, port: int) -> socket.socket:
-        """Return a socket to the upstream through the proxy; raises ProxyError."""
-        try:
-            way = await reached(self.host, self.port)
-            try:
-                await self._ask(way, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-            except BaseException:
-                way.close()
-                raise
-        except ProxyError:
-            raise
-        except OSError as error:
-            raise ProxyError(f"its proxy cannot be reached ({type(error).__name__})") from None
-        return way
-
-    async def _ask(self, way: socket.socket, target: str) -> None:
-        loop, shown = asyncio.get_running_loop(), self.authorization
-        known = f"Proxy-Authorization: Basic {shown}\r\n" if shown else ""
-        await loop.sock_sendall(
-            way, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{known}\r\n".encode("latin-1")
-        )
-        head = b""
-        # Byte by byte would be exact; but nobody speaks before the upstream is asked something.
-        while b"\r\n\r\n" not in head and len(head) < LARGEST_HEAD:
-            part = await loop.sock_recv(way, 4096)
-            if not part:
-                raise ProxyError("its proxy closed the connection")
-            head += part
-        status = _STATUS.match(head)
-        if status is None or not status[1].startswith(b"2"):
-            raise ProxyError(f"its proxy refused the way ({status[1].decode() if status else 'no HTTP'})")
-
-
-async def reached(host: str, port: int) -> socket.socket:
-    """Return a socket connected to the first of a host's addresses that answers; raises OSError."""
-    # Cancelled just as one address answers, create_connection would leave that socket open (CPython 3.11).
-    kind = socket.SOCK_STREAM
-    try:  # an address needs no thread that looks it up
-        found = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=kind)
-    return await start_connection(found, happy_eyeballs_delay=STAGGER)
-
-
-def proxy_for(scheme: str, host: str) -> Proxy | None:
-    """Return the proxy for a host from the environment; None for localhost and NO_PROXY.
-
-    Raises UsageError for one that is no http address.
-    """
-    named = getproxies_environment()
-    url = named.get(scheme) or named.get("all")
-    if not url or is_loopback(host) or proxy_bypass(host):
-        return None
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        at, port = parts.hostname, parts.port or 80
-    except ValueError:
-        at, port, parts = None, 0, urlsplit("")
-    if parts.scheme != "http" or not at:
-        raise UsageError(f"{scheme.upper()}_PROXY must be an address such as http://proxy:3128")
-    known = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-    return Proxy(at, port, base64.b64encode(known.encode()).decode())
-
+from keff.protocol.values import FREE, LARGEST, RATIO, BodyError
 
 # A connection that was not used for longer is not used again: the server may be about to close it.
 IDLE_SECONDS = 30.0
+# Bytes of a line of a head: some gateways tell policies of many kilobytes.
+LONGEST_LINE = 64 * 1024
+# A body beyond is written in parts.
+ONE_WRITE = 2**18
+AGENT = f"keff/{version('keff')}"
 
-# Whole answers of some ten thousand tokens in one read.
-BUFFER = 128 * 1024
+# The type of a stream of events, and how its bytes begin.
+EVENTS, _EVENT = "text/event-stream", re.compile(rb"\s*(?:data|event|id|retry)?:")
 
-BODIED = frozenset({"POST", "PUT", "PATCH"})
-IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
-AGENT = f"user-agent: keff/{version('keff')}"
+CUT = "it closed before its answer was whole"
+
+# Encodings that aiohttp undoes.
+UNPACKED = frozenset({"gzip", "deflate", "br", "zstd"})
+
+# Whether the call of this task was given a connection that was used before.
+_reused: ContextVar[bool] = ContextVar("reused")
+
+
+class BrokenError(ConnectionError):
+    """The connection ended within a response, or the bytes are not HTTP."""
 
 
 class UnreachableError(ConnectionError):
     """No connection to the upstream could be made; the message says why."""
 
 
+# What goes wrong on the wire: TimeoutError and those of TLS are OSErrors, BodyError is a ValueError.
+BROKEN = (OSError, ValueError)
+
+
+class Call:
+    """One response as it arrives: status, headers (lower case, repeated ones joined by commas) and body."""
+
+    def __init__(self, response: aiohttp.ClientResponse, ended: Callable[[], None]) -> None:
+        self.status, self.headers = response.status, dict[str, str]()
+        for name, value in response.headers.items():
+            told = name.lower()
+            self.headers[told] = f"{self.headers[told]}, {value}" if told in self.headers else value
+        self._encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if self._encoding in UNPACKED:
+            # What is read is plain, and of another length.
+            self.headers = {
+                name: value
+                for name, value in self.headers.items()
+                if name not in ("content-encoding", "content-length")
+            }
+        self._response, self._ended, self._first = response, ended, b""
+        self._open = True
+
+    @property
+    def kind(self) -> str:
+        """The content type, without its parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def length(self) -> int | None:
+        """The Content-Length, if valid."""
+        stated = self.headers.get("content-length", "")
+        return int(stated) if stated.isascii() and stated.isdigit() else None
+
+    async def streams(self) -> bool:
+        """Return whether the body is a stream of events: by its type, else by its first bytes.
+
+        Some servers name no type, or another one. What was looked at stays to be read.
+        """
+        if self.kind != EVENTS and not self._first:
+            with _told():
+                self._first = await self._response.content.readany()
+        return self.kind == EVENTS or _EVENT.match(self._first) is not None
+
+    async def parts(self, most: int | None = None) -> AsyncGenerator[bytes]:
+        """Yield parts of the body as they arrive, unpacked; raises BodyError, or the call's error.
+
+        BodyError is raised for an unknown encoding, for more than ``most`` bytes, and where a packed body
+        unpacks to more than an answer can hold.
+        """
+        if self._encoding not in ("identity", "", *UNPACKED):
+            raise BodyError("it is compressed in a way that was not asked for")
+        packed, gave = self._encoding in UNPACKED, 0
+        async for part in self._came():
+            gave += len(part)
+            if packed and gave > min(LARGEST, max(FREE, RATIO * self._response.content.total_raw_bytes)):
+                raise BodyError("it unpacks to more than an answer can hold")
+            if most is not None and gave > most:
+                raise BodyError(f"it is larger than {most} bytes")
+            yield part
+        self._finish()
+
+    async def _came(self) -> AsyncIterator[bytes]:
+        first, self._first = self._first, b""
+        if first:
+            yield first
+        while True:
+            with _told():
+                part = await self._response.content.readany()
+            if not part:
+                return
+            yield part
+
+    async def read(self, most: int = LARGEST) -> bytes:
+        """Return the whole body; raises BodyError above the limit, or the call's error."""
+        return b"".join([part async for part in self.parts(most)])
+
+    def close(self) -> None:
+        """End the call; a connection with an unfinished response is closed."""
+        self._response.close()
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._open:
+            self._open = False
+            self._ended()
+
+
+class _Request(aiohttp.ClientRequest):
+    """Request that is not sent on a kept connection with bytes that nobody asked for, or that has ended.
+
+    They would be taken for its answer.
+    """
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        if _reused.get(False) and conn.transport is not None and conn.protocol is not None:
+            waiting = select.poll()
+            waiting.register(conn.transport.get_extra_info("socket").fileno(), select.POLLIN)
+            if conn.protocol.should_close or waiting.poll(0):
+                raise aiohttp.ServerDisconnectedError
+        return await super().send(conn)
+
+
+async def _note_reused(*_: object) -> None:
+    _reused.set(True)
+
+
 class Client:
     """HTTP client of one server, bound to one event loop between ``start`` and ``close``.
 
-    ``seconds`` bound a call from its start to its last byte: one timer for all of them.
+    ``url`` may have a query, which every call gets. ``seconds`` bound a call from its start to its last byte.
     """
 
     def __init__(
@@ -139,53 +179,48 @@ class Client:
         trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         parts = urlsplit(url)
-        self._secure, self._host = parts.scheme == "https", parts.hostname or ""
-        self._port = parts.port or (443 if self._secure else 80)
-        self._proxy = proxy_for(parts.scheme, self._host)
-        self._base, self._ca_file, self._trusted = parts.path.rstrip("/"), ca_file, trusted
-        self._named = f"host: {_ascii(parts.netloc.rpartition('@')[2])}"
-        self._connect_seconds, self._seconds = connect_seconds, seconds
-        # One for each connection that is in use, or is being opened.
-        self._places = asyncio.Semaphore(connections)
-        # asyncio would make one of this size for every read, and give most of it back.
-        self._buffer = memoryview(bytearray(BUFFER))
-        self._all: set[Connection] = set()
-        self._idle: dict[Connection, float] = {}
-        self._running: dict[Call, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._sweep: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._context: ssl.SSLContext | None = None
-        self._headers: Mapping[str, str] | None = None
-        self._asked, self._written = ("", ""), b""
-        self.closed = False
+        self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
+        self._secure, self._connections = parts.scheme == "https", connections
+        port = parts.port or (443 if self._secure else 80)
+        self._proxy = proxy_for(parts.scheme, parts.hostname or "", port)
+        self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=connect_seconds)
+        self._ca_file, self._trusted = ca_file, trusted
+        self._session: aiohttp.ClientSession | None = None
+        self.running = 0
 
     def start(self) -> None:
         """Bind to the running event loop, and load trusted certificates."""
-        self._loop = asyncio.get_running_loop()
+        context: ssl.SSLContext | bool = True
         if self._secure:
-            self._context = self._trusted()
+            context = self._trusted()
             if self._ca_file:
-                self._context.load_verify_locations(self._ca_file)
-            self._context.set_alpn_protocols(["http/1.1"])
+                context.load_verify_locations(self._ca_file)
+            context.set_alpn_protocols(["http/1.1"])
+        traced = aiohttp.TraceConfig()
+        traced.on_connection_reuseconn.append(_note_reused)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=self._connections, ssl=context, keepalive_timeout=IDLE_SECONDS
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": AGENT},
+            skip_auto_headers=("accept", "accept-encoding", "content-type"),
+            timeout=self._timeout,
+            request_class=_Request,
+            trace_configs=[traced],
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+        )
 
     async def close(self) -> None:
         """Close all connections."""
-        self.closed = True
-        for connection in tuple(self._all):
-            connection.abort()
-        for timer in (self._timer, self._sweep):
-            if timer is not None:
-                timer.cancel()
-
-    @property
-    def running(self) -> int:
-        """The number of calls running or waiting for a connection."""
-        return len(self._running)
+        if self._session is not None:
+            await self._session.close()
 
     def target(self, path: str, query: str = "") -> str:
-        """Return a call's request target: a path below the base address, and a quoted query."""
-        target = f"{self._base}{path}{'?' + query if query else ''}"
+        """Return the address of a call: a path below the base, and a quoted query."""
+        queries = "&".join(filter(None, (self._query, query)))
+        target = f"{self._base}{path}{'?' + queries if queries else ''}"
         plain = target.isascii() and target.isprintable() and " " not in target
         return target if plain else quote(target.encode("latin-1", "replace"), safe=PRINTABLE)
 
@@ -195,154 +230,117 @@ class Client:
         Close it, or read it to its end. Raises OSError (TimeoutError, ssl.SSLError, UnreachableError,
         BrokenError), and ValueError for a header that cannot be sent.
         """
-        data = self._head(method, target, headers, len(body)) + body
+        self.running += 1
         try:
-            return await self._made(method, data)
-        except ConnectionError as error:
-            if method not in IDEMPOTENT or isinstance(error, UnreachableError):
-                raise
-        # The server may have closed a kept connection in the same moment: what may be asked twice is.
-        return await self._made(method, data)
-
-    async def _made(self, method: str, data: bytes) -> Call:
-        assert self._loop is not None, "start() comes first"
-        call, until = Call(self._loop, method, self._forget), self._loop.time() + self._seconds
-        self._running[call] = until
-        if self._timer is None:
-            self._timer = self._loop.call_at(until, self._late)
-        try:
-            connection = await self._taken(self._loop, until)
-            connection.send(call, data)
-            await call.head()
+            with _told():
+                try:
+                    response = await self._sent(method, target, headers, body)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                    # A message is what came of an answer. What is not reused was not stale.
+                    began = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(
+                        error.message, str
+                    )
+                    if began or isinstance(error, aiohttp.ClientConnectorError) or not _reused.get(False):
+                        raise
+                    response = await self._sent(method, target, headers, body)
         except BaseException:
-            call.close()
+            self.running -= 1
             raise
-        return call
+        return Call(response, self._end)
 
-    def free(self, connection: Connection) -> None:
-        """Return a connection to the pool."""
-        self._idle[connection] = time.monotonic()
-        self._places.release()
-        if self._sweep is None and self._loop is not None:
-            self._sweep = self._loop.call_later(IDLE_SECONDS, self._give_back)
-
-    def _give_back(self) -> None:
-        """Close connections idle for too long."""
-        self._sweep, now = None, time.monotonic()
-        for connection, since in tuple(self._idle.items()):
-            if (left := since + IDLE_SECONDS - now) > 0:
-                assert self._loop is not None
-                self._sweep = self._loop.call_later(left, self._give_back)
-                return
-            connection.abort()
-
-    def lost(self, connection: Connection) -> None:
-        """Remove a closed connection from the pool, and release its slot if in use."""
-        if self._idle.pop(connection, None) is None and connection in self._all:
-            self._places.release()
-        self._all.discard(connection)
-
-    def _forget(self, call: Call) -> None:
-        self._running.pop(call, None)
-
-    def _head(self, method: str, target: str, headers: Mapping[str, str], size: int) -> bytes:
-        # The paths of a request have one object of headers: it is written once.
-        if headers is not self._headers or (method, target) != self._asked:
-            lines = [f"{method} {target} HTTP/1.1", self._named]
-            lines += [f"{name}: {value}" for name, value in headers.items()]
-            if "user-agent" not in headers:
-                lines.append(AGENT)
-            text = "\r\n".join(lines)
-            if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1 or "\0" in text:
-                raise ValueError("a header holds the end of a line")
-            self._written = f"{text}\r\n".encode("latin-1")
-            self._headers, self._asked = headers, (method, target)
-        length = b"content-length: %d\r\n" % size if size or method in BODIED else b""
-        return self._written + length + b"\r\n"
-
-    async def _taken(self, loop: asyncio.AbstractEventLoop, until: float) -> Connection:
-        """Return an idle connection, else a new one."""
-        if self._places.locked():
-            async with asyncio.timeout_at(until):
-                await self._places.acquire()
-        else:
-            # A timeout of its own would take longer than all of this.
-            await self._places.acquire()
-        now = time.monotonic()
-        for connection, since in reversed(self._idle.items()):
-            if connection.usable and now - since <= IDLE_SECONDS:
-                del self._idle[connection]
-                return connection
-        try:
-            async with asyncio.timeout_at(until):
-                return await self._connected(loop)
-        except BaseException:
-            self._places.release()
-            raise
-
-    async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        """Return a new connection."""
-        try:
-            async with asyncio.timeout(self._connect_seconds):
-                connection = await self._made_to(loop)
-        except TimeoutError:
-            raise UnreachableError("it cannot be reached (nothing there answers)") from None
-        except ssl.SSLError:
-            raise
-        except OSError as error:
-            raise UnreachableError(str(error) if isinstance(error, ProxyError) else "") from None
-        if not connection.usable:
-            raise BrokenError("it closed at once")
-        self._all.add(connection)
-        return connection
-
-    async def _made_to(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        way = await (self._proxy.opened if self._proxy else reached)(self._host, self._port)
-        # From here on asyncio closes the socket, whatever happens.
-        _, connection = await loop.create_connection(
-            partial(Connection, self.free, self.lost, self._buffer),
-            sock=way,
-            ssl=self._context,
-            server_hostname=self._host if self._secure else None,
+    async def _sent(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> aiohttp.ClientResponse:
+        assert self._session is not None, "start() comes first"
+        _reused.set(False)
+        return await self._session.request(
+            method,
+            URL(target, encoded=True),
+            headers=headers,
+            data=(body if len(body) <= ONE_WRITE else io.BytesIO(body)) or None,
+            proxy=self._proxy,
+            allow_redirects=False,
         )
-        return connection
 
-    def _late(self) -> None:
-        """Fail the calls past their deadline."""
-        assert self._loop is not None, "a timer runs on it"
-        self._timer, now = None, self._loop.time()
-        for call, until in tuple(self._running.items()):
-            if until > now:
-                self._timer = self._loop.call_at(until, self._late)
-                return
-            call.fail(TimeoutError())
+    def _end(self) -> None:
+        self.running -= 1
 
 
-def _ascii(host: str) -> str:
-    """Return a host in ASCII, for the Host header."""
-    return host if host.isascii() else host.encode("idna").decode()
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
 
-# What goes wrong on the wire: TimeoutError and those of TLS are OSErrors, BodyError is a ValueError.
-BROKEN = (OSError, ValueError)
+# What aiohttp raises, the more particular first, and what it says here.
+_FAILURES: tuple[tuple[type[Exception], type[Exception], str], ...] = (
+    (aiohttp.ConnectionTimeoutError, UnreachableError, "it cannot be reached (nothing there answers)"),
+    (TimeoutError, TimeoutError, ""),
+    (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError, ""),
+    (aiohttp.ClientSSLError, ssl.SSLError, ""),
+    (aiohttp.ClientProxyConnectionError, UnreachableError, "its proxy cannot be reached"),
+    (aiohttp.ClientConnectorError, UnreachableError, "it cannot be reached"),
+    (aiohttp.ClientPayloadError, BrokenError, CUT),
+    (aiohttp.ServerDisconnectedError, BrokenError, CUT),
+    (aiohttp.ClientResponseError, BrokenError, "what came is not an answer in HTTP/1.1"),
+)
 
 
-async def limited(call: Call) -> bytes:
-    """Return a response's decompressed body; raises BodyError above the size limit."""
-    if "content-encoding" not in call.headers:
-        return await call.read()
-    return b"".join([part async for part in unpacked(call)])
+@contextmanager
+def _told() -> Generator[None]:
+    """Raise what aiohttp raises as OSError or BodyError, in the words of this module."""
+    try:
+        yield
+    except aiohttp.ClientHttpProxyError as error:
+        raise UnreachableError(f"its proxy refused the way ({error.status})") from None
+    except (aiohttp.ClientError, TimeoutError) as error:
+        if isinstance(error.__cause__, ContentEncodingError):
+            raise BodyError("it is not compressed as it says") from None
+        for kind, ours, why in _FAILURES:
+            if isinstance(error, kind):
+                raise ours(why) from None
+        raise BrokenError(type(error).__name__) from None
 
 
-async def unpacked(call: Call) -> AsyncGenerator[bytes]:
-    """Yield the parts of a response's body, decompressed whether or not that was asked for.
+def proxy_for(scheme: str, host: str, port: int) -> str | None:
+    """Return the proxy for a server from the environment; None for localhost and NO_PROXY.
 
-    Raises BodyError for what cannot be, and above the size limit.
+    Raises UsageError for one that is no http address.
     """
-    body = Body(call.headers.get("content-encoding"))
-    async for part in call.parts():
-        yield body.take(part)
-    body.end()
+    named = getproxies_environment()
+    url = named.get(scheme) or named.get("all")
+    if not url or is_loopback(host) or is_exempt(host, port, named.get("no", "")):
+        return None
+    url = url if "://" in url else f"http://{url}"
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(f"{scheme.upper()}_PROXY must be an address such as http://proxy:3128")
+    return url
+
+
+_WITH_PORT = re.compile(r"(\[[^]]*\]|[^:]*):(\d+)")
+
+
+def is_exempt(host: str, port: int, exempt: str) -> bool:
+    """Return whether NO_PROXY names a server.
+
+    Its entries are ``*``, names, domains, addresses and networks, each with or without a port.
+    """
+    for entry in re.split(r"[\s,]+", exempt.lower()):
+        with_port = _WITH_PORT.fullmatch(entry)
+        name = with_port[1] if with_port else entry
+        if not name or (with_port and int(with_port[2]) != port):
+            continue
+        name = name.strip("[]")
+        try:
+            if ip_address(host) in ip_network(name, strict=False):
+                return True
+        except ValueError:
+            domain = name.removeprefix("*").removeprefix(".")
+            if name == "*" or host.lower() == domain or host.lower().endswith(f".{domain}"):
+                return True
+    return False
 
 
 def plain(error: Exception) -> str:
@@ -354,7 +352,7 @@ def plain(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return "it does not speak TLS as it should"
     if isinstance(error, UnreachableError):
-        return str(error) or "it cannot be reached"
+        return str(error)
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     return f"the connection broke ({error if isinstance(error, BrokenError) else type(error).__name__})"

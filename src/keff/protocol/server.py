@@ -142,7 +142,10 @@ def is_loopback(host: str) -> bool:
 
 
 def base_url(url: str, option: str, key_option: str) -> str:
-    """Return a base URL, with ``/v1`` appended if it has no path; raises UsageError unless http(s)."""
+    """Return a base URL, with ``/v1`` appended if it has no path; raises UsageError unless http(s).
+
+    A query is kept. The path of chat itself, as it is often copied, is taken off.
+    """
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -152,7 +155,8 @@ def base_url(url: str, option: str, key_option: str) -> str:
         raise UsageError(f"{option}: put the key into the environment ({key_option}), not into the address")
     if not usable:
         raise UsageError(f"{option}: {url!r} is not an http address")
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1", query="", fragment=""))
+    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    return urlunsplit(parts._replace(path=path or "/v1", fragment=""))
 
 
 def checked_key(value: str, variable: str) -> str:
@@ -298,7 +302,7 @@ class Refusal:
     def transient(self) -> bool:
         """Whether the same request may succeed later."""
         # A quota that is spent comes as 429 too, and no wait brings it back.
-        return (self.status in PASSING or not 400 <= self.status < 500) and self.code != SPENT
+        return (self.status in PASSING or self.status >= 500 or not self.status) and self.code != SPENT
 
     @property
     def fatal(self) -> bool:
@@ -308,6 +312,8 @@ class Refusal:
 
 def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) -> Refusal:
     """Return the parsed error response: OpenAI's form, ``detail``, ``message``, or plain text."""
+    if 300 <= status < 400:
+        return Refusal(status, redirected(headers, mask))
     try:
         body: object = decoded(raw)
     except ValueError:
@@ -328,6 +334,11 @@ def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) 
         asked_wait(headers),
         status == 400 and re.search(rb"content_filter|content_policy", raw) is not None,
     )
+
+
+def redirected(headers: Mapping[str, str], mask: Mask) -> str:
+    """Return what is wrong with an address that redirects: following it could carry the key elsewhere."""
+    return mask(f"it redirects to {headers.get('location') or 'nowhere'}: name that address instead", LONGEST)
 
 
 def _named(value: object, mask: Mask) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import zlib
 from collections.abc import Collection, Mapping
 from typing import TypeGuard, cast
 
@@ -203,41 +202,6 @@ RATIO, FREE = 200, 4 * 2**20
 
 class BodyError(ValueError):
     """A body is too large, corrupt, or in an unsupported encoding."""
-
-
-class Body:
-    """Accumulates and decompresses one body; raises BodyError once it is too large."""
-
-    def __init__(self, encoding: str | None) -> None:
-        kind = (encoding or "identity").strip().lower()
-        if kind not in ("identity", "gzip", "x-gzip", "deflate"):
-            raise BodyError("it is compressed in a way that was not asked for")
-        self._came = self._gave = 0
-        # 32 added to the window size finds out whether a header is gzip's or zlib's.
-        self._inflate = None if kind == "identity" else zlib.decompressobj(zlib.MAX_WBITS + 32)
-
-    def take(self, part: bytes) -> bytes:
-        """Return the decompressed bytes of a part."""
-        self._came += len(part)
-        if self._inflate is None:
-            self._gave += len(part)
-            if self._gave > LARGEST:
-                raise BodyError(f"it is larger than {LARGEST} bytes")
-            return part
-        room = min(LARGEST, max(FREE, RATIO * self._came)) - self._gave
-        try:
-            plain = self._inflate.decompress(part, room + 1)
-        except zlib.error:
-            raise BodyError("it is not compressed as it says") from None
-        self._gave += len(plain)
-        if len(plain) > room:
-            raise BodyError("it unpacks to more than an answer can hold")
-        return plain
-
-    def end(self) -> None:
-        """Check that the compressed body is complete."""
-        if self._inflate is not None and self._came and not self._inflate.eof:
-            raise BodyError("it was cut short")
 
 
 def picked(headers: Mapping[bytes, bytes], names: Collection[bytes]) -> dict[str, str]:

@@ -23,9 +23,8 @@ from keff.gateway.upstream.server import Upstream, body_of, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import Fields, entries, fields
-from keff.protocol.client import BROKEN, unpacked
-from keff.protocol.connection import CUT, EVENTS, BrokenError, Call
-from keff.protocol.server import hidden
+from keff.protocol.client import BROKEN, CUT, EVENTS, BrokenError, Call
+from keff.protocol.server import Mask, hidden, redirected
 from keff.protocol.values import Events, Object, data_of, decoded, picked
 
 # A call that fails before its first byte costs its client nothing but time.
@@ -106,10 +105,8 @@ async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
     await exchange.begin(200, EVENTS, NOT_HELD)
     whole = False
-    # As it comes a stream may be of any length: nothing of it is held.
-    parts = unpacked(response) if "content-encoding" in response.headers else response.parts()
     try:
-        async for part in parts:
+        async for part in response.parts():
             if passed := meter.feed(part):
                 await exchange.part(passed)
                 whole = whole or _ENDS.search(passed) is not None
@@ -122,7 +119,7 @@ async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
 
 PREFIX = "/v1"
 # Unquoted once; what is quoted twice goes nowhere.
-_PATH = re.compile(r"/v1(/[\w.:~-]+)+/?", re.ASCII)
+_PATH = re.compile(r"/v1(/[\w.:~@+-]+)+/?", re.ASCII)
 
 MESSAGES = "/v1/messages"
 # How routes end that generate nothing and are free of charge.
@@ -130,7 +127,7 @@ NO_ANSWER = frozenset(
     {"apply-template", "count_tokens", "detokenize", "input_tokens", "moderations", "tokenize"}
 )
 SENT_UP = (b"content-type", b"accept")
-BROUGHT_BACK = frozenset({"content-type", "content-encoding", "content-disposition", "retry-after", "etag"})
+BROUGHT_BACK = frozenset({"content-type", "content-disposition", "retry-after", "etag"})
 FAMILIES = ("x-ratelimit-", "openai-")
 
 
@@ -215,6 +212,9 @@ async def _call(
     try:
         if not 100 <= response.status < 600:
             raise UpstreamError(f"it answered with the HTTP status {response.status}", transient=False)
+        if 300 <= response.status < 400 and "location" in response.headers:
+            mask = Mask([server.address.key])
+            raise UpstreamError(redirected(response.headers, mask), transient=False)
         if response.status >= 400:
             exchange.spent.lost = 0
             await _refused(server, exchange, response)
@@ -250,7 +250,6 @@ async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None
     raw = await body_of(response)
     raw = hidden(raw.decode("latin-1"), key).encode("latin-1")
     kind, told = _told(response)
-    told.pop("content-encoding", None)
     await exchange.begin(response.status, kind, told, len(raw))
     await exchange.part(raw, last=True)
 

@@ -109,7 +109,8 @@ class UpstreamError(Exception):
     def problem(self) -> Problem:
         """Return the client's error: a fault of the request as the upstream reported it, else 502."""
         said = self.refusal
-        busy = said.status == 429
+        # With a time to wait an overload is the client's to know, as in front of the upstream.
+        busy = said.status == 429 or (said.status in (503, 529) and said.wait is not None)
         if not busy and (self.transient or not 400 <= said.status < 500):
             return Problem(502, f"the upstream failed: {self}", code="upstream_failed")
         code = said.code or ("upstream_rate_limit" if busy else "upstream_refused")

@@ -19,7 +19,7 @@ from keff.gateway.upstream.answer import (
     UpstreamError,
 )
 from keff.gateway.upstream.server import Upstream, serves_nobody
-from keff.protocol.connection import Call
+from keff.protocol.client import Call
 
 # With these a server says that another one may answer what it passes on.
 ELSEWHERE = frozenset({502, 503, 504})

@@ -24,12 +24,11 @@ from keff.gateway.upstream.answer import (
 )
 from keff.narrow import fields
 from keff.protocol.assembler import StreamEnds
-from keff.protocol.client import BROKEN, Client, UnreachableError, limited, plain, unpacked
-from keff.protocol.connection import EVENTS, Call
+from keff.protocol.client import BROKEN, EVENTS, Call, Client, UnreachableError, plain
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
 from keff.protocol.server import Mask, refusal_of
-from keff.protocol.values import Object, decoded, encoded
+from keff.protocol.values import LARGEST, Object, decoded, encoded
 
 # Requests that differ and failed in a row after which a trial decides whether a server is down.
 FAILURES = 3
@@ -159,7 +158,7 @@ class Upstream:
     async def _read(self, response: Call, call: UpstreamCall, path: StreamedPath) -> Answer:
         """Return the answer that a stream makes; raises UpstreamError unless it is complete."""
         try:
-            async for part in unpacked(response):
+            async for part in response.parts(LARGEST):
                 path.feed(part)
             whole = path.response(response.headers)
             whole["usage"] = whole["usage"] or {"completion_tokens": path.tokens}
@@ -308,7 +307,7 @@ def broken(error: Exception) -> UpstreamError:
 async def body_of(response: Call) -> bytes:
     """Return a response's body and close it; raises UpstreamError."""
     try:
-        return await limited(response)
+        return await response.read()
     except BROKEN as error:
         raise broken(error) from None
     finally:

@@ -21,7 +21,7 @@ from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
 from keff.policy import cancel_running
-from keff.protocol.connection import EVENTS
+from keff.protocol.client import EVENTS
 from keff.protocol.values import Object, encoded, sendable
 
 log = logging.getLogger("keff.gateway")
@@ -83,7 +83,9 @@ class Chat:
     async def _passed(
         self, exchange: Exchange, scope: Scope, why: str = "", body: bytes | None = None
     ) -> None:
-        path, caller = scope["path"], self._caller(exchange, scope)
+        # As it was sent: a model's name may hold a quoted slash.
+        raw, caller = scope["raw_path"].decode("latin-1"), self._caller(exchange, scope)
+        path = raw if raw.startswith(f"{pass_through.PREFIX}/") else scope["path"]
         exchange.passed, exchange.not_voted = True, why or NOT_VOTED.get(path.rstrip("/").lower())
         await pass_through.passed(self.service, exchange, scope["method"], path, caller, body)
 
