@@ -78,12 +78,13 @@ class Question:
 class LogInfo:
     """Metadata of a log: task, answer space, model, configuration, integrity.
 
-    ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's name;
-    ``config`` is the whole configuration. Where the log is a run of keff, ``options`` are the options of the
-    task, never any that names code; ``code`` is what it records of the user's code; ``integrity`` counts
-    suspicious paths; ``stopped`` says that a policy decided how many paths each question has; ``scored`` that
-    keff found which paths are right. ``missing`` says what a log that was broken off lacks, and how to get
-    it ("" for a whole one).
+    ``task`` is a keff task name where one is known, ``space`` its answer space, ``model`` the model's
+    name; ``config`` is the whole configuration. Where the log is a run of keff, ``options`` are the
+    options of the task, never any that names code; ``code`` is what it records of the user's code;
+    ``integrity`` counts suspicious paths; ``stopped`` says that a policy decided how many paths each
+    question has; ``scored`` that keff found which paths are right. ``parameters`` are what the server
+    taught about the fields of a request. ``missing`` says what a log that was broken off lacks, and how
+    to get it ("" for a whole one).
     """
 
     task: str | None = None
@@ -96,6 +97,7 @@ class LogInfo:
     stopped: bool = False
     scored: bool = False
     missing: str = ""
+    parameters: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
 
 
 def unheard(note: Note) -> None:

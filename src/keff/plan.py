@@ -76,11 +76,13 @@ class Plan(BaseModel):
     """A deployable plan, written by ``keff analyze -o`` and ``keff mix -o`` and served by ``keff serve``.
 
     ``policy`` is a policy string; ``task`` names the task with its options (the extractor), ``space`` its
-    answer space; ``config`` is what the measurement belongs to (None when it came from a log that does not
-    say) and ``fingerprint`` its hash; ``estimates`` is the object of ``keff analyze --json`` or of ``keff mix
-    --json``. ``branches`` are those that the policy asks (none: the policy draws from one model), with their
-    costs in ``cost_unit``; under a policy that names no branch they are prompt templates, named ``slot-N``,
-    that paths take in turn. ``calibrations`` are those of the record's confidences, by name.
+    answer space; ``config`` is what the measurement belongs to (None when it came from a log that does
+    not say) and ``fingerprint`` its hash; ``estimates`` is the object of ``keff analyze --json`` or of
+    ``keff mix --json``. ``branches`` are those that the policy asks (none: the policy draws from one
+    model), with their costs in ``cost_unit``; under a policy that names no branch they are prompt
+    templates, named ``slot-N``, that paths take in turn. ``calibrations`` are those of the record's
+    confidences, by name. ``parameters`` are what the pilot's server taught: the name under which it takes
+    a field of a request (None: it takes none).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -97,6 +99,7 @@ class Plan(BaseModel):
     branches: tuple[BranchPlan, ...] = ()
     cost_unit: Literal["dollars", "tokens", "paths"] | None = None
     calibrations: dict[str, Calibration] = {}
+    parameters: dict[str, str | None] = {}
 
     @model_validator(mode="after")
     def _names_differ(self) -> Plan:

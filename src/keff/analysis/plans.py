@@ -58,7 +58,13 @@ def _provenance(record: Record) -> dict[str, Any]:
     if not config:
         return {"space": space}
     named = Config.model_validate(config).fingerprint
-    return {"space": space, "task": task_of(record.info), "config": dict(config), "fingerprint": named}
+    return {
+        "space": space,
+        "task": task_of(record.info),
+        "config": dict(config),
+        "fingerprint": named,
+        "parameters": dict(record.info.parameters),
+    }
 
 
 def make_plan(record: Record, analysis: Analysis) -> Plan:

@@ -30,6 +30,8 @@ from keff.protocol.server import (
     checked_key,
     effort_thinking,
     json_object,
+    parameters_taught,
+    taken_by,
     template_thinking,
 )
 from keff.protocol.server import base_url as checked_url
@@ -89,6 +91,8 @@ class OpenAI:
         self._n = None if n_per_request == "auto" else int(n_per_request)
         self._sharing = Sharing(self._n or (SHARED_N if logprobs else 1))
         self._extra_body = json_object(extra_body, "engine openai: extra_body")
+        # What the server taught about the fields of a request.
+        self.parameters: dict[str, str | None] = {}
         self._omit = {name.strip() for name in omit.split(",") if name.strip()}
         self._transport: Transport | None = None
 
@@ -175,24 +179,29 @@ class OpenAI:
         if self._stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         body |= self._extra_body
-        return {name: value for name, value in body.items() if name not in self._omit}
+        return taken_by(
+            self.parameters, {name: value for name, value in body.items() if name not in self._omit}
+        )
 
     def _simplify(self, refusal: str, body: Fields) -> bool:
-        """Drop the refused field from later requests, if it does not change the paths.
+        """Drop or rename the refused field in later requests, if it does not change the paths.
 
         False when there is nothing to give up.
         """
         if "logprobs" in refusal and "logprobs" in body:
             self._forget_logprobs()
             return True
-        if "max_completion_tokens" in refusal and "max_tokens" in body:
-            self._length_field = "max_completion_tokens"
-            return True
-        return False
+        taught = parameters_taught(body, refusal, self.parameters)
+        if not taught and "seed" in body and "seed" in refusal:
+            # Without one the server chooses, and paths differ all the same.
+            taught = {"seed": None}
+        self.parameters |= taught
+        return bool(taught)
 
     def _forget_logprobs(self) -> None:
         warnings.warn("the server gives no log-probabilities: its paths are ordinary votes", stacklevel=2)
         self._logprobs = False
+        self.parameters |= {"logprobs": None, "top_logprobs": None}
         if self._n is None:
             self._sharing.most = 1
 

@@ -41,7 +41,7 @@ from keff.narrow import entries, fields
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import LOGPROBS, logprob_of
 from keff.protocol.reply import summarize, tokens_of, with_answer
-from keff.protocol.server import Sharing, greedy_field
+from keff.protocol.server import Parameters, Sharing, greedy_field, parameters_taught, taken_by
 from keff.protocol.values import Object
 from keff.sampling.verifier import Verifier
 
@@ -131,7 +131,7 @@ class Service:
         job.verifier = None if confidence in (None, *LOGPROBS) else self.verifier
         job.reads_logprobs = job.verifier is None and confidence is not None
         if self.served is None:
-            job.head = ask.head(self.gives_logprobs and job.reads_logprobs)
+            job.head = self._head(job)
             job.headers = self.upstream.address.headers(caller)
             return job
         job.by_branch, job.first = BranchLedger(self.served, ask.body), self.served.first(policy)
@@ -212,10 +212,7 @@ class Service:
         # A policy that names no branch draws from the one asked first.
         branch = by_branch.served.branches[name] if by_branch is not None and name else job.first
         try:
-            if branch is None:
-                answer = await self._called(job, start, n, StreamedPath() if streams else None)
-            else:
-                answer = await called(job, branch.upstream, job.call(start, n, branch), n)
+            answer = await self._called(job, branch, start, n, streams=streams)
         except UpstreamError as error:
             self.charge(job, error.usage, branch=branch)
             if by_branch is None or branch is None:
@@ -250,18 +247,42 @@ class Service:
         self.metrics.count("keff_dollars_total", dollars)
         return [path._replace(confidence=value) for path, value in zip(paths, rated, strict=True)]
 
-    async def _called(self, job: RequestJob, start: int, n: int, streamed: StreamedPath | None) -> Answer:
-        """Make one call, without log-probabilities once a server has refused them."""
-        try:
-            return await called(job, self.upstream, job.call(start, n), n, streamed)
-        except UpstreamError as error:
-            asked = job.reads_logprobs and not job.ask.logprobs
-            if not asked or error.status not in (400, 422) or "logprobs" not in str(error):
-                raise
-        if self.gives_logprobs:
+    async def _called(
+        self, job: RequestJob, branch: Branch | None, start: int, n: int, *, streams: bool
+    ) -> Answer:
+        """Make one call, again in other fields where the server teaches how it is asked."""
+        upstream = self.upstream if branch is None else branch.upstream
+        while True:
+            head, streamed = job.head_for(branch), StreamedPath() if streams and branch is None else None
+            try:
+                return await called(job, upstream, job.call(start, n, branch), n, streamed)
+            except UpstreamError as error:
+                if not self.learn(job, branch, head, error):
+                    raise
+
+    def learn(self, job: RequestJob, branch: Branch | None, sent: bytes, error: UpstreamError) -> bool:
+        """Return whether a refusal of the body ``sent`` teaches how to ask, and ask so from then on."""
+        if error.status not in (400, 422):
+            return False
+        if sent != job.head_for(branch):
+            # Another path of the request has learnt it.
+            return True
+        refusal = f"{error.refusal.param} {error}"
+        if branch is not None and job.by_branch is not None:
+            return job.by_branch.learn(branch, refusal)
+        if "logprobs" in refusal and self.gives_logprobs and job.reads_logprobs and not job.ask.logprobs:
             log.warning("the upstream refuses log-probabilities: every path is an ordinary vote")
-        self.gives_logprobs, job.head = False, job.ask.head(False)
-        return await called(job, self.upstream, job.call(start, n), n, streamed)
+            self.gives_logprobs = False
+        model, known = job.ask.body.get("model"), self._parameters(job)
+        self.upstream.teach(model, parameters_taught(taken_by(known, job.ask.body), refusal, known))
+        job.head = self._head(job)
+        return job.head != sent
+
+    def _parameters(self, job: RequestJob) -> Parameters:
+        return {**self.terms.parameters, **self.upstream.taught.get(job.ask.body.get("model"), {})}
+
+    def _head(self, job: RequestJob) -> bytes:
+        return job.ask.head(self.gives_logprobs and job.reads_logprobs, self._parameters(job))
 
     def deadline(self, job: RequestJob) -> float:
         """Return the seconds within which a job must be answered.

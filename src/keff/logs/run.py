@@ -281,6 +281,7 @@ class RunLog(PartsLog):
             integrity=integrity,
             scored=not config.imported and "scorer" not in manifest.code,
             missing=_missing(manifest, done),
+            parameters=manifest.parameters,
         )
 
     def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:

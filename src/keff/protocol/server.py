@@ -78,6 +78,48 @@ GREEDY: dict[str, Callable[[float], bool]] = {
     "top_k": lambda value: value == 1,
     "min_p": lambda value: value >= 1,
 }
+# The two names of the limit on length; and values of other fields that do nothing, so that a request without
+# them draws the same paths.
+LENGTHS = ("max_tokens", "max_completion_tokens")
+NEUTRAL: dict[str, tuple[float, ...]] = {
+    "temperature": (1,),
+    "top_p": (1,),
+    "top_k": (0, -1),
+    "min_p": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+}
+_UNKNOWN = re.compile(
+    r"un(?:supported|known|recogni[sz]ed|expected)|not (?:support|permit|allow)|extra", re.I
+)
+
+# What a server taught: fields of a request by the name that it takes them under (None: it takes none).
+Parameters = Mapping[str, str | None]
+
+
+def parameters_taught(body: Fields, refusal: str, known: Parameters) -> dict[str, str | None]:
+    """Return what a refusal of a request says about its fields, of those that change no path.
+
+    A limit on length under its other name, and fields that do nothing. ``known`` is what was taught before.
+    """
+    given, other = LENGTHS if LENGTHS[0] in body else LENGTHS[::-1]
+    unknown = _UNKNOWN.search(refusal) is not None
+    if given in body and LENGTHS[1] in refusal and other not in known and (given == LENGTHS[0] or unknown):
+        return {given: other}
+    return {
+        name: None
+        for name, values in NEUTRAL.items()
+        if unknown and body.get(name) in values and re.search(rf"\b{name}\b", refusal)
+    }
+
+
+def taken_by(parameters: Parameters, body: Fields) -> Object:
+    """Return a body in the fields that a server takes."""
+    named = ((parameters.get(name, name), value) for name, value in body.items())
+    return {name: value for name, value in named if name is not None}
+
+
 # Names of the seed in a request.
 SEEDS = ("seed", "random_seed")
 

@@ -204,7 +204,10 @@ async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
         verifier=stamp,
     ) as run:
         score(run, job.task)
-        progress = await sample(run, job.task, job.engine, items, job.order, watch)
+        try:
+            progress = await sample(run, job.task, job.engine, items, job.order, watch)
+        finally:
+            run.note_parameters(run.manifest.parameters | getattr(job.engine, "parameters", {}))
         if job.verifier is not None:
             progress.rated = await rate_paths(run, job.task, job.verifier)
         remember(run, items)

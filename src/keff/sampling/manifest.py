@@ -71,6 +71,8 @@ class Manifest(BaseModel):
     """The ``manifest.json`` of a run folder; ``task_options`` make the task again for scoring.
 
     ``calibration`` is the hash of what the plan's calibration says, where the policy reads one.
+    ``parameters`` are what the server taught about the fields of a request: the name under which it takes
+    each (None: it takes none).
 
     A run folder may come from anybody: ``task_options`` never name code. ``code`` records which code of the
     user was used, and ``unsafe_exec`` that programs ran without the sandbox; neither causes anything to run.
@@ -89,6 +91,7 @@ class Manifest(BaseModel):
     task_options: Object = Field(default_factory=dict)
     code: dict[str, Stamp] = Field(default_factory=dict[str, Stamp])
     unsafe_exec: bool = False
+    parameters: dict[str, str | None] = Field(default_factory=dict[str, str | None])
 
     @model_validator(mode="after")
     def _take_no_code(self) -> Self:
@@ -105,9 +108,13 @@ class Manifest(BaseModel):
         return self
 
     def with_code_of(self, other: Manifest) -> Manifest:
-        """Return the manifest with another's recorded code stamps that this call did not name."""
+        """Return the manifest with another's code stamps and parameters that this call did not name."""
         return self.model_copy(
-            update={"code": other.code | self.code, "unsafe_exec": self.unsafe_exec or other.unsafe_exec}
+            update={
+                "code": other.code | self.code,
+                "unsafe_exec": self.unsafe_exec or other.unsafe_exec,
+                "parameters": other.parameters | self.parameters,
+            }
         )
 
     def scored_by(self, scorer: Stamp, version: str) -> Manifest:

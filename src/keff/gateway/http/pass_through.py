@@ -56,12 +56,15 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
         # Without its options where a server does not know them: then the events are counted.
         given = options if metered else job.ask.stream_options
         more: Object = {"stream": True, **({"stream_options": given} if given else {})}
+        head = job.head_for(job.first)
         try:
             await _relayed(service, job, exchange, more, until)
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
             service.charge(job, error.usage, branch=job.first)
+            if service.learn(job, job.first, head, error):
+                continue
             if error.status in (400, 422) and metered and not job.ask.include_usage:
                 metered, tries = False, tries - 1
             elif tries == TRIES or not error.transient:

@@ -15,7 +15,7 @@ from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import CHAT, RESPONSES, Api
 from keff.narrow import Fields, entries, fields, is_array, items
 from keff.protocol import responses
-from keff.protocol.server import SEEDS
+from keff.protocol.server import SEEDS, Parameters, taken_by
 from keff.protocol.values import Object, decoded, encoded
 
 # Seconds; more is a mistake of units.
@@ -108,9 +108,12 @@ class Ask:
         template = f"{{question}}\n\n{contract}"
         self.body["messages"] = with_prompt(entries(self.body["messages"]), None, template)
 
-    def head(self, with_logprobs: bool) -> bytes:
-        """Return an upstream body without its closing brace, for fields to be added; Problem (400)."""
-        body = self.body
+    def head(self, with_logprobs: bool, parameters: Parameters) -> bytes:
+        """Return an upstream body without its closing brace, for fields to be added; Problem (400).
+
+        In the fields that the server takes, by its ``parameters``.
+        """
+        body = taken_by(parameters, self.body)
         if with_logprobs and self.api is CHAT:
             body = body | {"logprobs": True}
         elif with_logprobs:

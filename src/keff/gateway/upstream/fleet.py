@@ -20,6 +20,7 @@ from keff.gateway.upstream.answer import (
 )
 from keff.gateway.upstream.server import Upstream, serves_nobody
 from keff.protocol.client import Call
+from keff.protocol.server import Parameters
 
 # With these a server says that another one may answer what it passes on.
 ELSEWHERE = frozenset({502, 503, 504})
@@ -50,6 +51,8 @@ class Fleet:
         self.fallback = None if fallback is None else Upstream(fallback)
         self._all = self.servers if self.fallback is None else (*self.servers, self.fallback)
         self._turn = 0
+        # What the server taught about the fields of requests, by model.
+        self.taught = dict[object, Parameters]()
         # Models whose calls to ``/responses`` found no such path, and those whose calls are refused as
         # streams: one address may stand before different servers.
         self.chat_only, self.whole = deque[object](maxlen=MOST_MODELS), deque[object](maxlen=MOST_MODELS)
@@ -58,6 +61,12 @@ class Fleet:
     def path_seconds(self) -> float:
         """The longest one path may take, with a second try at another server."""
         return sum(server.address.path_seconds for server in self._all[:2])
+
+    def teach(self, model: object, parameters: Parameters) -> None:
+        """Remember what the server taught about the fields of a request to a model."""
+        if model not in self.taught and len(self.taught) >= MOST_MODELS:
+            del self.taught[next(iter(self.taught))]
+        self.taught[model] = {**self.taught.get(model, {}), **parameters}
 
     async def start(self) -> None:
         """Open the connection pools."""

@@ -21,7 +21,7 @@ from keff.narrow import Fields
 from keff.plan import BranchPlan, Plan
 from keff.policies.mix import Mix
 from keff.policy import Branching, Policy, confidence_of
-from keff.protocol.server import Sharing, greedy_field
+from keff.protocol.server import Sharing, greedy_field, parameters_taught, taken_by
 from keff.records import Json
 from keff.sampling.cost import Price, Usage
 
@@ -229,8 +229,21 @@ class BranchLedger:
     def head(self, branch: Branch) -> bytes:
         """Return the branch's body without its closing brace; raises Problem for what JSON cannot hold."""
         if branch.name not in self._heads:
-            self._heads[branch.name] = head_of(branch.body(self._body))
+            body = branch.body(self._body)
+            self._heads[branch.name] = head_of(
+                taken_by(branch.upstream.taught.get(body.get("model"), {}), body)
+            )
         return self._heads[branch.name]
+
+    def learn(self, branch: Branch, refusal: str) -> bool:
+        """Return whether a refusal teaches how to ask the branch; then its next body is another."""
+        body = branch.body(self._body)
+        model = body.get("model")
+        known = branch.upstream.taught.get(model, {})
+        taught = parameters_taught(taken_by(known, body), refusal, known)
+        branch.upstream.teach(model, taught)
+        del self._heads[branch.name]
+        return bool(taught)
 
     def bill(self, branch: Branch) -> BranchUsage:
         """Return the usage of one branch."""

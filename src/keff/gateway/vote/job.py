@@ -135,12 +135,15 @@ class RequestJob(RequestSpending):
             self.stop,
         )
 
+    def head_for(self, branch: Branch | None) -> bytes:
+        """Return the body of a branch, or of the one upstream, without its closing brace."""
+        return self.head if self.by_branch is None or branch is None else self.by_branch.head(branch)
+
     def call(self, start: int, n: int, branch: Branch | None = None) -> UpstreamCall:
         """Return the upstream call for paths ``start`` to ``start + n - 1``; a stated seed counts up."""
-        head, headers, model = self.head, self.headers, self.ask.body.get("model")
-        if self.by_branch is not None and branch is not None:
-            head, headers = self.by_branch.head(branch), branch.headers(self.caller)
-            model = branch.plan.model or model
+        head, headers, model = self.head_for(branch), self.headers, self.ask.body.get("model")
+        if branch is not None:
+            headers, model = branch.headers(self.caller), branch.plan.model or model
         count = b',"n":%d' % n if n > 1 else b""
         seeds = "".join(f',"{name}":{seed + start}' for name, seed in self.ask.seeds.items()).encode()
         return UpstreamCall(head + count + seeds + b"}", headers, self.caller.query, self.ask.api, model)

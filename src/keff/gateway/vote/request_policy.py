@@ -21,13 +21,12 @@ from keff.narrow import Fields, fields
 from keff.plan import Plan
 from keff.policy import Branching, Policy, PolicyWarning, check_fitted, parse_policy
 from keff.policy.spec import PolicySpec
-from keff.protocol.server import SEEDS, effort_thinking, template_thinking
+from keff.protocol.server import LENGTHS, SEEDS, Parameters, effort_thinking, template_thinking
 from keff.protocol.values import Object
 from keff.records import frozen
 from keff.sampling.manifest import Config
 from keff.stats.voting.calibration import Calibration
 
-LENGTHS = ("max_tokens", "max_completion_tokens")
 # Fields that change paths, with the values that do nothing.
 NEUTRAL: dict[str, tuple[object, ...]] = {
     "presence_penalty": (0,),
@@ -57,7 +56,7 @@ class PlanTerms:
 
     ``known`` is False for a plan from a log that does not say: then nothing is compared. ``upstream`` is the
     model's name there, ``names`` all names by which it may be asked for. ``fields`` are put into a request
-    that states none of their kind.
+    that states none of their kind. ``parameters`` are what the server taught the pilot about fields.
     """
 
     known: bool = False
@@ -67,6 +66,7 @@ class PlanTerms:
     fields: Fields = field(default_factory=Object)
     length: int | None = None
     length_field: str = "max_tokens"
+    parameters: Parameters = field(default_factory=dict[str, "str | None"])
 
     def apply(self, body: Object) -> list[str]:
         """Fill missing fields of a body from the plan; returns the names of fields that differ."""
@@ -204,6 +204,7 @@ def terms_of(plan: Plan, model: str | None = None) -> PlanTerms:
         fields={name: value for name, value in _stated(engine, sampling).items() if name not in omit},
         length=sampling.max_tokens if "max_tokens" not in omit else None,
         length_field="max_completion_tokens" if engine.thinking == "effort" else "max_tokens",
+        parameters={name: other for name, other in plan.parameters.items() if "logprobs" not in name},
     )
 
 

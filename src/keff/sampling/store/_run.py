@@ -19,6 +19,7 @@ from typing import Self
 from keff.errors import StoreError
 from keff.files import force
 from keff.policy import Policy, calibrated
+from keff.protocol.server import Parameters
 from keff.records import Item, Path
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
@@ -147,6 +148,13 @@ class Run(Reads):
             os.close(lock)
             raise
         return cls(folder, manifest, database, lock)
+
+    def note_parameters(self, parameters: Parameters) -> None:
+        """Record what the server taught about the fields of a request."""
+        if parameters and self.manifest.parameters != parameters:
+            self.manifest = self.manifest.model_copy(update={"parameters": dict(parameters)})
+            with clear_errors(self.folder):
+                self.manifest.write(self.folder)
 
     def __enter__(self) -> Self:
         return self
