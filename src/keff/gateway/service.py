@@ -159,7 +159,7 @@ class Service:
             outcome = await vote.run()
         except BaseException:
             # Failed, or left by its client: what came back was billed all the same.
-            job.paths = len(vote.drawn)
+            job.paths, job.failed = len(vote.drawn), vote.failed
             self.metrics.count("keff_paths_total", job.paths, became="abandoned")
             self.metrics.count("keff_upstream_failures_total", vote.failed)
             raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from keff.gateway.billing import RequestSpending
 from keff.gateway.http.errors import Gone, Problem
 from keff.gateway.keys import Fuse
+from keff.gateway.upstream.answer import UpstreamError
 from keff.gateway.vote.job import RequestJob
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Exchange:
     job: RequestJob | None = None
     passed: bool = False
     code: str | None = None
+    reason: str | None = None
+    upstream: str = ""
     not_voted: str | None = None
     span: TraceSpan | None = None
 
@@ -91,9 +94,22 @@ class Exchange:
         await self.begin(status, JSON, more, len(body))
         await self.part(body, last=True)
 
-    async def fail(self, problem: Problem) -> None:
+    def note_failure(self, error: Problem | UpstreamError) -> Problem:
+        """Record why a request failed, for the operator; returns the client's error."""
+        problem = error if isinstance(error, Problem) else error.problem()
+        self.code, self.reason = problem.code, str(error)[:200]
+        if isinstance(error, UpstreamError):
+            self.upstream = error.server
+        return problem
+
+    @property
+    def failed(self) -> bool:
+        """Whether the request failed by the upstream or the gateway, not by its client."""
+        return self.reason is not None and (bool(self.upstream) or self.status == 200 or self.status >= 500)
+
+    async def fail(self, error: Problem | UpstreamError) -> None:
         """Send an error; once a response has begun, close the connection instead."""
-        self.code = problem.code
+        problem = self.note_failure(error)
         if not self.status:
             await self.whole(problem.status, problem.body(), problem.headers)
 

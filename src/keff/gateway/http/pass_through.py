@@ -62,6 +62,7 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
+            job.failed += 1
             service.charge(job, error.usage, branch=job.first)
             if service.learn(job, job.first, head, error):
                 continue
@@ -117,7 +118,8 @@ async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
             raise BrokenError(CUT)
         await exchange.part(meter.rest(), last=True)
     except BROKEN as error:
-        await exchange.part(b"\n\n" + failure(broken(error).problem()), last=True)
+        problem = exchange.note_failure(broken(error))
+        await exchange.part(b"\n\n" + failure(problem), last=True)
 
 
 PREFIX = "/v1"

@@ -79,7 +79,17 @@ class DrawnOn:
     keys: tuple[str | None, ...]
 
 
-LedgerEntry: TypeAlias = Voted | Spent | DrawnOn
+@frozen
+class Failed:
+    """A request that failed by the upstream or the gateway, with the calls that failed."""
+
+    status: int
+    reason: str
+    upstream: str
+    calls: int
+
+
+LedgerEntry: TypeAlias = Voted | Spent | DrawnOn | Failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +121,8 @@ class TrafficLedger:
             self._voted(note)
         elif isinstance(note, Spent):
             self.traffic.answered(note)
+        elif isinstance(note, Failed):
+            self.traffic.failed_request(note.status, note.reason, note.upstream, note.calls)
         else:
             self._drawn_on(note.keys)
 

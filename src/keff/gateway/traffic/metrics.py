@@ -34,10 +34,12 @@ MetricLabels: TypeAlias = tuple[tuple[str, str], ...]
 COUNTERS: Mapping[str, str] = {
     "keff_requests_total": "Chat requests by HTTP status (499: the client left), and all that the "
     "guard refused.",
+    "keff_failed_requests_total": "Requests that failed by the upstream or the gateway, by HTTP status and "
+    "upstream.",
     "keff_passed_total": "Requests of other paths of the API, passed through, by HTTP status.",
     "keff_votes_total": "Voted requests by why they stopped.",
     "keff_paths_total": "Paths by what became of them: voted, abstained, unread, unused, cancelled, shadow, "
-    "relayed, abandoned (their request failed or was left).",
+    "relayed, repeated (given before), abandoned (their request failed or was left).",
     "keff_undecided_votes_total": "Votes that unread answers could have turned.",
     "keff_upstream_failures_total": "Upstream calls that failed.",
     "keff_verifier_paths_total": "Paths that the verifier rated, or failed on.",

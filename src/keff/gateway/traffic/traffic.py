@@ -78,6 +78,8 @@ class Traffic:
     stops: Counter[str] = field(default_factory=Counter[str])
     abstained: int = 0
     failed: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
+    last_failure: Object | None = None
     seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
     drawn: deque[tuple[str | None, ...]] = field(
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=KEPT)
@@ -96,6 +98,13 @@ class Traffic:
             self.agreement.add(share)
             if (read := counts.total()) > 1:
                 self.matching.add(pairs / math.comb(read, 2))
+
+    def failed_request(self, status: int, reason: str, upstream: str, calls: int) -> None:
+        """Count a request that failed by the upstream or the gateway."""
+        self.failures[str(status)] += 1
+        self.failed += calls
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.last_failure = {"at": at, "status": status, "reason": reason, "upstream": upstream or None}
 
     def answered(self, spent: Spent) -> None:
         """Add time and cost of a reply, also of one relayed as a single path."""
@@ -120,6 +129,9 @@ class Traffic:
         p50, p95 = np.quantile(self.seconds, (0.5, 0.95)).tolist() if self.seconds else (None, None)
         return {
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
+            "failed_requests": self.failures.total(),
+            "failures": dict(self.failures.most_common()),
+            "last_failure": self.last_failure,
             "requests": self.paths.n,
             "paths_per_request": shown(paths),
             "dollars_per_request": shown(self.dollars.interval()),

@@ -77,7 +77,7 @@ class UpstreamError(Exception):
 
     ``refusal`` is what it answered (status 0: nothing over HTTP). ``transient`` says whether the same call
     may work later, ``repeated`` that it gave one path twice, ``unreachable`` that no connection could be
-    made; ``usage`` is what a useless answer was billed at.
+    made; ``usage`` is what a useless answer was billed at; ``server`` is the address of who failed.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class UpstreamError(Exception):
         super().__init__(message)
         self.refusal = refusal or Refusal(0, message)
         self.transient, self.repeated, self.usage = transient, repeated, usage
-        self.unreachable = unreachable
+        self.unreachable, self.server = unreachable, ""
 
     @property
     def status(self) -> int:

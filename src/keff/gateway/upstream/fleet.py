@@ -149,6 +149,7 @@ class Fleet:
                 return await ask(server, self._sent(server, call))
             except UpstreamError as error:
                 refused = error
+                error.server = server.address.url
                 if not (error.transient or serves_nobody(error.status)):
                     raise
         assert refused is not None, "there is a server"
@@ -185,7 +186,9 @@ class Fleet:
             up.insert(int(busy), home)
         spare = [] if self.fallback is None or self.fallback.health.down else [self.fallback]
         if not (ways := [*up, *spare][:2]):
-            raise UpstreamError(f"it is down ({self._all[-1].health.why})", transient=False)
+            down = UpstreamError(f"it is down ({self._all[-1].health.why})", transient=False)
+            down.server = self._all[-1].address.url
+            raise down
         return ways
 
     async def _wait_for_trial(self) -> None:

@@ -17,6 +17,7 @@ from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure, response_failure
 from keff.gateway.keys import KEY_LIMIT, Fuse
 from keff.gateway.service import Service
+from keff.gateway.traffic.ledger import Failed
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
@@ -65,7 +66,7 @@ class Chat:
                 service.metrics.count("keff_key_limited_total", key=exchange.fuse.key.name)
             await exchange.fail(problem)
         except UpstreamError as error:
-            await exchange.fail(error.problem())
+            await exchange.fail(error)
         except asyncio.CancelledError:
             # Only a server that stops cancels this task: its own answer would be a 500.
             await exchange.fail(Problem(503, "the gateway is stopping: ask again", code="stopping"))
@@ -138,17 +139,17 @@ class Chat:
                 # A comment, which clients skip and which keeps the connection open.
                 await exchange.part(b": %d paths drawn\n\n" % drawn)
                 await asyncio.wait([work], timeout=options.comment_seconds)
-            await exchange.part(self._events(work, job), last=True)
+            await exchange.part(self._events(work, exchange, job), last=True)
         finally:
             await cancel_running([work])
 
-    def _events(self, work: asyncio.Future[Object], job: RequestJob) -> bytes:
+    def _events(self, work: asyncio.Future[Object], exchange: Exchange, job: RequestJob) -> bytes:
         try:
             return events_of(work.result(), include_usage=job.ask.include_usage)
         except (Problem, UpstreamError) as error:
-            problem = error if isinstance(error, Problem) else error.problem()
+            problem = exchange.note_failure(error)
         except Exception:
-            problem = internal_error(job.name)
+            problem = exchange.note_failure(internal_error(job.name))
         return failure(problem) if job.ask.in_chat else response_failure(problem, job.name)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
@@ -157,8 +158,15 @@ class Chat:
             self._charge(exchange.fuse, exchange, seconds)
         if exchange.span is not None:
             exchange.span.end(facts_of(exchange), None if exchange.status < 500 else exchange.code or "error")
+        if exchange.failed:
+            status = str(exchange.status)
+            metrics.count("keff_failed_requests_total", status=status, upstream=exchange.upstream)
+            calls = 0 if job is None else job.failed
+            self.service.ledger.take(Failed(exchange.status, exchange.reason or "", exchange.upstream, calls))
         if exchange.passed:
             metrics.count("keff_passed_total", status=str(exchange.status))
+            if exchange.failed:
+                log.warning(encoded(log_line(exchange, seconds, priced=False)).decode())
             return
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
@@ -213,6 +221,10 @@ def log_line(exchange: Exchange, seconds: float, *, priced: bool) -> Object:
         line["key"] = exchange.fuse.key.name
     if exchange.code is not None:
         line["error"] = exchange.code
+    if exchange.reason is not None:
+        line["reason"] = exchange.reason
+    if exchange.upstream:
+        line["upstream"] = exchange.upstream
     if job is None:
         return line
     line |= {"model": job.model or None, "kind": job.kind}

@@ -48,7 +48,7 @@ class RequestJob(RequestSpending):
     one ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``by_branch`` is its
     account with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is
     what is deployed without the gateway. ``greedy``: what of it leaves the server nothing to choose, so that
-    one path is drawn; ``repeated`` paths were given before.
+    one path is drawn; ``repeated`` paths were given before. ``failed`` upstream calls: of a failed request.
     """
 
     name: str
@@ -73,6 +73,7 @@ class RequestJob(RequestSpending):
     unread: int = 0
     undecided: bool = False
     repeated: int = 0
+    failed: int = 0
     greedy: str | None = None
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     span: TraceSpan | None = None
