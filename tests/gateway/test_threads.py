@@ -186,6 +186,30 @@ def test_without_the_parser_answers_vote_as_offline(serve: Serve, monkeypatch: p
     assert told["answer"] == offline.answer
 
 
+SLOW = {
+    "sql": ("SELECT a FROM t WHERE x = {0} AND y = 2", "SELECT a FROM t WHERE y = 2 AND x = {0}"),
+    "quantity": ("{0} km", "{0}000 m"),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_every_slow_space_is_read_in_a_thread_and_within_the_requests_time(serve: Serve, name: str) -> None:
+    """With time all three vote together; without, each is unread and the vote says so."""
+    one, other = SLOW[name]
+
+    def answers(messages: list[dict[str, str]], seed: int) -> str:
+        n = int(messages[-1]["content"].split()[1])
+        said = (one, other)[seed % 2].format(n)
+        return f"```sql\n{said}\n```" if name == "sql" else f"The answer is {said}."
+
+    served = make_plan("fixed:3", space=name, task={"name": "own", "options": {}})
+    for seconds, unread in ((20.0, 0), (1e-6, 3)):
+        rig = serve(Script(answer=answers), plan=served, options=Options(reading_seconds=seconds))
+        told = ask(rig, "new", 5 + unread).json()["keff"]
+        assert (told["unread"], sum(told["votes"].values())) == (unread, 3 - unread), told
+        assert told["undecided_by"] == ("unread" if unread else None)
+
+
 @needs_parser
 def test_numbers_and_known_forms_wait_for_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     space("math").key("x+1")  # the first process has started: that is not what is tested

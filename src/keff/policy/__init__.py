@@ -42,6 +42,7 @@ from keff.policy.view import (
     decided,
     tally,
     undecided,
+    weighs,
 )
 from keff.policy.weighting import (
     Calibrated,
@@ -100,6 +101,7 @@ __all__ = [
     "parse_policy",
     "tally",
     "undecided",
+    "weighs",
     "with_calibrations",
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -175,8 +176,13 @@ def tally(keys: Sequence[str | None]) -> Tally:
     return Tally(counts, leader, v1, v2)
 
 
-def undecided(keys: Sequence[str | None], unread: int, answer: str | None) -> bool:
-    """Return whether unread answers could turn this one: all of them may be votes for the runner-up."""
+def undecided(keys: Sequence[str | None], unread: int, answer: str | None, *, weighted: bool = False) -> bool:
+    """Return whether unread answers could turn this one: all of them may be votes for the runner-up.
+
+    Where votes are ``weighted``, or those of some branches only, a single one may.
+    """
+    if weighted:
+        return unread > 0
     counts = tally(keys).counts
     mine = 0 if answer is None else counts[answer]
     return (
@@ -187,7 +193,18 @@ def undecided(keys: Sequence[str | None], unread: int, answer: str | None) -> bo
 
 def decided(policy: Policy, view: View) -> Sample | Stop:
     """Return a policy's decision; it goes on, up to its cap, past a stop that unread answers could turn."""
-    decision = policy.decide(view)
-    if isinstance(decision, Sample) or view.branches or len(view.keys) >= policy.cap:
+    decision, weighted = policy.decide(view), weighs(policy)
+    if isinstance(decision, Sample) or view.branches or not view.unread:
         return decision
-    return Sample(1) if undecided(view.keys, view.unread, decision.answer) else decision
+    if len(view.keys) < policy.cap and undecided(view.keys, view.unread, decision.answer, weighted=weighted):
+        return Sample(1)
+    seen = tally(view.keys)
+    if weighted or decision.answer is None or seen.v1 == seen.counts[decision.answer]:
+        return decision
+    # A rule in waves answers by the votes up to its stop; what was drawn past it counts too.
+    return replace(decision, answer=seen.leader, weight=seen.share, kind="vote_share")
+
+
+def weighs(policy: Policy) -> bool:
+    """Return whether some votes of a policy count more than others."""
+    return "confidence" in policy.needs or isinstance(policy, Branching)

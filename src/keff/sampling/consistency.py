@@ -30,6 +30,7 @@ from keff.policy import (
     parse_policy,
     tally,
     undecided,
+    weighs,
 )
 from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
@@ -68,10 +69,12 @@ class Verdict(Result):
     undecided: bool = False
 
     @classmethod
-    def of(cls, keys: Sequence[str | None], stop: Stop, unread: int = 0) -> Verdict:
+    def of(
+        cls, keys: Sequence[str | None], stop: Stop, unread: int = 0, *, weighted: bool = False
+    ) -> Verdict:
         """Return the verdict of a policy's stop after these votes."""
         abstentions = sum(key is None for key in keys) - unread
-        turned = undecided(keys, unread, stop.answer)
+        turned = undecided(keys, unread, stop.answer, weighted=weighted)
         return cls(stop.answer, stop.weight, stop.kind, len(keys), abstentions, stop.reason, unread, turned)
 
 
@@ -296,7 +299,8 @@ class _PathsOfQuestion:
         again = repeats([path.source for path in came])
         paths = [path for path, same in zip(came, again, strict=True) if not same]
         keys = tuple(path.key for path in paths)
-        verdict = Verdict.of(keys, stop, sum(path.unread for path in paths))
+        unread = sum(path.unread for path in paths)
+        verdict = Verdict.of(keys, stop, unread, weighted=weighs(self.policy))
         completions = tuple(path.completion for path in paths)
         return Consensus(verdict, keys, completions, cancelled, sum(again))
 

@@ -27,6 +27,7 @@ from keff.policy import (
     in_flight_of,
     tally,
     undecided,
+    weighs,
 )
 from keff.protocol.reply import repeats, source_of
 from keff.protocol.server import Sharing, pause
@@ -75,7 +76,8 @@ class Outcome:
 
     ``paths`` are those that were counted, in the order in which they counted; ``unused`` came back but were
     not needed; ``failed`` counts upstream calls that failed, ``cancelled`` those that were cancelled, and
-    ``repeats`` are paths that were given before: each is one path with that one.
+    ``repeats`` are paths that were given before: each is one path with that one. ``weighted``: some votes
+    count more than others.
     """
 
     stop: Stop
@@ -85,6 +87,7 @@ class Outcome:
     failed: int
     cancelled: int
     repeats: tuple[Drawn, ...] = ()
+    weighted: bool = False
 
     @property
     def repeated(self) -> int:
@@ -109,7 +112,9 @@ class Outcome:
     @property
     def undecided(self) -> bool:
         """Whether the unread paths could have turned the vote."""
-        return undecided([path.key for path in self.paths], self.unread, self.stop.answer)
+        return undecided(
+            [path.key for path in self.paths], self.unread, self.stop.answer, weighted=self.weighted
+        )
 
     def count(self, metrics: Metrics) -> None:
         """Add the outcome's paths to the metrics."""
@@ -458,7 +463,7 @@ class Vote:
             raise error or Problem(504, f"{few} finished before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index not in counted)
         stop = self._stop or cut_short(paths, cause)
-        return Outcome(stop, cause, paths, unused, self.failed, cancelled, again)
+        return Outcome(stop, cause, paths, unused, self.failed, cancelled, again, weighs(self.policy))
 
 
 def rest_after(error: UpstreamError, tries: int) -> float:
