@@ -9,7 +9,7 @@ from keff.errors import TaskError
 
 EXACT = space("exact")
 
-WORDS = ["Paris", "42", "yes", "B", "a b", "{'a': 1}", "x = 1", "Ä", "東京", "The answer is 5.", "null"]
+WORDS = ["Paris", "42", "yes", "B", "a b", "{'a': 1}", "x = 1", "Ä", "東京", "The answer is 5.", "nil"]
 FRAMES = ["{}", " {}\n", "\t{} ", "<think>no</think>{}", "thought it over</think>\n{}"]
 
 

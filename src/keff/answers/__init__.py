@@ -22,6 +22,7 @@ from keff.answers.parts.fields import (
     why,
 )
 from keff.answers.parts.json_text import ANSWER_MEMBERS, canonical_json, is_document, only_object
+from keff.answers.parts.no_answer import says_none
 from keff.answers.parts.spec import (
     LETTERS,
     choice_of,
@@ -60,6 +61,7 @@ __all__ = [
     "proposed_fields",
     "read",
     "reading_in",
+    "says_none",
     "schema_of",
     "settle",
     "space",

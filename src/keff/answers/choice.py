@@ -35,6 +35,17 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|\n+")
 _LINK = r"[\s*_(\[\"'`:$]{0,8}(?:\\text\{)?[( ]{0,2}(?:option\s|choice\s)?[*( ]{0,4}"
 
 
+# What joins the labels of a statement that names several, in the languages that models answer in.
+_JOIN = (
+    r"(?:[,;/&+|、，；]|\b(?:and/or|as well as|along with|together with|and|or|nor|plus|und|oder|et|ou|y|e|o"
+    r"|en|och|eller|og|ve|veya|atau|dan|и|или|і|або|lub|oraz|và|hoặc)\b|和|与|與|及|或|と|や|か|または|또는|및"
+    r"|와|과|และ|หรือ|और|या|أو)"
+)
+_SOFTLY = r"(?:(?:also|both|either|even|perhaps|possibly|option|choice|answer) ?){0,2}"
+_WRONG = (
+    r"(?:is|are|was|were|would be|seems?) (?:\w{1,12} ){0,2}?"
+    r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b"
+)
 # What every verdict holds: looked for first, in a twentieth of the time.
 _VERDICT = re.compile(r"correct|best|right|most\s|choose|pick|select|(?:go|going|went)\swith")
 
@@ -69,6 +80,19 @@ class Labels:
             rf"\b(?:not|neither|nor|rather than|instead "
             rf"of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{names})\)?(?![\w'])"
         )
+        joined = rf"[\s)\].:*_`\"']{{0,5}}{_JOIN}\s{{0,2}}(?:{_JOIN}\s{{0,2}})?"
+        joined += rf"[\s*_`\"'(\[]{{0,4}}{_SOFTLY}[(\[]?"
+        another = rf"(?:{names})(?![A-Za-z0-9_'-]|\.\d)"
+        wrong = rf"(?![\W_]{{0,4}}(?:(?:and |or )?\(?(?:{names})\W{{1,4}}){{0,4}}{_WRONG})"
+        # Behind the option's text where both are marked: "(A) red and (C) blue".
+        apart = r"[)\]][^\n]{1,120}?(?:(?:[,;]|\b(?:and|or))\s{1,3}|\n\s{0,3})"
+        apart += rf"(?:\((?:{names})\)|(?:{names})\))"
+        self._more = re.compile(rf"(?:{joined}{another}{article}|{apart}){wrong}")
+        begins = rf"(?<![\w.'/-]){_NOT_NAMED}({names})"
+        self._several = re.compile(rf"{begins}(?:{joined}{another}{article}|{apart}){wrong}")
+        self._run = re.compile(rf"\W*(?:{names})(?:\s?(?:{names}))+\W*" if letters else "(?!)")
+        both = rf"[\s*_`\"']{{0,3}}{_JOIN}\s{{0,3}}[(\[]?(?:{names})[)\]]"
+        self._listed_both = re.compile(rf"{lead}(?:{names})[)\]]{both}", re.IGNORECASE)
         adjective = r"(?:correct|best|right|most\ likely|most\ appropriate)"
         self._verdict = re.compile(
             rf"""\b(?:{adjective}\s(?:option|choice|statement|response|one|letter)(?:\shere)?(?:\sis|\swould\sbe|:|\sis:)
@@ -79,7 +103,7 @@ class Labels:
         )
 
     def _name(self, match: re.Match[str]) -> str:
-        return self._canonical[next(group for group in match.groups() if group).lower()]
+        return self._canonical[match[_group(match)].lower()]
 
     def whole(self, text: str) -> str | None:
         """Return the label that makes up a text or precedes an option: "(b)", "B) Paris"."""
@@ -95,13 +119,26 @@ class Labels:
         match = self._first.match(payload) or self._decorated.search(payload) or self._bare.search(payload)
         return self._name(match) if match else None
 
+    def several(self, payload: str) -> bool:
+        """Return whether the first labels of a statement are several: "A and C", "either A or B", "A, B"."""
+        payload = self._rejected.sub(" ", payload[:500])
+        if self._run.fullmatch(payload) or self._listed_both.match(payload):
+            return True
+        several = self._several.search(payload)
+        if several is None:
+            return False
+        first = self._first.match(payload) or self._decorated.search(payload) or self._bare.search(payload)
+        return first is None or several.start(1) <= first.start(_group(first))
+
     def verdict(self, text: str) -> tuple[int, str] | None:
-        """Return position and label of the last verdict.
+        """Return position and label of the last verdict, which is "" where it names several.
 
         "the correct option is B", "I choose B", "(B) is right".
         """
         last = last_match(self._verdict, text) if _VERDICT.search(text) else None
-        return (last.start(), self._name(last)) if last else None
+        if last is None:
+            return None
+        return last.start(), "" if self._more.match(text, last.end(_group(last))) else self._name(last)
 
     def last(self, text: str) -> str | None:
         """Return the label in the last sentence with any, if it is the only one there.
@@ -119,6 +156,11 @@ class Labels:
         return None
 
 
+def _group(match: re.Match[str]) -> int:
+    """Return the number of the group that holds the label."""
+    return next(number for number, group in enumerate(match.groups(), 1) if group)
+
+
 # The reader of one set of labels.
 reader = lru_cache(maxsize=256)(Labels)
 
@@ -130,7 +172,8 @@ class ChoiceSpace(ByKey):
     """Answer space of one of the ``labels``, in any case: "(B)", "b.", "B) Paris" are B.
 
     ``options`` are the option texts in the order of the labels, where known: an answer that repeats an
-    option's text instead of its label is that option. Raises TaskError if their numbers differ.
+    option's text instead of its label is that option. A statement of several labels ("A and C") abstains.
+    Raises TaskError if their numbers differ.
     """
 
     labels: tuple[str, ...] = ("A", "B", "C", "D")
@@ -163,18 +206,22 @@ class ChoiceSpace(ByKey):
         start = max(0, len(text) - TAIL)
         at, verdict = read.verdict(text[start:]) or (-1 - start, None)
         for statement in statements(text):
-            if verdict and statement.at < start + at:
+            if verdict is not None and statement.at < start + at:
                 break
             payload = plain(statement.payload)
+            if read.several(payload):
+                return None
             label = read.whole(payload) or self._option(payload) or read.stated(payload)
             if label := label or self._mentioned(payload):
                 return Extracted(label, statement.rule)
-        if verdict:
-            return Extracted(verdict, "verdict")
+        if verdict is not None:
+            return Extracted(verdict, "verdict") if verdict else None
         return None if truncated else self._guess(plain(text[start:]).rstrip(), read)
 
     def _guess(self, tail: str, read: Labels) -> Extracted | None:
         before, last_line = ["", "", *(line for line in tail.split("\n") if line.strip())][-2:]
+        if read.several(last_line):
+            return None
         if label := read.whole(last_line) or self._option(last_line):
             listing = read.whole(before) not in (None, label)
             return None if listing else Extracted(label, "last line")
@@ -200,7 +247,8 @@ class ChoiceSpace(ByKey):
             return answer
         # An option is seldom longer; a longer answer is not the text of one.
         payload = plain(fold(answer[:2000])).strip()
-        return reader(self.labels).whole(payload) or self._option(payload)
+        read = reader(self.labels)
+        return self._option(payload) or (None if read.several(payload) else read.whole(payload))
 
 
 def _squeeze(text: str) -> str:

@@ -17,6 +17,7 @@ from keff.logs.parts.coding import Coded
 from keff.logs.parts.values import converted, rating
 from keff.narrow import is_array
 from keff.policy.weighting import checked_name
+from keff.reading.unanswered import words_noted
 from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
@@ -34,6 +35,11 @@ Correct = Callable[[str, object], bool]
 TRIM_SHARE = 0.2
 
 
+def is_given(gold: object) -> bool:
+    """Return whether a gold answer is given."""
+    return gold is not None
+
+
 @frozen
 class Reading:
     """How a record's answers are compared: an answer space and its functions.
@@ -44,7 +50,8 @@ class Reading:
     that the user asked for this reading: the answers and keys that a record holds were read otherwise, and
     are read again from its texts, where it has them. ``rescore`` says that its correctness is found again
     too, where there is a gold answer. ``by_key`` says that an answer is right when it has the key of an
-    acceptable one. ``golds`` are the acceptable answers in a cell of gold answers.
+    acceptable one. ``golds`` are the acceptable answers in a cell of gold answers, ``states`` says whether it
+    holds any: not where it is missing or a word for "no answer".
     """
 
     key: Key
@@ -56,6 +63,7 @@ class Reading:
     rescore: bool = False
     by_key: bool = False
     golds: Callable[[object], list[str]] = golds
+    states: Callable[[object], bool] = is_given
 
     @property
     def reread(self) -> ReadText | None:
@@ -133,7 +141,7 @@ def ballot(
     """
     rows = [with_answers(question, reading) for question in questions]
     sizes = np.array([len(row.answers) for row in rows], np.int64)
-    labelled = np.array([row.correct is not None or row.gold is not None for row in rows], bool)
+    labelled = np.array([row.correct is not None or reading.states(row.gold) for row in rows], bool)
     k, places, notes = admitted(sizes, labelled, trim)
     kept = [rows[int(place)] for place in places]
     keys = tuple(keys_of(row, k, reading.key) for row in kept)
@@ -162,6 +170,13 @@ def ballot(
         seconds=_column(kept, k, "seconds"),
         closed=reading.closed,
     )
+    unread = Counter(
+        answer
+        for row, found in zip(kept, keys, strict=True)
+        for answer, key in zip(row.answers[:k], found, strict=True)
+        if key is None and answer
+    )
+    notes += words_noted(unread, (row.gold for row in rows), reading.states, reading.space)
     asked = np.array([text_hash(row.question) for row in kept], np.int64)
     return Ballot(votes, keys, tuple(kept), reading, tuple(notes), _rules(kept, k), asked)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -20,6 +21,7 @@ from keff.reading.ballot import (
     one_order,
     scored,
 )
+from keff.reading.unanswered import words_noted
 from keff.records import frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import BoolArray, IntArray, Votes
@@ -54,7 +56,7 @@ class Lazy(Sequence[T], Generic[T]):
 
 def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Ballot:
     """Return the Votes of columns, as ``ballot`` of questions; raises LogError as it does."""
-    labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(bulk.sizes.size, bool)
+    labelled = labelled_rows(bulk, reading)
     k, rows, notes = admitted(bulk.sizes, labelled, trim)
     columns = PathColumns(bulk.sizes, rows, k)
     answers = columns.of(bulk.answers.codes)
@@ -64,6 +66,8 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
         own = bulk.correct
         right = columns.of(own).copy() if own is not None else judged(bulk, answers, rows, reading)
         correct = cast("IntArray", right)
+    unread, golds = unread_answers(bulk, answers, keys), (bulk.golds[code] for code in bulk.gold if code >= 0)
+    notes += words_noted(unread, golds, reading.states, reading.space)
     # Small integers and booleans until Votes makes them its own, which is the one copy of eight bytes a path.
     codes = _renumbered(keys.codes) if reading.closed else cast("IntArray", dense_codes(keys.codes))
     votes = Votes(
@@ -91,6 +95,21 @@ def bulk_ballot(bulk: Bulk, reading: Reading, *, trim: int | None = None) -> Bal
             None if bulk.clusters is None else [bulk.clusters[int(row)] or "" for row in rows],
         ),
     )
+
+
+def labelled_rows(bulk: Bulk, reading: Reading) -> BoolArray:
+    """Return which questions have verdicts or a gold answer."""
+    if bulk.correct is not None:
+        return np.ones(bulk.sizes.size, bool)
+    stated = np.array([*map(reading.states, bulk.golds), False], bool)
+    return stated[bulk.gold]
+
+
+def unread_answers(bulk: Bulk, answers: Codes, keys: Coded) -> Counter[str]:
+    """Return the answers [n, k] that have no key, with their numbers."""
+    codes, counts = np.unique(answers[(keys.codes < 0) & (answers >= 0)], return_counts=True)
+    names = [bulk.answers.names[int(code)] for code in codes]
+    return Counter(dict(zip(names, counts.tolist(), strict=True)))
 
 
 class PathColumns:

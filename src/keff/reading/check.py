@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -23,9 +24,51 @@ TRIED_ON, PATHS = 50, 8
 # Characters beyond which an answer is a whole text.
 LONG = 80
 # Spaces that are tried for advice, the plainest first.
+# A wrong answer that leads on so many questions, and on this share of them, is looked at.
+FEWEST_LED, LED_SHARE, MOST_LED = 5, 0.05, 2000
 TRIED = ("numeric", "choice", "math", "text")
 _TEXT = "long text"
 _NUMBER = re.compile(r"[-+]?[$€£]?[\d.,\s]*\d[\d.,\s]*%?")
+
+
+def checked(ballot: Ballot) -> Ballot:
+    """Return the ballot with notes on gold answers and answers that cannot be what they seem.
+
+    Raises LogError where no figure would mean anything.
+    """
+    return with_leader_checked(with_gold_checked(ballot))
+
+
+def with_leader_checked(ballot: Ballot) -> Ballot:
+    """Return the ballot, with a note where an answer that is never right leads on unlike questions.
+
+    In an open answer space one answer that wins the vote on questions of different gold is most likely what
+    a scorer or a server wrote in place of an answer.
+    """
+    votes = ballot.votes
+    if votes.correct is None or votes.answers is None or votes.closed or len(votes.correct) < FEWEST_LED:
+        return ballot
+    looked = min(len(votes.correct), MOST_LED)
+    right = set[str]()
+    led: dict[str, list[int]] = {}
+    for row, keys in enumerate(islice(iter(ballot.keys), looked)):
+        good = votes.correct[row].tolist()
+        right.update(key for key, each in zip(keys, good, strict=True) if each and key is not None)
+        if counts := Counter(key for key in keys if key is not None):
+            led.setdefault(counts.most_common(1)[0][0], []).append(row)
+    never = {key: rows for key, rows in led.items() if key not in right}
+    key = max(never, key=lambda each: len(never[each]), default="")
+    rows = never.get(key, [])
+    if len(rows) < max(FEWEST_LED, LED_SHARE * looked):
+        return ballot
+    golds = {str(ballot.questions[row].gold) for row in rows[:ENOUGH]}
+    if len(golds) < FEWEST_LED:
+        return ballot
+    text = (
+        f"the answer {_examples([key])} leads on {len(rows)} of {looked} questions and is right on none: "
+        "if it means that no answer was found, leave it empty in the record"
+    )
+    return replace(ballot, notes=(Note("wrong_leader", text), *ballot.notes))
 
 
 def with_gold_checked(ballot: Ballot) -> Ballot:

@@ -17,10 +17,19 @@ from keff.log import Log, LogInfo, Question, Tell, find_log, shown, unheard
 from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, ColumnOptions, PartsLog, only_part
 from keff.logs.parts.coding import NotPlainError
 from keff.reading.admit import EXACT_PATHS, MOST_PATHS, kept_verdicts, taken, with_verdicts, within_memory
-from keff.reading.ballot import Ballot, RaggedError, Reading, ReadText, ballot, fullest, read_again
+from keff.reading.ballot import (
+    Ballot,
+    RaggedError,
+    Reading,
+    ReadText,
+    ballot,
+    fullest,
+    is_given,
+    read_again,
+)
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import Lazy, bulk_ballot
-from keff.reading.check import with_gold_checked
+from keff.reading.check import checked
 from keff.records import Note, frozen
 from keff.stats.voting.alike import LARGE
 
@@ -140,7 +149,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             notes.append(kept_verdicts(how))
         held = votes.questions
         questions = Lazy(len(held), lambda row: read_again(held[row], how, texts=opening.texts))
-        votes = with_gold_checked(replace(votes, questions=questions))
+        votes = checked(replace(votes, questions=questions))
         return Record(shown(path), info, replace(votes, notes=(*notes, *votes.notes)))
 
 
@@ -243,7 +252,7 @@ def recorded(source: LogQuestions, questions: list[Question], opening: Opening, 
     if len(names) > 1:
         questions = numbered(questions, names)
     trim, stopped = _trim(source.info, questions, opening)
-    votes = with_gold_checked(ballot(questions, source.reading, trim=trim, format=source.format))
+    votes = checked(ballot(questions, source.reading, trim=trim, format=source.format))
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
@@ -366,6 +375,7 @@ def _by_space(spec: str) -> Reading:
         read=lambda text, truncated: read(text, True) if truncated else whole(text),
         by_key=bool(getattr(keyed, "by_key", False)),
         golds=lambda gold: answers.golds(stated(gold)),
+        states=getattr(keyed, "states", is_given),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -13,7 +14,8 @@ from keff.log import NAMED, Question
 from keff.logs.parts.bulk import SMALL_K, Bulk, Names, repeat
 from keff.logs.parts.coding import Coded, Codes, NotPlainError
 from keff.reading.ballot import Ballot, HeldColumns, Reading, abstained_correct, keys_of, read_again
-from keff.reading.bulk import Lazy, PathColumns, coded_keys, judged
+from keff.reading.bulk import Lazy, PathColumns, coded_keys, judged, labelled_rows, unread_answers
+from keff.reading.unanswered import words_noted
 from keff.records import frozen
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import dense_codes
@@ -68,12 +70,13 @@ class VoteParts:
         self.held: list[tuple[Coded, Codes, Sequence[str]]] | None = []
         self.golds: Sequence[object] = ()
         self.model: object = None
+        self.unread: Counter[str] = Counter()
         self.question: Callable[[int], Question] | None = None
 
     def add(self, bulk: Bulk) -> None:
         """Append a part; raises NotPlainError where it differs in form from the others."""
         n, reading = bulk.sizes.size, self.reading
-        labelled = bulk.gold >= 0 if bulk.correct is None else np.ones(n, bool)
+        labelled = labelled_rows(bulk, reading)
         if bool(np.any(bulk.sizes != self.k)) or bool(labelled.any()) != bool(labelled.all()):
             raise NotPlainError
         rows = np.arange(n, dtype=np.int64)
@@ -82,6 +85,7 @@ class VoteParts:
         # Keys are numbered in the order of their first use, over all parts.
         coded = coded_keys(bulk, answers, columns, reading, every=True)
         keys = coded.codes
+        self.unread += unread_answers(bulk, answers, coded)
         if reading.closed and int(keys.max(initial=0)) > SMALL_K:
             raise NotPlainError
         codes = (keys if reading.closed else dense_codes(keys)).astype(np.int8)
@@ -158,6 +162,7 @@ class VoteParts:
         named = {name: whole.pop(name) for name in list(whole) if name.startswith(NAMED)}
         whole["named"] = {name.removeprefix(NAMED): values for name, values in named.items()}
         notes = () if not self.lost else (abstained_correct(self.lost),)
+        notes += tuple(words_noted(self.unread, self.golds, reading.states, reading.space))
         return Ballot(
             Votes(closed=reading.closed, correct=whole.pop("correct", None), **whole),
             Lazy(

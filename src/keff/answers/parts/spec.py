@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any, cast
 
 from keff import plugins
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Explains, Extracted, Space, complete, strip_thinking
+from keff.answers.parts.base import Explains, Extracted, Space, complete, strip_thinking, words
 from keff.answers.parts.json_text import ANSWER_MEMBERS, NotRead
+from keff.answers.parts.no_answer import Abstaining
 from keff.errors import PluginError, TaskError, UsageError, unknown
 from keff.narrow import Object, fields
 
@@ -31,6 +32,10 @@ LETTERS = ("A", "B", "C", "D", "E")
 ONE_VALUE = frozenset({"numeric", "choice", "binary", "math", "date", "quantity", "label"})
 # Characters at the end of a question in which its options are looked for.
 LONGEST_QUESTION = 20_000
+# Of a literal every word is a value or none, and of texts the user's own function decides.
+_EVERY_WORD = frozenset({"literal", "key"})
+# What says "no answer" elsewhere is a value in these.
+_NONE_IS_A_VALUE = frozenset({"python", "code"})
 _LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:]\s", re.M)
 _OBJECT = re.compile(r'\{\s*"')
 _DOCUMENT = re.compile(r'(?i)\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"')
@@ -106,19 +111,41 @@ def names() -> list[str]:
 def space(spec: str, **options: object) -> Space:
     """Return the answer space of a spec; ``options`` are added to the spec's.
 
+    Words for "no answer" abstain; the option ``keep`` names those that are answers (``text:keep=NA``).
     Raises TaskError for an unknown name or option, PluginError for a missing extra.
     """
     name, given = parse(spec)
+    given |= options
+    keep = given.pop("keep", ())
     if not plugins.has("space", name):
         raise TaskError(unknown("answer space", name, names()))
     try:
-        made = complete(plugins.load("space", name, **given, **options), name)
-        return OfDocuments(made) if name in ONE_VALUE | {"list", "set"} else made
+        made = complete(plugins.load("space", name, **given), name)
+        kept, documents = _kept(made, keep), name in ONE_VALUE | {"list", "set"}
+        made = OfDocuments(made) if documents else made
+        return made if name in _EVERY_WORD else Abstaining(made, kept, documents=documents)
     except PluginError as error:
         # A missing package is no wrong spec: its line says what to install.
         raise (error if error.__cause__ else TaskError(f"answer {error}")) from error.__cause__
     except (TypeError, ValueError) as error:
         raise TaskError(f"answer space {name}: {error}") from error
+
+
+def _kept(made: Space, keep: object) -> list[str]:
+    """Return the words that are answers of a space: those asked for, labels, and None where it is a value."""
+    if not isinstance(keep, str | list | tuple):
+        raise TypeError(f"keep names words, such as keep=NA, not {keep!r}")
+    labels = getattr(made, "labels", ())
+    # A list of one item is written like the item.
+    said = [*labels, *getattr(made, "options", ()), *getattr(getattr(made, "inner", None), "keep", ())]
+    if isinstance(labels, Mapping):
+        table = cast("Mapping[str, Sequence[str]]", labels)
+        said += [each for synonyms in table.values() for each in synonyms]
+    return [
+        *words(cast("str | Sequence[str]", keep)),
+        *said,
+        *(["None"] if made.name in _NONE_IS_A_VALUE else []),
+    ]
 
 
 def of_unknown_options(spec: str, question: str = "") -> Space:

@@ -25,7 +25,6 @@ from keff.answers import (
     schema_of,
     space,
 )
-from keff.answers.json import JsonSpace
 from keff.errors import KeffError, PlanError, TaskError
 from keff.gateway.http.errors import Problem
 from keff.narrow import Fields, fields, items
@@ -202,11 +201,11 @@ def labelled(reader: Reader, view: Fields) -> Reader:
 
 def lacking(reader: Reader | None, view: Fields) -> list[str]:
     """Return ["fields"] if the request's schema lacks JSON fields that the plan votes on, else []."""
-    space = None if reader is None else reader.space
-    if not isinstance(space, JsonSpace) or not space.fields:
+    named = getattr(reader.space, "fields", ()) if reader is not None and reader.space.name == "json" else ()
+    if not named:
         return []
     members = _members(view)
-    heads = (re.split(r"[.\[]", field.removeprefix("$."), maxsplit=1)[0] for field in space.fields)
+    heads = (re.split(r"[.\[]", str(field).removeprefix("$."), maxsplit=1)[0] for field in named)
     return ["fields"] if members and any(head not in members for head in heads) else []
 
 

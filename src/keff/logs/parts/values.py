@@ -10,6 +10,7 @@ from types import NoneType
 from typing import SupportsFloat, TypeVar
 
 from keff import plugins
+from keff.answers import says_none
 from keff.errors import LogError
 from keff.narrow import Object, fields, is_array
 
@@ -180,8 +181,9 @@ def grade(value: object) -> float:
 
 
 def rating(value: object) -> float:
-    """Return a confidence, any number; NaN where missing."""
-    return float("nan") if value is None or value == "" else real(value)
+    """Return a confidence, any number; NaN where missing, also in words."""
+    missing = value is None or value == "" or (isinstance(value, str) and says_none(value))
+    return float("nan") if missing else real(value)
 
 
 def count(value: object) -> float:
