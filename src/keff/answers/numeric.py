@@ -21,6 +21,7 @@ _BOUND = re.compile(r"[\s*_]*(?:[a-zA-Z]\s*)?(?:[>≤≥]|<(?![^<>\n]{1,80}>))")
 # Characters at the end that are read first: most answers stand there, and long texts take long.
 _GLANCE = 160
 _BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
+_SEVERAL_BOLD = re.compile(r"\d[^*\n]{0,30}\*\*\s{0,2}(?:,|;|&|\b(?:and|or|to)\b)\s{0,2}\*\*[^*\n]{0,30}\d")
 _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")
 _LIST_ITEM = re.compile(r"[.):]\s|[):]")
 
@@ -42,7 +43,8 @@ class NumericSpace:
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Return the last explicit statement's number; else, on whole text, the last number.
 
-        A number with a word that means another one in the text's language abstains: "5 mil" in English.
+        A number with a word that means another one in the text's language abstains: "5 mil" in English. So
+        does a statement of several numbers: "3 and 5", "between 5 and 7".
         """
         text = visible(text)
         found = _found(text, truncated)
@@ -121,6 +123,8 @@ def _within(raw: str, payload: str) -> re.Match[str] | None:
 
     The last bold one, the only amount of money, or the last.
     """
+    if _SEVERAL_BOLD.search(raw):
+        return None
     if match := _bold(raw):
         return match
     sentence = notation.first_sentence(payload)
@@ -147,6 +151,8 @@ def _guess(text: str) -> Extracted | None:
 
 def _last_number(tail: str) -> Extracted | None:
     last_line = tail[tail.rfind("\n") + 1 :]
+    if _SEVERAL_BOLD.search(last_line):
+        return None
     if match := _bold(last_line):
         return Extracted(match[0].strip(), "last bold number")
     match = notation.last(plain(tail))

@@ -96,6 +96,10 @@ _WORD = re.compile(
 )
 
 
+# Another amount behind the first: "5 km or 7 km".
+_OTHER = re.compile(r"\s*(?:,|;|&|/|\b(?:or|to|and|und|oder|et|ou|y|o|и|или)\b)\s*[-+]?\d")
+
+
 # Types of pint's quantities are unknown to type checkers.
 Quantity: TypeAlias = Any
 
@@ -129,7 +133,11 @@ class QuantitySpace(ByForm):
 
 def _of_statement(statement: Statement) -> str | None:
     payload = plain(statement.payload)[: 2 * MOST_CHARACTERS]
-    return _amount(payload, notation.lead_in(payload)) or _last(payload)
+    start = notation.lead_in(payload)
+    amount = _amount(payload, start)
+    if amount and _OTHER.match(payload, start + len(amount)):
+        return payload.strip()  # the key says that these are several
+    return amount or _last(payload)
 
 
 def _amount(text: str, start: int) -> str | None:
@@ -174,7 +182,9 @@ def _last(text: str) -> str | None:
         if number.start() < end:
             continue
         amount = _amount(text, number.start())
-        if amount is not None and (number["currency"] or _unit_at(text, number.end())[0]):
+        if amount is not None and notation.is_joined(text, number.start()):
+            last, end = None, number.start() + len(amount)
+        elif amount is not None and (number["currency"] or _unit_at(text, number.end())[0]):
             last, end = amount, number.start() + len(amount)
     number = None if last else notation.last(text)
     # With the word behind it: an unknown unit abstains, and is no number without a unit.
@@ -188,6 +198,7 @@ def _read(answer: str) -> str:
     text = plain(fold(answer)).strip().rstrip(".")
     at = notation.lead_in(text)
     total: Quantity | None = None
+    before: str | None = None
     while True:
         number = notation.UNSCALED.match(text, at)
         value = None if number is None else notation.value(number)
@@ -201,6 +212,9 @@ def _read(answer: str) -> str:
                 raise NotRead("a price, and more")
             return f"{notation.written(value)} {unit or _CURRENCIES.get(sign, sign)}"
         part = _base(value, unit or "dimensionless")
+        if before is not None and not _is_smaller(unit, before):
+            raise NotRead("several amounts")
+        before = unit
         total = part if total is None else _sum(total, part)
         if not rest:
             return _written(total)
@@ -230,6 +244,11 @@ def _base(value: Fraction, unit: str) -> Quantity:
         return _registry().Quantity(value, _registry().Quantity(1, _pint(unit)).units).to_base_units()
     except _ERRORS as error:
         raise NotRead(f"{unit}: {type(error).__name__}") from None
+
+
+def _is_smaller(unit: str, than: str) -> bool:
+    """Return whether a unit is the smaller one: parts of one amount are 5 ft 3 in, never 5 km 7 km."""
+    return bool(_base(Fraction(1), unit).magnitude < _base(Fraction(1), than).magnitude)
 
 
 def _sum(total: Quantity, part: Quantity) -> Quantity:

@@ -102,6 +102,10 @@ SCALE = rf"(?:(?:[ -](?i:{_any(WORDS, _THAI)})(?!\w)\.?)+|(?:[ ]?(?:{'|'.join(_T
 PIECE = rf"[{''.join(SIGNS)}]|{'|'.join(_THAI)}|[^\s.-]+"
 MORE = rf"(?:\d[\d,.]*{SIGN}+)*(?:(?<=[{''.join(SIGNS)}])\d+)?"
 
+# A word between a number and a magnitude is most often a number itself (5 दस हजार): what is meant is unknown.
+_LONG_WORDS = {word: size for word, size in WORDS.items() if len(word) > 3 or not word.isascii()}
+UNKNOWN_SCALE = rf"[ ][^\W\d_]\S{{0,15}}[ ](?:{_any(_LONG_WORDS, ENGLISH)})(?!\w)"
+
 # Function words that tell languages apart in which one word of magnitude means two numbers.
 _ENGLISH_TEXT = re.compile(r"\b(?:the|is|are|of|and|answer|we|so|which|total|about)\b", re.IGNORECASE)
 _LONG_SCALE_TEXT = re.compile(

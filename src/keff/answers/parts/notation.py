@@ -22,7 +22,17 @@ from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
 from keff.answers.parts.base import TAIL
-from keff.answers.parts.magnitudes import CURRENCY, ENGLISH, MORE, PIECE, SCALE, SIGN, SIGNS, WORDS
+from keff.answers.parts.magnitudes import (
+    CURRENCY,
+    ENGLISH,
+    MORE,
+    PIECE,
+    SCALE,
+    SIGN,
+    SIGNS,
+    UNKNOWN_SCALE,
+    WORDS,
+)
 
 # Exact fractions of longer numbers take time with the square of their digits.
 MOST_DIGITS = 400
@@ -54,7 +64,7 @@ def _pattern(suffix: str) -> re.Pattern[str]:
             (?:\{{[ ]?[-+]?\d{{1,4}}[ ]?\}}|[-+]?\d{{1,4}}))?
         (?P<over>[ ]?/[ ]?\d{{1,300}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
         (?P<scale>{SCALE}|{suffix})?+(?P<more>{MORE})
-        (?!:\d|/\d|'\d|[eE][-+]?\d|(?<=0)[xX]\w|[xX]\d|[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
+        (?!{UNKNOWN_SCALE})(?!:\d|/\d|'\d|[eE][-+]?\d|(?<=0)[xX]\w|[xX]\d|[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
         re.VERBOSE,
     )
 
@@ -91,6 +101,24 @@ _AFTER_DIGIT = re.compile(r"\d[ -](?=[\d.])")
 _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
+# What joins the numbers of a statement that names several.
+_JOIN = (
+    r"(?:[;&]|\b(?:and|or|und|oder|et|ou|y|e|o|en|och|eller|og|ve|veya|atau|dan|и|или|і|або|lub|oraz|và|hoặc)\b"
+    r"|和|与|與|或|と|または|또는|와|과|หรือ|और|या|أو|،)"
+)
+_UNITS_BETWEEN = r"[ ]{0,3}(?:[^\W\d_]{1,15}\.?[ ]{1,3}){0,3}?"
+_ANOTHER = re.compile(
+    rf"(?:[ ]?,|{_UNITS_BETWEEN}{_JOIN}|[ ]?(?P<unit>[^\W\d_]{{1,12}}),(?=[ ]?[-+]?[\d.]+[ ]?(?P=unit)\b))"
+    rf"\s*(?:{_JOIN}\s*)?(?:(?:also|both|either|maybe|perhaps)[ ])?[-+]?{CURRENCY}?[ ]?[-+]?\.?\d"
+)
+_BEFORE = re.compile(
+    rf"\d[ ]?%?(?:[ ]?[^\W\d_]{{1,12}})?(?:[ ]?,[ ]?|,?[ ]{{0,3}}(?:{_JOIN}|\b(?:to|bis|through)\b)"
+    r"[ ]{0,3})(?:[a-zA-Z]\w{0,9}[ ]?=[ ]?)?$"
+)
+# x = 3 or x = 5: each names a value.
+_NAMED_AGAIN = re.compile(
+    rf"\d[^\n=]{{0,20}}(?:,|{_JOIN})\s*[a-zA-Z]\w{{0,9}}(?:\([a-zA-Z]\))?\s*=\s*[-+]?\.?\d"
+)
 # Digits at the beginning, readable or not: an unreadable number abstains, and no later one stands for it.
 _DIGITS = re.compile(rf"[-+]?{CURRENCY}?[ ]?[-+]?\.?\d")
 
@@ -177,10 +205,12 @@ def leading(text: str) -> re.Match[str] | None:
     """
     at = start = lead_in(text)
     end = _SENTENCE_END.search(text, start)
+    if _NAMED_AGAIN.search(text, start, end.start() if end else len(text)):
+        return None
     for sign in _EQUALS.finditer(text, start, end.start() if end else len(text)):
         at = sign.end()
     match = NUMBER.match(text, start if at == start else lead_in(text, at))
-    if match is None or _OPERATOR.match(text, match.end()):
+    if match is None or _OPERATOR.match(text, match.end()) or _ANOTHER.match(text, match.end()):
         return None
     # A few digits and nothing else have a value.
     few = match[0] == match["run"].isdecimal() and len(match[0]) <= MOST_DIGITS
@@ -201,16 +231,21 @@ def lead_in(text: str, at: int = 0) -> int:
 def last(text: str) -> re.Match[str] | None:
     """Return the last readable number in a text's tail; None where its last digits are ambiguous.
 
-    Such a run is ``1 000 00``, ``12 34`` or ``5-7``: nobody knows which of its parts would be meant.
+    Such a run is ``1 000 00``, ``12 34``, ``5-7`` or ``3 and 5``: nobody knows which part would be meant.
     """
     matches = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
     for match in reversed(matches):
         if value(match) is not None:
-            start = match.start() - 2
-            return None if start >= 0 and _AFTER_DIGIT.match(text, start) else match
+            return None if is_joined(text, match.start()) else match
         if _SPACED.search(match["run"]):
             return None
     return None
+
+
+def is_joined(text: str, at: int) -> bool:
+    """Return whether the number at a position is the last of several."""
+    apart = at >= 2 and _AFTER_DIGIT.match(text, at - 2) is not None
+    return apart or _BEFORE.search(text, max(0, at - 40), at) is not None
 
 
 def written(number: Fraction) -> str:
@@ -393,6 +428,8 @@ _COMMAND_SPACE = re.compile(r"(\\[a-zA-Z]+)[ ]+(?=[a-zA-Z])")
 # Thin spaces and braced commas group thousands in LaTeX: 1{,}000 and 1\,000.
 _THIN_GROUP = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!|\\!\s*,|\\,)\s*(?=\d{3}(?!\d))")
 _AND = re.compile(r",?\s(?:or|and)\s")
+# 3e8 as computers write it; Euler's e has no digits right behind it.
+_SCIENTIFIC = re.compile(r"(?<![\w.,])(\d{1,40}(?:\.\d{1,60})?|\.\d{1,60})[eE]([-+]?\d{1,4})(?![\w.^_])")
 # Stands for a space that must stay while all others go; NULs were taken out before.
 _KEEP = "\0"
 
@@ -403,6 +440,7 @@ def normalise(answer: str) -> str:
     \frac and \sqrt braced.
     """
     text = _THIN_GROUP.sub("", answer.strip())
+    text = _SCIENTIFIC.sub(_scientific, text)
     text = text.strip("`").removesuffix(".").strip()
     for pattern, form in _SAME:
         text = pattern.sub(form, text)
@@ -417,6 +455,13 @@ def normalise(answer: str) -> str:
     for pattern, form in _BRACED:
         text = pattern.sub(form, text)
     return f"{_squeeze(text).strip('.,;: ')} {unit}".strip()
+
+
+def _scientific(match: re.Match[str]) -> str:
+    power = int(match[2])
+    if abs(power) > MOST_EXPONENT:
+        return rf"{match[1]}\cdot10^{{{power}}}"
+    return written(Fraction(match[1]) * Fraction(10) ** power)
 
 
 def is_words(text: str) -> bool:
