@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+import command_line
+from keff import answers
 from keff.answers import strip_thinking
 from keff.answers.parts.base import fold
 
@@ -61,3 +66,59 @@ def test_thinking_is_never_seen(text: str, visible: str) -> None:
 )
 def test_look_alikes_are_folded(text: str, folded: str) -> None:
     assert fold(text) == folded
+
+
+TAGS = [
+    "think",
+    "THINK",
+    "thinking",
+    "Thought",
+    "reasoning",
+    "mm:think",
+    "seed:think",
+    "grok:think",
+    "scratchpad",
+]
+MARKS = [(f"<{tag}>", f"</{tag}>") for tag in TAGS] + [
+    ("[THINK]", "[/THINK]"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<unused94>thought\n", "<unused95>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|channel>thought\n", "<channel|>"),
+    ('<details type="reasoning" done="true">', "</details>"),
+    ('<think lang="en">', "</think>"),
+]
+
+
+@pytest.mark.parametrize(("opening", "closing"), MARKS)
+def test_every_mark_is_cut_closed_or_not(opening: str, closing: str) -> None:
+    for before, after in (
+        ("", "Answer: 12"),
+        ("Well. ", "\n\nAnswer: 12"),
+        ("", "<details>x</details> Answer: 12"),
+    ):
+        text = f"{before}{opening}First Answer: 7, no.\nAnswer: 8{closing}{after}"
+        assert strip_thinking(text) == before + after
+        assert answers.read(answers.space("numeric"), text).key == "12"
+    assert strip_thinking(f"{opening}Answer: 7") == ""
+    if closing != "</details>":
+        assert strip_thinking(f"Answer: 7{closing}Answer: 12") == "Answer: 12"
+
+
+@pytest.mark.parametrize("name", ["analysis", "commentary"])
+def test_channels_without_marks_are_cut(name: str) -> None:
+    assert strip_thinking(f"{name}We try 7.assistantfinalAnswer: 12") == "Answer: 12"
+    assert strip_thinking(f"{name}We try 7.") == ""
+    assert strip_thinking(f"{name} of the text: 12") == f"{name} of the text: 12"
+
+
+def test_a_mark_that_is_not_known_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    texts = [f"<ponder>Is it 7?</ponder>\nThe answer is {n}." for n in range(4)]
+    rows = [{"id": n, "all_texts": texts, "gold_answer": "3"} for n in range(5)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    said = command_line.keff("read", file, "--answer-space", "numeric").stdout
+    assert "20 texts begin with '<ponder>'" in said
+    known = file.read_text("utf-8").replace("ponder", "think")
+    file.write_text(known, encoding="utf-8")
+    assert "begin with" not in command_line.keff("read", file, "--answer-space", "numeric").stdout

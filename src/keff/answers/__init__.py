@@ -6,7 +6,7 @@ Read ``parts.base`` (the interface), then ``numeric`` (a typical space).
 
 from __future__ import annotations
 
-from keff.answers.parts.base import Extracted, Space, golds, strip_thinking
+from keff.answers.parts.base import Extracted, Space, golds
 from keff.answers.parts.fields import (
     ABSTAINED,
     UNREAD,
@@ -32,6 +32,7 @@ from keff.answers.parts.spec import (
     options_listed,
     space,
 )
+from keff.answers.parts.thinking import strip_thinking, unknown_mark
 from keff.answers.parts.workers import Lane, UnreadError, key_spec, reading_in, settle, trust, warm
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "stated_gold",
     "strip_thinking",
     "trust",
+    "unknown_mark",
     "voting_fields",
     "warm",
     "why",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from keff.answers.parts.base import MARK, ByKey, Extracted, fences, strip_thinking
+from keff.answers.parts.base import MARK, ByKey, Extracted, fences
+from keff.answers.parts.thinking import strip_thinking
 from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from keff.answers.parts.base import ByKey, Extracted, strip_thinking
+from keff.answers.parts.base import ByKey, Extracted
+from keff.answers.parts.thinking import strip_thinking
 from keff.records import frozen
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from keff.answers.parts import json_text
-from keff.answers.parts.base import ByForm, Extracted, strip_thinking, words
+from keff.answers.parts.base import ByForm, Extracted, words
 from keff.answers.parts.json_text import MISSING, NotRead, find, look_up, steps, without
+from keff.answers.parts.thinking import strip_thinking
 from keff.records import frozen
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from keff.answers.parts import workers
-from keff.answers.parts.base import ByKey, Explains, Extracted, Space, strip_thinking
+from keff.answers.parts.base import ByKey, Explains, Extracted, Space
 from keff.answers.parts.spec import cached
+from keff.answers.parts.thinking import strip_thinking
 from keff.answers.parts.workers import FunctionCaller
 from keff.records import frozen
 from keff.usercode import Stamp

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable
 
 from keff.answers.parts import json_text
-from keff.answers.parts.base import ByForm, Extracted, NotRead, Space, golds, strip_thinking
+from keff.answers.parts.base import ByForm, Extracted, NotRead, Space, golds
 from keff.answers.parts.json_text import find
 from keff.answers.parts.spec import cached
 from keff.answers.parts.statements import statements
+from keff.answers.parts.thinking import strip_thinking
 from keff.narrow import is_array
 from keff.records import frozen
 

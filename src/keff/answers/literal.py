@@ -9,8 +9,9 @@ import warnings
 from collections import deque
 from typing import Literal, overload
 
-from keff.answers.parts.base import TAIL, ByKey, Extracted, closing, last_match, nesting, strip_thinking
+from keff.answers.parts.base import TAIL, ByKey, Extracted, closing, last_match, nesting
 from keff.answers.parts.statements import Statement, statements
+from keff.answers.parts.thinking import strip_thinking
 from keff.records import frozen
 
 # CPython before 3.12.1 counts the depth of a tree for all threads at once: where two build trees, one fails

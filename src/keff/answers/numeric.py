@@ -19,9 +19,11 @@ _NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\
 # An inequality states no value; a tag such as <b> begins with the same sign.
 _BOUND = re.compile(r"[\s*_]*(?:[a-zA-Z]\s*)?(?:[>≤≥]|<(?![^<>\n]{1,80}>))")
 # Characters at the end that are read first: most answers stand there, and long texts take long.
-_GLANCE = 160
+_GLANCE, _MARGIN = 80, 24
 _BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
-_SEVERAL_BOLD = re.compile(r"\d[^*\n]{0,30}\*\*\s{0,2}(?:,|;|&|\b(?:and|or|to)\b)\s{0,2}\*\*[^*\n]{0,30}\d")
+_SEVERAL_BOLD = re.compile(
+    rf"\d[^*\n]{{0,30}}\*\*\s{{0,2}}(?:,|,?\s?{notation.JOIN}|\bto\b)\s{{0,2}}\*\*[^*\n]{{0,30}}\d"
+)
 _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")
 _LIST_ITEM = re.compile(r"[.):]\s|[):]")
 
@@ -145,18 +147,22 @@ def _bold(line: str) -> re.Match[str] | None:
 def _guess(text: str) -> Extracted | None:
     text = text[-TAIL:].rstrip()
     tail = text[-_GLANCE:]
-    words = tail if len(tail) == len(text) else tail.partition(" ")[2]
-    return _last_number(words) or _last_number(text)
+    found = _last_number(tail)
+    # A number near the cut may have lost its beginning, and the bold one before it.
+    if len(tail) < len(text) and (found is None or found[0].start() < _MARGIN):
+        found = _last_number(text)
+    return None if found is None else Extracted(found[0][0].strip(), found[1])
 
 
-def _last_number(tail: str) -> Extracted | None:
+def _last_number(tail: str) -> tuple[re.Match[str], str] | None:
+    """Return the last number of a text, and whether it was set in bold in the last line."""
     last_line = tail[tail.rfind("\n") + 1 :]
     if _SEVERAL_BOLD.search(last_line):
         return None
     if match := _bold(last_line):
-        return Extracted(match[0].strip(), "last bold number")
+        return match, "last bold number"
     match = notation.last(plain(tail))
-    return None if match is None else Extracted(match[0].strip(), "last number")
+    return None if match is None else (match, "last number")
 
 
 def space(tolerance: float = 1e-3) -> NumericSpace:

@@ -8,7 +8,8 @@ from functools import lru_cache
 import sqlglot
 
 from keff.answers.parts import sql_form
-from keff.answers.parts.base import MARK, ByForm, Extracted, NotRead, fences, strip_thinking
+from keff.answers.parts.base import MARK, ByForm, Extracted, NotRead, fences
+from keff.answers.parts.thinking import strip_thinking
 from keff.records import frozen
 
 # Only so much of the end is searched: final answers stand there, and the time stays bounded.

@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Literal
 
 from keff.answers.parts import json_text, notation
-from keff.answers.parts.base import Extracted, fold, golds, settled, strip_thinking, visible
+from keff.answers.parts.base import Extracted, fold, golds, settled, visible
 from keff.answers.parts.statements import Statement, plain, stated
+from keff.answers.parts.thinking import strip_thinking
 from keff.records import frozen
 
 # Longer ones are not parsed: this bounds the time that a hostile answer can take.

@@ -174,6 +174,11 @@ def _print(seen: Survey) -> None:
     say(f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}")
     for rule, count in seen.rules.items():
         say(f"  {count:>8}  {rule}")
+    for mark, count in seen.marks.items():
+        say(
+            f"{count} texts begin with {mark!r}. If it opens thinking, keff does not know it and reads what "
+            "follows like an answer. Cut it from the texts first."
+        )
     table = Table(box=None, pad_edge=False, expand=True)
     # A text gives way to what was read from it, down to a third of the line.
     for header in ("question", "rule", "answer", "key"):

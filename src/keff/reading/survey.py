@@ -44,7 +44,9 @@ class Survey(Result):
     """Summary of how a record is read by ``space``.
 
     ``read`` of ``texts`` have a key; ``rules`` counts how they were found, or why they abstain. ``endings``
-    are the most frequent ends of the texts that abstain. ``agreement`` is how often two answers of a question
+    are the most frequent ends of the texts that abstain. ``marks`` counts the texts that begin with a mark
+    which may open thinking and is not known: what stands behind it is read like an answer. ``agreement`` is
+    how often two answers of a question
     have one key (None with no question that has two). ``whole`` says that texts were completions, and not
     answers that a log had read already.
     """
@@ -57,6 +59,7 @@ class Survey(Result):
     agreement: float | None
     rules: Mapping[str, int]
     endings: Mapping[str, int]
+    marks: Mapping[str, int]
     sample: tuple[Sampled, ...]
 
 
@@ -129,7 +132,7 @@ def _sampled(name: str, text: str, said: answers.Read) -> Sampled:
 class _Surveyor:
     def __init__(self, how: Reading, size: int, rng: np.random.Generator) -> None:
         self.how, self.size, self.rng = how, size, rng
-        self.rules, self.endings = Counter[str](), Counter[str]()
+        self.rules, self.endings, self.marks = Counter[str](), Counter[str](), Counter[str]()
         self.sample: list[Sampled] = []
         self.count = self.read = self.questions = 0
         self.whole = False
@@ -157,6 +160,7 @@ class _Surveyor:
             agreement=float(np.mean(self.agreements)) if self.agreements else None,
             rules=dict(self.rules.most_common()),
             endings=dict(self.endings.most_common(ENDINGS)),
+            marks=dict(self.marks.most_common(ENDINGS)),
             sample=tuple(self.sample),
         )
 
@@ -180,6 +184,8 @@ class _Surveyor:
         self.rules[said.rule] += 1
         if said.key is None:
             self.endings[_end(text, ENDING)] += 1
+        if mark := answers.unknown_mark(text):
+            self.marks[mark] += 1
         # Reservoir sampling: every text is as likely to be kept, and the log is read once.
         place = len(self.sample) if self.count <= self.size else int(self.rng.integers(self.count))
         if place < self.size:

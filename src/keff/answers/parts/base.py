@@ -1,7 +1,7 @@
 """Interface of answer spaces, and the part of a text in which answers are looked for.
 
-Thinking segments are cut, and look-alike characters (digits of other scripts, full-width letters, Unicode
-minus, thin spaces, direction marks) are folded to the ASCII ones that the extractors know.
+Look-alike characters (digits of other scripts, full-width letters, Unicode minus, thin spaces, direction
+marks) are folded to the ASCII ones that the extractors know.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
+from keff.answers.parts.thinking import strip_thinking
 from keff.errors import PluginError
 from keff.records import frozen
 
@@ -274,14 +275,6 @@ MOST_REPLACEMENTS = 50
 # The difference of sets finds the few characters of a text that need a look.
 _ASCII = frozenset(map(chr, range(128)))
 
-# Tags of thinking as the chat templates of DeepSeek, Qwen, Mistral, Kimi, Seed and others write them.
-_TAG = re.compile(
-    r"(?P<open><(?:think|thinking|reasoning|thought|seed:think)>|\[THINK\]|◁think▷|<\|begin_of_thought\|>)"
-    r"|</(?:think|thinking|reasoning|thought|seed:think)>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>"
-)
-# The harmony format of gpt-oss: of its channels only the final one is meant for the reader.
-_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>")
-_SPECIAL = re.compile(r"<\|[a-z_]{1,20}\|>")
 # Typographic spaces between groups of three digits; ordinary ones are left to the number parser.
 _GROUP_SPACE = re.compile(r"(?<=\d)[\u00a0\u2007\u2009\u202f](?=\d{3}(?!\d))")
 # Look-alikes that models write for one and the same sign: otherwise equal answers vote apart.
@@ -301,35 +294,6 @@ _FOLDS = {
 _RAISED = {sign: plain[1:] for sign, plain in _FOLDS.items() if plain[0] == "^"} | {"\u207b": "-"}
 # Several raised digits are one exponent: x¹² is x^{12}, never x^1^2.
 _RAISED_RUN = re.compile(f"[{''.join(_RAISED)}]{{2,}}")
-
-
-def strip_thinking(text: str) -> str:
-    """Return the text without thinking segments.
-
-    Cut are ``<think>...</think>`` and its cousins, a thinking segment that never closes, everything before
-    a stray closing tag (the opening one stood in the prompt), and all harmony channels but the final one.
-    """
-    if "<|channel|>" in text:
-        last = last_match(_FINAL, text)
-        return _SPECIAL.split(text[last.end() :], maxsplit=1)[0] if last else ""
-    # Servers that strip the marks of harmony leave the names of its channels, glued to the text.
-    if text.startswith("analysis") and (text[8:9].isupper() or "assistantfinal" in text):
-        return text.partition("assistantfinal")[2]
-    if not any(word in text for word in ("think", "thought", "reasoning>", "THINK]")):
-        return text
-    kept: list[str] = []
-    start, thinking = 0, False
-    for tag in _TAG.finditer(text):
-        if tag["open"] and not thinking:
-            kept.append(text[start : tag.start()])
-            thinking = True
-        elif not tag["open"]:
-            if not thinking:
-                kept.clear()
-            start, thinking = tag.end(), False
-    if not thinking:
-        kept.append(text[start:])
-    return "".join(kept)
 
 
 @lru_cache(maxsize=4096)

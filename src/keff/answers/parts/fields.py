@@ -19,8 +19,9 @@ from typing import TypeVar, cast
 
 from keff import narrow
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Explains, Space, strip_thinking
+from keff.answers.parts.base import Explains, Space
 from keff.answers.parts.json_text import ANSWER_MEMBERS, MISSING, Number, find, look_up, steps
+from keff.answers.parts.thinking import strip_thinking
 from keff.answers.parts.workers import UnreadError
 from keff.errors import TaskError
 from keff.records import frozen

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Explains, Extracted, Space, fold, golds, strip_thinking
-from keff.answers.parts.statements import plain, statements
+from keff.answers.parts.base import Explains, Extracted, Space, fold, golds
+from keff.answers.parts.statements import last_place, plain, statements
+from keff.answers.parts.thinking import strip_thinking
 from keff.narrow import fields
 
 # Longer ones are sentences that say more than that there is none.
@@ -106,7 +107,7 @@ class Abstaining:
     def extract(self, text: str, *, truncated: bool = False) -> Extracted | None:
         """Return the inner space's answer; None where the text, or its last statement, says "no answer"."""
         found = self.inner.extract(text, truncated=truncated)
-        return None if found is None or self._states_none(text) else found
+        return None if found is None or self._states_none(text, found.answer) else found
 
     def key(self, answer: str) -> str | None:
         """Return the inner space's key; None for a word for "no answer"."""
@@ -122,15 +123,17 @@ class Abstaining:
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains."""
-        if self.says_none(text) or self._states_none(text):
+        if self._states_none(text):
             return WHY
         return self.inner.why(text) if isinstance(self.inner, Explains) else None
 
-    def _states_none(self, text: str) -> bool:
+    def _states_none(self, text: str, found: str = "") -> bool:
+        """Return whether a text says "no answer"; quickly where it states what was ``found`` last."""
         shown = strip_thinking(text)
         if self.says_none(shown):
             return True
-        if self.name in _OF_CODE:
+        place = last_place(shown)
+        if self.name in _OF_CODE or place < 0 or (found and shown.find(found, place) >= 0):
             return False
         last = next(statements(shown), None)
         return last is not None and self.says_none(last.payload)

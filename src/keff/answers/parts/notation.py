@@ -102,22 +102,23 @@ _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
 # What joins the numbers of a statement that names several.
-_JOIN = (
+JOIN = (
     r"(?:[;&]|\b(?:and|or|und|oder|et|ou|y|e|o|en|och|eller|og|ve|veya|atau|dan|и|или|і|або|lub|oraz|và|hoặc)\b"
     r"|和|与|與|或|と|または|또는|와|과|หรือ|और|या|أو|،)"
 )
-_UNITS_BETWEEN = r"[ ]{0,3}(?:[^\W\d_]{1,15}\.?[ ]{1,3}){0,3}?"
+_UNITS_BETWEEN = r"[ ]{0,3}(?:[^\W\d_]{1,15}\.?[ ]{0,3}){0,3}?"
 _ANOTHER = re.compile(
-    rf"(?:[ ]?,|{_UNITS_BETWEEN}{_JOIN}|[ ]?(?P<unit>[^\W\d_]{{1,12}}),(?=[ ]?[-+]?[\d.]+[ ]?(?P=unit)\b))"
-    rf"\s*(?:{_JOIN}\s*)?(?:(?:also|both|either|maybe|perhaps)[ ])?[-+]?{CURRENCY}?[ ]?[-+]?\.?\d"
+    rf"(?:[ ]?,|{_UNITS_BETWEEN},?[ ]{{0,2}}{JOIN}"
+    r"|[ ]?(?P<unit>[^\W\d_]{1,12}),(?=[ ]?[-+]?[\d.]+[ ]?(?P=unit)\b))"
+    rf"\s*(?:{JOIN}\s*)?(?:(?:also|both|either|maybe|perhaps)[ ])?[-+]?{CURRENCY}?[ ]?[-+]?\.?\d"
 )
 _BEFORE = re.compile(
-    rf"\d[ ]?%?(?:[ ]?[^\W\d_]{{1,12}})?(?:[ ]?,[ ]?|,?[ ]{{0,3}}(?:{_JOIN}|\b(?:to|bis|through)\b)"
+    rf"\d[ ]?%?(?:[ ]?[^\W\d_]{{1,12}})?(?:[ ]?,[ ]?|,?[ ]{{0,3}}(?:{JOIN}|\b(?:to|bis|through)\b)"
     r"[ ]{0,3})(?:[a-zA-Z]\w{0,9}[ ]?=[ ]?)?$"
 )
 # x = 3 or x = 5: each names a value.
 _NAMED_AGAIN = re.compile(
-    rf"\d[^\n=]{{0,20}}(?:,|{_JOIN})\s*[a-zA-Z]\w{{0,9}}(?:\([a-zA-Z]\))?\s*=\s*[-+]?\.?\d"
+    rf"\d[^\n=]{{0,20}}(?:,|{JOIN})\s*[a-zA-Z]\w{{0,9}}(?:\([a-zA-Z]\))?\s*=\s*[-+]?\.?\d"
 )
 # Digits at the beginning, readable or not: an unreadable number abstains, and no later one stands for it.
 _DIGITS = re.compile(rf"[-+]?{CURRENCY}?[ ]?[-+]?\.?\d")
@@ -205,10 +206,10 @@ def leading(text: str) -> re.Match[str] | None:
     """
     at = start = lead_in(text)
     end = _SENTENCE_END.search(text, start)
-    if _NAMED_AGAIN.search(text, start, end.start() if end else len(text)):
-        return None
     for sign in _EQUALS.finditer(text, start, end.start() if end else len(text)):
         at = sign.end()
+    if at != start and _NAMED_AGAIN.search(text, start, end.start() if end else len(text)):
+        return None
     match = NUMBER.match(text, start if at == start else lead_in(text, at))
     if match is None or _OPERATOR.match(text, match.end()) or _ANOTHER.match(text, match.end()):
         return None

@@ -18,9 +18,10 @@ from typing import Any, cast
 
 from keff import plugins
 from keff.answers.parts import json_text
-from keff.answers.parts.base import Explains, Extracted, Space, complete, strip_thinking, words
+from keff.answers.parts.base import Explains, Extracted, Space, complete, words
 from keff.answers.parts.json_text import ANSWER_MEMBERS, NotRead
 from keff.answers.parts.no_answer import Abstaining
+from keff.answers.parts.thinking import strip_thinking
 from keff.errors import PluginError, TaskError, UsageError, unknown
 from keff.narrow import Object, fields
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from keff.answers.parts.base import Extracted, closing
@@ -130,11 +131,8 @@ class Statement(NamedTuple):
 
 def statements(text: str) -> Iterator[Statement]:
     """Yield a text's explicit statements, last first."""
-    lower = text.lower()
-    # Lower case may be longer (İ becomes two characters); then places would not fit the text.
-    if len(lower) != len(text):
-        lower = text
-    places = {word: at for word in _READERS if (at := lower.rfind(word)) >= 0}
+    lower, found = _last_places(text)
+    places = dict(found)
     for _ in range(MOST_STATEMENTS):
         if not places:
             return
@@ -149,6 +147,21 @@ def statements(text: str) -> Iterator[Statement]:
             yield statement
         if (before := lower.rfind(word, 0, at)) >= 0:
             places[word] = before
+
+
+@lru_cache(maxsize=2)  # one text is asked for its statements several times in a row
+def _last_places(text: str) -> tuple[str, dict[str, int]]:
+    """Return a text in lower case, and the last place of each word that begins a statement."""
+    lower = text.lower()
+    # Lower case may be longer (İ becomes two characters); then places would not fit the text.
+    if len(lower) != len(text):
+        lower = text
+    return lower, {word: at for word in _READERS if (at := lower.rfind(word)) >= 0}
+
+
+def last_place(text: str) -> int:
+    """Return where the last word stands that may begin a statement; -1 where there is none."""
+    return max(_last_places(text)[1].values(), default=-1)
 
 
 def stated(text: str, read: Callable[[Statement], str | None], *, truncated: bool) -> Extracted | None:

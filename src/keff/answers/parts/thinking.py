@@ -1,0 +1,110 @@
+"""Thinking is cut from a text: the marks of model families as a table, to which a line is easily added.
+
+Cut are segments between marks, one that never closes, everything before a stray closing mark (the opening one
+stood in the prompt), and of texts in channels all but the final one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# Names of tags, in any case, with a namespace or attributes or without: <think>, </mm:think>, <THINK>.
+_TAGS = (
+    "think thinking thought thoughts reasoning reason scratchpad reflection monologue inner_monologue"
+    " internal_monologue chain_of_thought cot thought_process longcat_think seed_think"
+)
+# Other marks, opening and closing, as they are written.
+_PAIRS = [
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thinking|>", "<|end_of_thinking|>"),
+    ("<|thinking|>", "<|/thinking|>"),
+    ("<|think|>", "<|/think|>"),
+    ("<|thought|>", "<|/thought|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|channel>", "<channel|>"),
+    ("<unused94>", "<unused95>"),
+    ("Here is my thought process:", "Here is my response:"),
+    ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+]
+# Blocks that other tools write around thinking: what closes them closes others too.
+_BLOCKS = [(r'<details\b[^<>]{0,200}\btype="reasoning"[^<>]{0,200}>', r"</details>")]
+# Names of channels at the beginning of a text whose server stripped the marks, glued to what follows.
+_CHANNELS = ("analysis", "commentary")
+# Tags in which an answer or a page begins.
+_OTHER_TAGS = (
+    "answer final final_answer output response result solution conclusion summary html head body div p b i br"
+    " ul ol li table svg xml code pre a h1 h2 h3 span em strong tool_call function_call tool_code step steps"
+    " sub sup details"
+)
+
+_MARK = re.compile(
+    rf"<(?P<closes>/?)(?:[\w-]{{1,20}}:)?(?P<tag>{'|'.join(_TAGS.split())})(?:\s[^<>]{{0,200}})?>"
+    + "".join(
+        f"|(?P<o{number}>{re.escape(opening)})|(?P<c{number}>{re.escape(closing)})"
+        for number, (opening, closing) in enumerate(_PAIRS)
+    )
+    + "".join(f"|(?P<bo{n}>{opening})|(?P<bc{n}>{closing})" for n, (opening, closing) in enumerate(_BLOCKS)),
+    re.IGNORECASE,
+)
+# Where a mark may begin; only there the table is tried.
+_BEGINS = re.compile(r"<(?=[a-zA-Z/|])|\[(?=/?THINK|BEGIN)|◁|Here (?=(?:is|are) my)")
+# The harmony format of gpt-oss: of its channels only the final one is meant for the reader.
+_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>")
+_SPECIAL = re.compile(r"<\|[a-z_]{1,20}\|>")
+_OPENS = re.compile(
+    r"\s*(<\|?(?:[\w-]{1,20}:)?([A-Za-z][\w-]{1,30})\|?>|\[([A-Z][A-Z_]{2,20})\]|◁(\w{2,20})▷)"
+)
+
+
+@lru_cache(maxsize=2)  # a text is asked for several times in a row
+def strip_thinking(text: str) -> str:
+    """Return the text without thinking segments."""
+    if "<|channel|>" in text:
+        *_, last = None, *_FINAL.finditer(text)
+        return "" if last is None else _SPECIAL.split(text[last.end() :], maxsplit=1)[0]
+    if text.startswith(_CHANNELS) and _is_channel(text):
+        return text.partition("assistantfinal")[2]
+    kept: list[str] = []
+    start, open_mark = 0, ""
+    for place in _BEGINS.finditer(text):
+        mark = _MARK.match(text, place.start())
+        if mark is None:
+            continue
+        name, closes, weak = _kind(mark)
+        if not closes and not open_mark:
+            kept.append(text[start : mark.start()])
+            open_mark = name
+        elif closes and (name == open_mark or (not open_mark and not weak)):
+            if not open_mark:
+                kept.clear()
+            start, open_mark = mark.end(), ""
+    if not open_mark:
+        kept.append(text[start:])
+    return text if kept == [text] else "".join(kept)
+
+
+def unknown_mark(text: str) -> str | None:
+    """Return the mark with which a text begins, where it may open thinking and is not in the table."""
+    match = _OPENS.match(text)
+    if match is None or _MARK.match(match[1]):
+        return None
+    name = next(each for each in match.groups()[1:] if each).lower()
+    return None if name in _OTHER_TAGS.split() else match[1]
+
+
+def _is_channel(text: str) -> bool:
+    name = next(each for each in _CHANNELS if text.startswith(each))
+    rest = text[len(name) :]
+    return rest[:1].isupper() or rest.startswith((" to=", "assistant")) or "assistantfinal" in text
+
+
+def _kind(mark: re.Match[str]) -> tuple[str, bool, bool]:
+    """Return a mark's name, whether it closes, and whether alone it means nothing."""
+    if mark["tag"]:
+        return mark["tag"].lower(), bool(mark["closes"]), False
+    group = mark.lastgroup or ""
+    return re.sub("[oc]", "", group), "c" in group, group.startswith("b")
