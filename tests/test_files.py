@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
+import resource
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,3 +105,95 @@ def test_nothing_in_keff_writes_a_file_in_place() -> None:
         if (match[1] or match[2]) not in ("draft", "files")
     }
     assert found == set()
+
+
+WRITERS = {
+    "export": ("export", "LOG", "-o", "FILE"),
+    "analyze": ("analyze", "LOG", "-o", "FILE"),
+    "join": ("join", "LOG", "OTHER", "-o", "FILE"),
+    "report": ("report", "LOG", "-o", "FILE"),
+    "replay": ("replay", "LOG", "--policy", "fixed:2", "-o", "FILE"),
+    "noise": ("noise", "LOG", "-o", "FILE"),
+}
+
+
+@contextlib.contextmanager
+def small_disk(size: int) -> Iterator[None]:
+    """No file grows beyond a size: the kernel refuses the write, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_drafts_of_ended_processes_are_removed_by_the_next_write(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    child = os.fork()
+    if child == 0:
+        with files.whole(file) as draft:
+            draft.write_text("half")
+            os._exit(0)
+    os.waitpid(child, 0)
+    (left,) = tmp_path.iterdir()
+    other = tmp_path / ".keff.notes.txt"
+    elsewhere = tmp_path / re.sub(r"\.[0-9a-f]{8}\.", ".00000000.", left.name)
+    other.write_text("mine")
+    elsewhere.write_text("of another machine")
+    with files.whole(tmp_path / "first.json") as first:
+        first.write_text("1")
+        files.write_text(file, "2")
+        assert first.exists()
+    assert {each.name for each in tmp_path.iterdir()} == {
+        "plan.json",
+        "first.json",
+        other.name,
+        elsewhere.name,
+    }
+
+
+def test_a_draft_that_cannot_be_removed_is_named_and_goes_with_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "plan.json"
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        patch.setattr(files.os, "fsync", full)
+        with (
+            pytest.warns(UserWarning, match=r"\.keff\..* could not be removed"),
+            pytest.raises(OSError, match="space"),
+        ):
+            files.write_text(file, "new")
+    assert len(list(tmp_path.iterdir())) == 1
+    files.write_text(file, "new")
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("size", [0, 40])
+@pytest.mark.parametrize("command", WRITERS)
+def test_every_writer_leaves_the_old_file_and_a_clean_folder(
+    log: Path, tmp_path: Path, command: str, size: int
+) -> None:
+    out, other = tmp_path / "out", tmp_path / "other.jsonl"
+    out.mkdir()
+    other.write_text(log.read_text())
+    ending = {"report": "html", "noise": "html", "replay": "md", "export": "jsonl", "join": "jsonl"}.get(
+        command, "json"
+    )
+    file = out / f"it.{ending}"
+    given = {"LOG": log, "OTHER": other, "FILE": file}
+    words = [given.get(word, word) for word in WRITERS[command]]
+    with small_disk(size):
+        done = keff(*words)
+    assert (done.returncode, "too large" in done.stderr) == (2, True), done.stderr
+    assert str(file) in done.stderr and not list(out.iterdir())
+    assert keff(*words).returncode == 0
+    written = file.read_bytes()
+    with small_disk(size):
+        assert keff(*words).returncode == 2
+    assert file.read_bytes() == written and list(out.iterdir()) == [file]

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
+import re
 import stat
+import warnings
+import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keff.errors import UsageError
 
 _COUNT = itertools.count()
+# Drafts of this process that are being written.
+_OPEN: set[Path] = set()
+# A process id means something on its own machine only.
+_HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+# Host, process and number: the one form of a draft's name.
+_DRAFT = re.compile(r"\.keff\.([0-9a-f]{8})\.(\d{1,10})\.\d{1,10}(?:\..{0,20})?", re.DOTALL)
 
 
 @contextmanager
@@ -19,8 +29,10 @@ def whole(file: Path) -> Generator[Path]:
     """Return a context with a draft path, which replaces the file at its end.
 
     An error or a kill leaves the file as it was. The draft stands in the same folder with the same ending:
-    a rename is one step within a file system. A link is followed, and the rights of an older file stay. What
-    is no plain file (a pipe, a terminal) is written in place. Raises OSError that names the file.
+    a rename is one step within a file system. Drafts that ended processes left in the folder are removed
+    first; one that cannot be removed is warned of by name. A link is followed, and the rights of an older
+    file stay. What is no plain file (a pipe, a terminal) is written in place. Raises OSError that names the
+    file.
     """
     try:
         target = file.resolve()
@@ -28,7 +40,9 @@ def whole(file: Path) -> Generator[Path]:
         if mode is not None and not stat.S_ISREG(mode):
             yield file
             return
-        draft = target.with_name(f".keff.{os.getpid()}.{next(_COUNT)}{target.suffix[:20]}")
+        _remove_left(target.parent)
+        draft = target.with_name(f".keff.{_HOST}.{os.getpid()}.{next(_COUNT)}{target.suffix[:20]}")
+        _OPEN.add(draft)
         try:
             yield draft
             if mode is not None:
@@ -36,9 +50,39 @@ def whole(file: Path) -> Generator[Path]:
             force(draft)
             draft.replace(target)
         finally:
-            draft.unlink(missing_ok=True)
+            _OPEN.discard(draft)
+            _remove(draft)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(file)) from None
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the drafts in a folder whose process is gone."""
+    with suppress(OSError):  # a folder that cannot be listed is said by the write itself
+        for draft in folder.glob(".keff.*"):
+            named = _DRAFT.fullmatch(draft.name)
+            if named is not None and named[1] == _HOST and draft not in _OPEN and _is_gone(int(named[2])):
+                _remove(draft)
+
+
+def _remove(draft: Path) -> None:
+    try:
+        draft.unlink(missing_ok=True)
+    except OSError as error:
+        warnings.warn(f"the draft {draft} could not be removed: {error.strerror}", stacklevel=3)
+
+
+def _is_gone(process: int) -> bool:
+    """Return whether no other process of this machine has a number."""
+    if process == os.getpid():
+        return True  # a draft of this process that is being written is known as such
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False  # it belongs to somebody else
+    return False
 
 
 def write_text(file: Path, text: str) -> None:
