@@ -14,6 +14,8 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
+from keff.console import harmless
+
 # What JSON can hold.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -90,7 +92,7 @@ class Finding(Result):
         titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
         lines = ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body]
         caption = escape(self.line())
-        return (
+        return harmless(
             f"<table><caption>{caption}</caption><thead><tr>{titles}</tr></thead>"
             f"<tbody>{''.join(lines)}</tbody></table>"
         )

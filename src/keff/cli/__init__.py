@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 
+from keff.console import harmless
 from keff.errors import KeffError
 
 # In the order of ``keff --help``; each is the file of the same name in this folder.
@@ -102,5 +103,5 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _complain(line: str, code: int) -> int:
-    print("keff: " + " ".join(line.split()), file=sys.stderr)
+    print(harmless("keff: " + " ".join(line.split())), file=sys.stderr)
     return code

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
+from keff.console import harmless, harmless_json
 from keff.records import Finding, Note, plain, terminal_width, text_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def print_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout; NaN and infinities become null."""
-    _write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False), sys.stdout)
+    _write(harmless_json(json.dumps(plain(value), ensure_ascii=False, allow_nan=False)), sys.stdout)
 
 
 def _write(text: str, file: TextIO) -> None:
@@ -33,10 +34,6 @@ def _nobody_reads() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# What text may not hold: a terminal would obey it.
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-
 def console(*, stderr: bool = False) -> Console:
     """Return rich's console, created on first use since its import is slow."""
     from rich.console import Console
@@ -50,7 +47,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def _put(text: str, file: TextIO, *, bold: bool = False) -> None:
-    text = text.translate(_CONTROLS)
+    text = harmless(text)
     if bold and file.isatty() and os.environ.get("TERM") != "dumb":
         text = f"\x1b[1m{text}\x1b[0m"
     _write(text, file)

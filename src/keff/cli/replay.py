@@ -20,6 +20,7 @@ from keff.analysis.wanted import aim_of, tariff_of
 from keff.cli import _options as o
 from keff.cli._console import tell
 from keff.cli._groups import LogOptions
+from keff.console import harmless
 from keff.errors import UsageError
 from keff.files import write_text
 from keff.plugins import import_extra
@@ -105,7 +106,7 @@ def _fixed_curve(votes: Votes, top: int) -> FloatArray | None:
 def _write(out: Path, replayed: Replay, fixed: FloatArray | None) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if fixed is None:
-        write_text(out, markdown(replayed))
+        write_text(out, harmless(markdown(replayed)))
         return
     vega = import_extra("keff.report.vega", "drawing the figure (or name a .md file)")
     vega.save(figures.policies(replayed.policies, fixed), out.with_suffix(""))

@@ -17,6 +17,7 @@ from types import FrameType
 import numpy as np
 import uvicorn
 
+from keff.console import harmless_json
 from keff.errors import RunError
 from keff.gateway.deployment import Deployment, service_of, summary, views_of
 from keff.gateway.http.app import application, with_cors
@@ -70,7 +71,7 @@ class Lines(logging.Formatter):
         if record.exc_info:
             trace = json.dumps(self.formatException(record.exc_info))
             message = f'{message[:-1]}, "traceback": {trace}}}'
-        return head + message[1:]
+        return harmless_json(head + message[1:])
 
 
 def log_to_stderr(quiet: bool) -> None:

@@ -64,8 +64,8 @@ _OPENS = re.compile(
 def strip_thinking(text: str) -> str:
     """Return the text without thinking segments."""
     if "<|channel|>" in text:
-        *_, last = None, *_FINAL.finditer(text)
-        return "" if last is None else _SPECIAL.split(text[last.end() :], maxsplit=1)[0]
+        ends = [match.end() for match in _FINAL.finditer(text)]
+        return _SPECIAL.split(text[ends[-1] :], maxsplit=1)[0] if ends else ""
     if text.startswith(_CHANNELS) and _is_channel(text):
         return text.partition("assistantfinal")[2]
     kept: list[str] = []
