@@ -17,10 +17,13 @@ from app_rig import until
 from gateway_rig import gateway
 from raw_server import http, raw_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients")]
-
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path(os.environ.get("KEFF_CLIENTS", ROOT / ".venv-clients" / "bin" / "python"))
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.xdist_group("clients"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="no foreign clients: make test-integration installs them"),
+]
 ASK = ROOT / "tests" / "clients" / "ask.py"
 NODE = PYTHON.parents[1] / "node"
 # The Node.js that pyright runs on.
@@ -33,9 +36,6 @@ CLIENTS = (
     *("openai", "litellm", "dspy", "langchain", "pydantic_ai", "instructor", "llm"),
     pytest.param("vercel", marks=WITH_NODE),
 )
-
-if not PYTHON.exists():
-    pytest.skip("no foreign clients: make test-integration installs them", allow_module_level=True)
 
 
 def answered(number: int, body: dict[str, Any]) -> list[bytes]:
