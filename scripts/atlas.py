@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from keff import files
@@ -25,24 +24,16 @@ from keff.analysis.results.decision import Decision, VotingVerdict
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import points
 from keff.analysis.terms import Terms
-from keff.analysis.walks import expectations, rated, run
 from keff.errors import UsageError
-from keff.policy import parse_policy
-from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval, Json, Result, plain
 from keff.report.figures import Spec, dressed, layer, quantity, series
 from keff.report.vega import svg_of
-from keff.stats.intervals import interval_mean
-from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
-from keff.stats.voting.draws import permuted
 
 # Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be
 # compared and nothing in them is predicted.
 TODAY = 8
-# Orders of drawing over all questions that tokens are averaged over.
-ORDERS = 40_000
 _WANTED = "the atlas needs gold answers, two paths per question, and questions that differ in difficulty"
 
 
@@ -122,36 +113,23 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
         kept=None if decision.kept is None else _plain(decision.kept),
         points=change.points,
         paths_saved=change.paths and change.paths.mapped(lambda paths: -paths / today),
-        tokens_saved=_tokens_saved(votes, decision, today, seed),
+        tokens_saved=_tokens_saved(decision),
         warnings=tuple(note.code for note in analysis.warnings),
     )
 
 
 def _vote(analysis: Analysis, k: int) -> Interval | None:
     """Return the accuracy of the most frequent answer of k of the recorded paths."""
-    if analysis.plurality is None or analysis.bands is None or analysis.bands.plurality is None:
+    return analysis.measured(analysis.plurality, k)
+
+
+def _tokens_saved(decision: Decision) -> Interval | None:
+    """Return the share of the tokens of today's paths that is not drawn; None where tokens are unknown."""
+    change, spent = decision.change.tokens, decision.expected_tokens
+    if change is None or spent is None:
         return None
-    band = analysis.bands.plurality[k]
-    return Interval(analysis.plurality[k], *band, "subset average, cluster_bootstrap")
-
-
-def _tokens_saved(votes: Votes, decision: Decision, today: int, seed: int) -> Interval | None:
-    """Return the share of the tokens of today's paths that is not drawn; None where tokens are unknown.
-
-    Replayed, with the interval of a ratio of means over questions.
-    """
-    if votes.tokens is None or votes.answers is None or decision.verdict is None:
-        return None
-    if PolicySpec.parse(decision.policy).name == "fixed":  # paths are exchangeable: no order to average over
-        share = parse_policy(decision.policy).cap / today
-        return Interval(1 - share, 1 - share, 1 - share, "exact")
-    full = today * votes.tokens.mean(axis=1)
-    policy = parse_policy(decision.policy)
-    draws = permuted(rated(votes, [policy]), today, max(ORDERS // votes.n, 16), np.random.default_rng(seed))
-    spent = expectations(run(policy, draws), draws, today).tokens
-    assert spent is not None
-    share = float(spent.mean() / full.mean())
-    return interval_mean(1 - share - (spent - share * full) / full.mean(), votes.cluster_ids).interval
+    today = spent.value - change.value
+    return change.mapped(lambda tokens: -tokens / today)
 
 
 def _plain(value: Interval) -> Interval:

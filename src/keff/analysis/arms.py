@@ -24,7 +24,7 @@ from keff.stats.branches import slots as audit
 from keff.stats.branches.compare import ArmComparison, ArmPlan, compare_arms
 from keff.stats.branches.covariance import BlockCorrelation, block_correlation
 from keff.stats.branches.weights import Pruning, WeightedVote
-from keff.stats.intervals import interval_c, interval_mean
+from keff.stats.intervals import interval_c, paired_difference
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.resampling import FOLDS
 from keff.stats.votes import FloatArray, IntArray, Votes
@@ -129,7 +129,11 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     if votes[0].k < 2 or votes[0].n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
     paper, ours = compare_arms(*votes, np.random.default_rng(how.seed), how)
-    described = describe(first.path, votes[0], how), describe(second.path, votes[1], how)
+    # The accuracy of one path is that of all paths; the votes are of equally many.
+    described = (
+        replace(describe(first.path, votes[0], how), p=better.scores[0]),
+        replace(describe(second.path, votes[1], how), p=better.scores[1]),
+    )
     notes += [*paper.relative.warnings, *_other_causes(*described, paper)]
     answers = all(arm.answers is not None for arm in votes)
     return Comparison(
@@ -147,7 +151,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
             delta_c_absolute=ours.delta.interval,
             delta_k_eff=ours.delta_k_eff.interval,
         ),
-        delta_p=_change(votes, lambda arm: arm.scored().mean(axis=1), how.level),
+        delta_p=better.difference,
         delta_majority=_change(votes, lambda arm: majority_at_k_items(arm)[:, -1], how.level),
         delta_plurality=_change(votes, plurality_of_all, how.level) if answers else None,
         better=better,
@@ -255,9 +259,9 @@ def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Vote
 
 
 def _change(arms: tuple[Votes, Votes], accuracy: Callable[[Votes], FloatArray], level: float) -> Interval:
-    """Return the paired change of an accuracy [n] of votes, with its cluster-robust interval."""
+    """Return the paired change of an accuracy [n] of votes."""
     first, second = arms
-    return interval_mean(accuracy(second) - accuracy(first), first.clusters, level).interval
+    return paired_difference(accuracy(second) - accuracy(first), first.clusters, level)
 
 
 def _other_causes(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterator[Note]:
