@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ from keff.analysis.terms import Accounts, Terms
 from keff.logs.parts.coding import Coded
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
-from keff.reading.copies import copies, copy_notes
 from keff.reading.open import Record
 from keff.records import Estimate, Interval, Note, frozen
 from keff.stats.intervals import interval_c, majority_fits, majority_method, pattern_shares
@@ -165,10 +164,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     votes = record.ballot.votes
     if settings.rule is not None:
         paper_rule.check(votes, record.path)
-    copied = copy_notes(record.ballot)
-    if copied:  # copies of a question are one cluster
-        votes = replace(votes, clusters=copies(record.ballot))
-    notes = [*record.ballot.notes, *copied]
+    notes = [*record.ballot.notes]
     correlation = _correlation(votes, settings, notes)
     curves = _curves(votes, settings)
     answers = _label_free(votes, notes)

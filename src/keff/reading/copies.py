@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import factorial, prod
 from typing import Any
@@ -101,20 +102,25 @@ def _changes(cells: IntArray) -> IntArray:
     return np.count_nonzero(cells[:, 1:] != cells[:, :-1], axis=1).astype(np.int64)
 
 
-def copy_notes(ballot: Ballot) -> tuple[Note, ...]:
-    """Yield notes on copied questions that no cluster holds together."""
+def with_copies_together(ballot: Ballot) -> Ballot:
+    """Return the ballot with copied questions as one cluster and a note; unchanged where clusters are given.
+
+    So every figure of the record, whichever command states it, is of as many independent questions.
+    """
     votes = ballot.votes
     if votes.n_clusters < votes.n:
-        return ()
-    repeated = votes.n - int(copies(ballot).max()) - 1
+        return ballot
+    same = copies(ballot)
+    repeated = votes.n - int(same.max()) - 1
     if repeated < max(FEWEST, SHARE * votes.n):
-        return ()
+        return ballot
     text = (
         f"{repeated} of {votes.n} questions repeat another (the same text, or the same answers path by "
         "path): copies are taken for one cluster, so intervals are those of different questions; say which "
         'questions belong together with "cluster"'
     )
-    return (Note("copied_questions", text),)
+    notes = (*ballot.notes, Note("copied_questions", text))
+    return replace(ballot, votes=replace(votes, clusters=same), notes=notes)
 
 
 # Branches are copies where chance makes a pair of them as equal as they are less than once in a million.

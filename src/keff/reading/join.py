@@ -361,10 +361,9 @@ def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
         return row
 
     for ballot in ballots:
-        first: dict[str, int] = {}
-        for row, name in enumerate(ballot.cluster_names):
-            if name:
-                root[find(row)] = find(first.setdefault(name, row))
+        first: dict[int, int] = {}
+        for row, number in enumerate(ballot.votes.cluster_ids.tolist()):
+            root[find(row)] = find(first.setdefault(number, row))
     return np.unique([find(row) for row in range(len(ids))], return_inverse=True)[1].astype(np.int64)
 
 

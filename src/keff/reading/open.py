@@ -30,6 +30,7 @@ from keff.reading.ballot import (
 from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
 from keff.reading.bulk import Lazy, bulk_ballot
 from keff.reading.check import checked
+from keff.reading.copies import with_copies_together
 from keff.records import Note, frozen
 from keff.stats.voting.alike import LARGE
 
@@ -149,7 +150,7 @@ def by_columns(path: Path, opening: Opening) -> Record | None:
             notes.append(kept_verdicts(how))
         held = votes.questions
         questions = Lazy(len(held), lambda row: read_again(held[row], how, texts=opening.texts))
-        votes = checked(replace(votes, questions=questions))
+        votes = with_copies_together(checked(replace(votes, questions=questions)))
         return Record(shown(path), info, replace(votes, notes=(*notes, *votes.notes)))
 
 
@@ -252,7 +253,8 @@ def recorded(source: LogQuestions, questions: list[Question], opening: Opening, 
     if len(names) > 1:
         questions = numbered(questions, names)
     trim, stopped = _trim(source.info, questions, opening)
-    votes = checked(ballot(questions, source.reading, trim=trim, format=source.format))
+    read = ballot(questions, source.reading, trim=trim, format=source.format)
+    votes = with_copies_together(checked(read))
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))

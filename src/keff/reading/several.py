@@ -15,6 +15,7 @@ from keff.log import Question, shown
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, names_in, split, with_branches
+from keff.reading.copies import with_copies_together
 from keff.reading.open import (
     LogQuestions,
     Opening,
@@ -155,7 +156,8 @@ def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
     repeats = all(record.ballot.votes.k == 1 for record in records)
     questions = side_by_side(records) if repeats else _all_questions(records)
     path = " + ".join(record.path for record in records)
-    return Record(path, first.info, ballot(questions, first.ballot.reading, trim=trim))
+    pooled = ballot(questions, first.ballot.reading, trim=trim)
+    return Record(path, first.info, with_copies_together(pooled))
 
 
 def _all_questions(records: Sequence[Record]) -> list[Question]:
