@@ -72,8 +72,12 @@ def test_a_cancelled_path_costs_its_prompt_and_what_it_had_said(billed: Any, cut
         assert (reply["id"][0], reply["model"], reply["object"]) == ("x", "stub", "chat.completion")
         assert rig.metric("keff_cancelled_tokens_total") == cut_tokens
         page = rig.url.removesuffix("/v1") + "/keff"
-        change = httpx2.get(page, headers={"accept": "application/json"}).json()["change"]
-        assert change["tokens"]["value"] == 3 * 18 + cut_tokens - 4 * 18, "against four whole paths"
+        told = httpx2.get(page, headers={"accept": "application/json"}).json()
+        assert told["change"]["tokens"]["value"] == 3 * 18 + cut_tokens - 4 * 18, "against four whole paths"
+        # The stub's own count: three whole paths and one cut, of four that today would be whole.
+        assert told["saved"]["value"] == pytest.approx(1 - (3 * 18 + cut_tokens) / (4 * 18), rel=0.01)
+        assert told["calls"] == {"started": 4, "finished": 3, "cancelled": 1}
+        assert told["tokens"] == {"billed": 3 * 18 + cut_tokens, "of_cancelled_calls": cut_tokens}
 
 
 def test_a_stream_that_broke_is_no_part_of_the_one_from_another_server() -> None:

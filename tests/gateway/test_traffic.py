@@ -113,17 +113,22 @@ def test_a_share_of_few_requests_stays_below_all_of_them() -> None:
         assert 0 <= told[name]["lo"] < 5 / 6 and told[name]["hi"] == 1
 
 
-def test_paths_that_came_and_were_not_needed_are_not_saved() -> None:
-    """Of five in flight the vote needed three: five of today's eight were drawn, in every figure."""
+def test_what_is_saved_is_what_was_billed_against_whole_paths_of_today() -> None:
+    """Of six paths begun four came back, of 10 tokens each, and two were cancelled after 5."""
     seen = Traffic(change=savings.GatewayChange(savings.Baseline("fixed:8", 8)))
     for _ in range(2):
-        seen.note(("7", "7", "7"), "numeric", "policy", 0)
-        seen.answered(savings.Spent(1.0, None, 5, stop="policy"))
+        seen.note(("7", "7", "7", "8"), "numeric", "policy", 1)
+        seen.answered(savings.Spent(1.0, None, 4, tokens=50, cut_tokens=10, stop="policy", cancelled=2))
     told: Any = seen.summary()
-    assert (told["requests"], told["paths_per_request"]["value"], told["saved"]["value"]) == (2, 5, 3 / 8)
-    assert told["change"]["paths"]["value"] == -3 and told["stops"] == {"policy": 2}
+    assert (told["requests"], told["paths_per_request"]["value"], told["saved"]["value"]) == (2, 6, 3 / 8)
+    assert told["saved"]["of"] == "tokens" and "expected" in told["saved"]["method"]
+    assert told["calls"] == {"started": 12, "finished": 8, "cancelled": 4}
+    assert told["tokens"] == {"billed": 100, "of_cancelled_calls": 20}
+    assert told["change"]["paths"]["value"] == -2 and told["stops"] == {"policy": 2}
     told |= {"policy": "lead_k:3", "drift": None, "warning": None}
-    assert "5 paths each: 38% fewer paths than fixed:8" in pages.page(told)
+    page = pages.page(told)
+    assert "6 paths started for each" in page and "38% fewer tokens" in page
+    assert "2 upstream calls failed" in page
 
 
 @pytest.mark.slow

@@ -101,8 +101,8 @@ class RequestSpending:
     ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``), but for ``uncounted``
     answers, whose usage cannot be right; ``lost`` paths were cancelled and may have cost anything, as may
     ``hidden`` ones, which state no usage, and the prompts of ``hidden_prompts``. ``cut`` are the tokens of
-    cancelled paths that were streamed, not charged yet. ``estimate`` is what a path may cost of the request
-    of ``key``, a client's name.
+    cancelled paths that were streamed, not charged yet, ``cut_paths`` those that were. ``estimate`` is what a
+    path may cost of the request of ``key``, a client's name.
     """
 
     drawn: int = 0
@@ -114,6 +114,7 @@ class RequestSpending:
     dollars: float = 0.0
     cut: list[int] = field(default_factory=list[int])
     prompt: int | None = None
+    cut_paths: int = 0
     cut_tokens: int = 0
     cut_dollars: float = 0.0
     priced: bool = True
@@ -183,6 +184,7 @@ class Billing:
             output = max(came, whole) if price is not None and price.cancelled == "whole" else came
             usage = {"prompt_tokens": spent.prompt or 0, "completion_tokens": output}
             self.charge(spent, usage, price)
+        spent.cut_paths += len(cut)
         spent.cut_tokens += spent.tokens - tokens
         spent.cut_dollars += spent.dollars - dollars
         self.metrics.count("keff_cancelled_tokens_total", spent.tokens - tokens)

@@ -16,7 +16,7 @@ from keff.log import Question
 from keff.narrow import is_array, is_object
 from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
-from keff.reading.copies import LARGEST, answer_cells, copies
+from keff.reading.copies import FEWEST, LARGEST, SHARE, answer_cells, copies
 from keff.records import Note
 from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray
@@ -103,6 +103,28 @@ def numbered(questions: Sequence[Question], names: Sequence[str]) -> list[Questi
         else replace(question, slots=tuple(number[name] for name in question.branches))
         for question in questions
     ]
+
+
+def with_copies_together(ballot: Ballot) -> Ballot:
+    """Return the ballot with copied questions as one cluster and a note; unchanged where clusters are given.
+
+    So every figure of the record, whichever command states it, is of as many independent questions.
+    """
+    votes = ballot.votes
+    # Columns that are different models hold equal answers in few orders, too.
+    if votes.n_clusters < votes.n or columns_apart(ballot)[0]:
+        return ballot
+    same = copies(ballot)
+    repeated = votes.n - int(same.max()) - 1
+    if repeated < max(FEWEST, SHARE * votes.n):
+        return ballot
+    text = (
+        f"{repeated} of {votes.n} questions repeat another (the same text, or the same answers path by "
+        "path): copies are taken for one cluster, so intervals are those of different questions; say which "
+        'questions belong together with "cluster"'
+    )
+    notes = (*ballot.notes, Note("copied_questions", text))
+    return replace(ballot, votes=replace(votes, clusters=same), notes=notes)
 
 
 def columns_apart(ballot: Ballot) -> tuple[bool, Note | None]:

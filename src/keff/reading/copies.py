@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from math import factorial, prod
 from typing import Any
@@ -45,7 +44,8 @@ def copies(ballot: Ballot) -> IntArray:
         known = np.flatnonzero(ballot.asked)
         _, first, back = np.unique(ballot.asked[known], return_index=True, return_inverse=True)
         one[known] = known[first][back]
-    if bool(np.all(one == np.arange(n))) and n <= LARGEST:
+    # Columns of different templates make few orders of their own.
+    if bool(np.all(one == np.arange(n))) and n <= LARGEST and ballot.votes.slots is None:
         one = _copied_rows(ballot)
     if bool(np.all(one == np.arange(n))):
         return one
@@ -100,27 +100,6 @@ def answer_cells(ballot: Ballot, rows: IntArray) -> IntArray:
 def _changes(cells: IntArray) -> IntArray:
     """Return how often neighbouring paths differ in each row of ``cells`` [n, K]."""
     return np.count_nonzero(cells[:, 1:] != cells[:, :-1], axis=1).astype(np.int64)
-
-
-def with_copies_together(ballot: Ballot) -> Ballot:
-    """Return the ballot with copied questions as one cluster and a note; unchanged where clusters are given.
-
-    So every figure of the record, whichever command states it, is of as many independent questions.
-    """
-    votes = ballot.votes
-    if votes.n_clusters < votes.n:
-        return ballot
-    same = copies(ballot)
-    repeated = votes.n - int(same.max()) - 1
-    if repeated < max(FEWEST, SHARE * votes.n):
-        return ballot
-    text = (
-        f"{repeated} of {votes.n} questions repeat another (the same text, or the same answers path by "
-        "path): copies are taken for one cluster, so intervals are those of different questions; say which "
-        'questions belong together with "cluster"'
-    )
-    notes = (*ballot.notes, Note("copied_questions", text))
-    return replace(ballot, votes=replace(votes, clusters=same), notes=notes)
 
 
 # Branches are copies where chance makes a pair of them as equal as they are less than once in a million.

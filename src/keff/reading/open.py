@@ -27,10 +27,9 @@ from keff.reading.ballot import (
     is_given,
     read_again,
 )
-from keff.reading.branches import branch_names, names_in, numbered, split, with_branches
+from keff.reading.branches import branch_names, names_in, numbered, split, with_branches, with_copies_together
 from keff.reading.bulk import Lazy, bulk_ballot
 from keff.reading.check import checked
-from keff.reading.copies import with_copies_together
 from keff.records import Note, frozen
 from keff.stats.voting.alike import LARGE
 

@@ -14,8 +14,7 @@ from keff.errors import LogError, UsageError
 from keff.log import Question, shown
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
-from keff.reading.branches import columns_apart, names_in, split, with_branches
-from keff.reading.copies import with_copies_together
+from keff.reading.branches import columns_apart, names_in, split, with_branches, with_copies_together
 from keff.reading.open import (
     LogQuestions,
     Opening,

@@ -78,9 +78,9 @@ class Baseline:
 
 
 class Spent(NamedTuple):
-    """Cost of one reply: seconds, dollars (None without prices), and paths drawn.
+    """Cost of one reply: seconds, dollars (None without prices), and paths that came back.
 
-    ``stop`` says why its vote ended.
+    ``stop`` says why its vote ended, ``cancelled`` how many paths were begun and did not come back.
     ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
     ``tokens`` were billed; of them and of the dollars ``cut_tokens`` and ``cut_dollars`` for paths that were
     cancelled. ``id``, ``key`` and ``model`` say of which request.
@@ -97,15 +97,21 @@ class Spent(NamedTuple):
     key: str = ""
     model: str = ""
     stop: str = ""
+    cancelled: int = 0
+
+    @property
+    def started(self) -> int:
+        """The paths that were begun, all of which may cost."""
+        return self.paths + self.cancelled
 
 
 @dataclass(slots=True)
 class GatewayChange:
     """Mean change per request against today's policy; a saving is negative.
 
-    With K paths today, every reply is compared with K paths of its own: at its own dollars per path (each
-    with its prompt), and with the longest of K of its own path times. Another policy is replayed on the
-    requests that were drawn on; its seconds are not known.
+    What was billed, cancelled paths included, minus what K paths today are expected to cost: K times the mean
+    of the reply's own paths that came back (each with its prompt), and the longest of K of its own path
+    times. Another policy is replayed on the requests that were drawn on; its seconds are not known.
     """
 
     baseline: Baseline
@@ -117,7 +123,7 @@ class GatewayChange:
         if k is None or not spent.paths:
             return {}
         by = k / spent.paths
-        found = {"paths": float(spent.paths - k)}
+        found = {"paths": float(spent.started - k)}
         found["tokens"] = spent.tokens - by * (spent.tokens - spent.cut_tokens)
         if spent.dollars is not None:
             found["dollars"] = spent.dollars - by * (spent.dollars - spent.cut_dollars)

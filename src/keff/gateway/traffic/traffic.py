@@ -80,6 +80,9 @@ class Traffic:
     failed: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
     last_failure: Object | None = None
+    cancelled: int = 0
+    cancelled_tokens: int = 0
+    finished: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
     drawn: deque[tuple[str | None, ...]] = field(
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=KEPT)
@@ -118,7 +121,10 @@ class Traffic:
             self.priced_paths += spent.paths
         # All that were begun: those in flight that the vote did not need are not saved.
         if spent.stop:
-            self.paths.add(spent.paths)
+            self.paths.add(spent.started)
+        self.finished += spent.paths
+        self.cancelled += spent.cancelled
+        self.cancelled_tokens += spent.cut_tokens
         if spent.stop == "off":
             self.stops[spent.stop] += 1
 
@@ -130,34 +136,50 @@ class Traffic:
         return {
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since)),
             "failed_requests": self.failures.total(),
+            "failed_calls": self.failed,
             "failures": dict(self.failures.most_common()),
             "last_failure": self.last_failure,
             "requests": self.paths.n,
+            "calls": {
+                "started": self.finished + self.cancelled,
+                "finished": self.finished,
+                "cancelled": self.cancelled,
+            },
+            "tokens": {"billed": round(self.tokens.total), "of_cancelled_calls": self.cancelled_tokens},
             "paths_per_request": shown(paths),
             "dollars_per_request": shown(self.dollars.interval()),
             "per_request": {name: mean.total / mean.n if mean.n else None for name, mean in means.items()},
             "now": None if self.change is None else self.change.baseline.spec,
-            "saved": self._saved(paths),
+            "saved": self._saved(),
             "change": self._change(served),
             "seconds_p50": p50,
             "seconds_p95": p95,
             "agreement": shown(_in_range(self.agreement)),
             "answers_match": shown(_in_range(self.matching)),
             "abstained": self.abstained,
-            "failed_calls": self.failed,
             "kinds": dict(self.kinds.most_common()),
             "stops": dict(self.stops.most_common()),
             "drawn_on": len(self.drawn),
         }
 
-    def _saved(self, paths: Interval | None) -> object:
-        """Return the share of today's paths that is saved; None where their number varies."""
-        k = None if self.change is None else self.change.baseline.k
-        if k is None or paths is None:
+    def _saved(self) -> object:
+        """Return the share of today's dollars, without prices of its tokens, that is expected to be saved.
+
+        None where today's number of paths varies, and before the first reply.
+        """
+        if self.change is None or self.change.baseline.k is None:
             return None
-        return paths.mapped(
-            lambda drawn: 1 - drawn / k, f"paths against {k} per request, normal 95%"
-        ).to_dict()
+        unit, billed = (
+            ("dollars", self.dollars.total) if self.dollars.total else ("tokens", self.tokens.total)
+        )
+        change = self.change.means[unit]
+        found = change.interval()
+        today = costs.total - change.total
+        if found is None or today <= 0:
+            return None
+        k, each = self.change.baseline.k, today / change.n
+        method = f"{unit} billed, against {k} paths expected at the cost of a reply's own; normal 95%"
+        return found.mapped(lambda by: -by / each, method).to_dict() | {"of": unit}
 
     def _change(self, served: Policy | None) -> Object | None:
         if self.change is None:

@@ -95,13 +95,20 @@ class RequestJob(RequestSpending):
         model = self.ask.body.get("model")
         return model[:200] if isinstance(model, str) else ""
 
+    @property
+    def cancelled(self) -> int:
+        """The paths that were begun and did not come back."""
+        return self.cut_paths + self.lost
+
     def told(self) -> dict[str, str]:
         """Return the reply's headers: paths, share, warnings, and the upstream's rate limits."""
         told, today = dict(self.limits), self.baseline
         if self.paths:
             told["x-keff-paths"] = str(self.paths)
             if today is not None and today.k is not None:
-                told["x-keff-change"] = f"{self.drawn - today.k:+d} paths against {today.spec}"
+                told["x-keff-change"] = (
+                    f"{self.drawn + self.cancelled - today.k:+d} paths against {today.spec}"
+                )
         if self.share is not None:
             told["x-keff-share"] = f"{self.share:.4g}"
         if self.unread:
@@ -134,6 +141,7 @@ class RequestJob(RequestSpending):
             self.key,
             self.model,
             self.stop,
+            self.cancelled,
         )
 
     def head_for(self, branch: Branch | None) -> bytes:
