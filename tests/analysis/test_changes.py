@@ -42,8 +42,8 @@ def test_the_change_from_today_is_paired_and_for_new_questions(now: str, retain:
     how = Replaying(now=now, replicates=100)
     seen = replay(workload(), [found.policy], np.random.default_rng(0), how).policies[0].change
     assert seen is not None and seen.accuracy is not None and seen.accuracy.limits is not None
-    # Of as many new questions, so wider than what the rule did on these.
-    assert hi - lo > seen.accuracy.limits[1] - seen.accuracy.limits[0]
+    # Both hold two imagined units; the expected change leans on other workloads besides.
+    assert lo < seen.accuracy.value < hi
 
 
 CACHED = Votes(

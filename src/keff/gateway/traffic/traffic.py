@@ -169,9 +169,7 @@ class Traffic:
         """
         if self.change is None or self.change.baseline.k is None:
             return None
-        unit, billed = (
-            ("dollars", self.dollars.total) if self.dollars.total else ("tokens", self.tokens.total)
-        )
+        unit, costs = ("dollars", self.dollars) if self.dollars.total else ("tokens", self.tokens)
         change = self.change.means[unit]
         found = change.interval()
         today = costs.total - change.total
