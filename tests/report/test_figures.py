@@ -25,7 +25,7 @@ FOREST = [
     {"name": "x", "value": -0.2, "lo": -0.3, "hi": -0.1},
     {"name": "y", "value": 0.1, "lo": None, "hi": None},
 ]
-PILOT = [{"model": "a", "n": n, "c": 0.5, "sd": 1 / n} for n in (25, 50, 100)]
+PILOT = [{"model": "a", "n": n, "c_mean": 0.5, "sd": 1 / n} for n in (25, 50, 100)]
 SLOTS = [[1.0, 0.5], [0.5, float("nan")]]
 FIGURES: dict[str, figures.Spec] = {
     "saturation": figures.saturation({"a": {"c": 0.5}, "b": {"c": 0.0, "points": [(4, 4.0)]}}, 32),
@@ -34,7 +34,7 @@ FIGURES: dict[str, figures.Spec] = {
     "heat_maps": figures.heat_maps({"GSM8K": SLOTS, "MATH": SLOTS}, ["0", "1"]),
     "heat_map": figures.heat_maps({"GSM8K": SLOTS}, ["0", "1"]),
     "forest": figures.forest(FOREST),
-    "sensitivity": figures.sensitivity(PILOT, "n", "c", "sd"),
+    "sensitivity": figures.sensitivity(PILOT, "n", "c_mean", "sd"),
 }
 
 

@@ -245,6 +245,10 @@ def forest(rows: Sequence[Row]) -> Spec:
     return figure([zero, layer("rule", limited, whiskers), points], height=40 + 10 * len(rows))
 
 
+# Axis titles of the numbers of Tables 10 and 11.
+TITLES = {"n": "questions in the pilot", "c_mean": "c, mean ± sd", "epsilon": "ε", "k_star": "K*"}
+
+
 def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) -> Spec:
     """Return ``y`` over ``x`` (log scale), a line per model, with a band of ± ``spread``.
 
@@ -258,9 +262,9 @@ def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) 
         if row[y] is not None
     ]
     ticks = sorted({row[x] for row in rows})
-    title = y.replace("_", " ")
+    title = TITLES[y]
     at = {
-        "x": quantity("x", x.replace("_", " "), scale=_log(10), axis={"values": ticks, "format": "~g"}),
+        "x": quantity("x", TITLES[x], scale=_log(10), axis={"values": ticks, "format": "~g"}),
         "y": quantity("y", title, scale={"zero": False}),
         "color": series("model", models),
     }
