@@ -60,7 +60,7 @@ _FORMS = re.compile(
 _FAULT = re.compile(r"\W*(?:\w{0,30}error|\w{0,30}exception|traceback)\b[^:\n]{0,40}:", re.IGNORECASE)
 _SIGNS = re.compile(r"[\W_]+")
 # Spaces in which "answer = None" is a line of the answer.
-_OF_CODE = frozenset({"json", "code", "python", "sql"})
+_OF_CODE = frozenset({"json", "code", "sql"})
 
 
 @lru_cache(maxsize=2**16)

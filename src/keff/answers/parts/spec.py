@@ -36,7 +36,7 @@ LONGEST_QUESTION = 20_000
 # Of a literal every word is a value or none, and of texts the user's own function decides.
 _EVERY_WORD = frozenset({"literal", "key"})
 # What says "no answer" elsewhere is a value in these.
-_NONE_IS_A_VALUE = frozenset({"python", "code"})
+_NONE_IS_A_VALUE = frozenset({"code"})
 _LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:]\s", re.M)
 _OBJECT = re.compile(r'\{\s*"')
 _DOCUMENT = re.compile(r'(?i)\s*(?:```[ \t]*(?:json[c5]?)?[ \t]*\n\s*)?(?:\[\s*)?\{\s*"')
