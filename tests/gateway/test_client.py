@@ -226,6 +226,7 @@ def packed(body: bytes, encoding: str) -> bytes:
         (gzip.compress(bytes(2**26)), "gzip", None),
         (gzip.compress(gzip.compress(bytes(2**26))), "gzip, gzip", None),
     ],
+    ids=map(str, range(10)),
 )
 def test_bodies_are_unpacked_within_bounds(body: bytes, encoding: str, plain: bytes | None) -> None:
     async def work() -> None:

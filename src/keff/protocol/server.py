@@ -369,7 +369,7 @@ def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) 
     said = words(detail.get("message")) or (words(error) if not detail else None)
     return Refusal(
         status,
-        mask(said, LONGEST) if said else UNKNOWN,
+        mask(said or "", LONGEST) or UNKNOWN,
         _named(detail.get("code"), mask),
         _named(detail.get("type"), mask),
         _named(detail.get("param"), mask),
