@@ -98,14 +98,16 @@ def clients_that_hang_up(scratch: Path, inputs: int, seed: int) -> Tally:
     keys = {name: f"sk-{name}-{seed}-0123456789" for name in names}
     entries = [
         f'[keys.{name}]\nsha256 = "{hashlib.sha256(key.encode()).hexdigest()}"\n'
-        f"paths_per_day = {PATHS_A_DAY}\n"
+        f"dollars_per_day = {PATHS_A_DAY}\n"
         for name, key in keys.items()
     ]
     (folder / "keys.toml").write_text("\n".join(entries))
+    (folder / "prices.toml").write_text("[stub]\npath = 1\n")
+    files = ("--keys", str(folder / "keys.toml"), "--prices", str(folder / "prices.toml"))
     number = itertools.count()
     with (
         running(Server(0.0, seed)) as upstream,
-        serving(folder, upstream.url, "--keys", str(folder / "keys.toml")) as gateway,
+        serving(folder, upstream.url, *files) as gateway,
     ):
         upstream.ends = 0.0
 
