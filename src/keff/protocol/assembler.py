@@ -84,7 +84,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _Choice:
+class _ChoiceParts:
     """A choice in progress: its message, its tool calls, its other fields, and its reason to finish."""
 
     message: Object = field(default_factory=Object)
@@ -99,7 +99,7 @@ class Assembler:
     def __init__(self, n: int = 1, ends: StreamEnds | None = None) -> None:
         self._n, self._streams = n, ends or StreamEnds()
         self._events = Events()
-        self._choices: dict[int, _Choice] = {}
+        self._choices: dict[int, _ChoiceParts] = {}
         self._ends: Counter[int] = Counter()
         self._head: Object = {}
         self._usage: object = None
@@ -133,9 +133,9 @@ class Assembler:
             index = part.get("index", 0)
             if not isinstance(index, int):
                 raise EngineError("the server's stream has a malformed choice")
-            self._add(self._choices.setdefault(index, _Choice()), part, index)
+            self._add(self._choices.setdefault(index, _ChoiceParts()), part, index)
 
-    def _add(self, choice: _Choice, part: Fields, index: int) -> None:
+    def _add(self, choice: _ChoiceParts, part: Fields, index: int) -> None:
         # Some servers give the message whole.
         delta = fields(part.get("delta") or (None if choice.message else part.get("message")))
         _merge(
@@ -281,7 +281,7 @@ def _extend(whole: Joined, more: list[object], *, pieces: bool) -> None:
         _merge(whole.known[index], fields(entry), pieces=pieces)
 
 
-def _whole_choice(index: int, choice: _Choice, finish: object) -> Object:
+def _whole_choice(index: int, choice: _ChoiceParts, finish: object) -> Object:
     message: Object = {"role": "assistant", "content": "", **_resolved(choice.message)}
     if choice.calls:
         ordered = sorted(choice.calls, key=lambda call: -1 if call.index is None else call.index)
