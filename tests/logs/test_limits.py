@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from keff.errors import LogError
-from keff.logs.parts import coding, lines
+from keff.logs.parts import lines
+from keff.reading import questions
 from keff.reading.open import open_record
 
 
@@ -44,22 +45,9 @@ def test_too_many_different_answers_are_refused(
         parquet.write_table(pyarrow.Table.from_pylist(rows(10)), path)
     else:
         written(path, rows(10))
-    monkeypatch.setattr(coding, "MOST_DISTINCT", 20)
+    monkeypatch.setattr(questions, "MOST_DISTINCT", 20)
     assert open_record(path).ballot.votes.n == 10  # 20 different answers, and 0 is one of them
-    monkeypatch.setattr(coding, "MOST_DISTINCT", 19)
+    monkeypatch.setattr(questions, "MOST_DISTINCT", 19)
     with pytest.raises(LogError, match="more than 19 different answers") as refused:
         open_record(path)
     assert str(refused.value).startswith(str(path))
-
-
-def test_it_is_said_where_a_large_record_is_read_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("keff.reading.open.LARGE", 10)
-    plain = open_record(written(tmp_path / "plain.jsonl", rows(10)))
-    assert not plain.ballot.notes
-    odd = rows(10)
-    odd[3]["all_tokens"] = [5, 6, 7]  # a list that only one row has
-    record = open_record(written(tmp_path / "odd.jsonl", odd))
-    assert [note.code for note in record.ballot.notes] == ["read_one_by_one"]
-    assert (record.ballot.votes.answered() == plain.ballot.votes.answered()).all()

@@ -67,20 +67,16 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, log: Path) -> None:
         survey(tmp_path / "none.jsonl", Opening())
 
 
-def test_answers_are_surveyed_by_columns_as_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_answer_of_a_log_is_surveyed(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = [["4", "4.0", None], ["", " 5", "x"], ["7", None, ""], [None, None, None]]
     lines = [
         json.dumps({"id": f"q{n}", "gold_answer": "4", "all_answers": row}) for n, row in enumerate(rows)
     ]
     log.write_text("\n".join(lines))
-    opening = Opening(answer_space="numeric")
-    by_columns = survey(log, opening, size=50)
-    assert by_columns.agreement == 1.0 and by_columns.texts == len(by_columns.sample) == 12
-    monkeypatch.setattr("keff.reading.survey.only_part", lambda _: None)
-    assert survey(log, opening, size=50) == by_columns
+    found = survey(log, Opening(answer_space="numeric"), size=50)
+    assert (found.agreement, found.read) == (1.0, 4)
+    assert found.texts == len(found.sample) == 12
 
 
 def test_options_of_the_reader_count(tmp_path: Path) -> None:

@@ -333,7 +333,7 @@ def _other_texts(
     first: RepeatedScores, second: RepeatedScores, rows: tuple[IntArray, IntArray]
 ) -> Iterator[Note]:
     """Yield a note where questions of one id have different texts, as between versions of a data set."""
-    asked = [None if each.record is None else each.record.ballot.asked for each in (first, second)]
+    asked = [None if each.record is None else each.record.ballot.questions.asked for each in (first, second)]
     if asked[0] is None or asked[1] is None:
         return
     one, other = asked[0][rows[0]], asked[1][rows[1]]

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, address, first_bytes, shown, unheard
-from keff.logs.parts.bulk import Bulk, ColumnOptions
-from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.tabled import (
     Row,
     TableLog,
-    by_model,
     first_of,
+    model_of,
     once_each,
     question_of,
     said_by,
     unpacked,
 )
 from keff.plugins import import_extra
+from keff.records import frozen
+
+
+@frozen
+class ColumnBatch:
+    """Questions [n] by columns, as Parquet holds them.
+
+    What has a value for each path is one flat array over all questions, by field of a question: ``numbers``,
+    and ``texts`` as (codes, names), where code -1 is no text. ``clusters`` and ``models`` are "" for none.
+    """
+
+    ids: Sequence[str]
+    sizes: NDArray[np.int64]
+    golds: Sequence[object]
+    clusters: Sequence[str]
+    models: Sequence[str]
+    wordings: Sequence[str | None]
+    texts: Mapping[str, tuple[NDArray[Any], Sequence[str]]]
+    numbers: Mapping[str, NDArray[Any]]
 
 
 def matching(path: Path) -> list[Path]:
@@ -50,19 +71,16 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
         yield from arrow.stream(path, list(names))
 
 
-def parts_of(path: Path, how: ColumnOptions, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
-    """Yield the columns of questions with lists part by part; see ``PartsLog``.
+def batches_of(
+    path: Path, without: Sequence[str], most: int, share: tuple[int, int] = (0, 1)
+) -> Iterator[ColumnBatch | Question]:
+    """Yield a file's questions with lists, by columns where they hold plain values, else one by one.
 
-    ``share`` (i, m) is the i-th of m parts of the row groups, from 0. Raises NotPlainError where rows must be
-    read one by one, and LogError for a damaged file.
+    Columns ``without`` are not read. Questions of more than ``most`` paths come one by one. ``share`` (i, m)
+    is the i-th of m parts of the row groups, from 0. Raises LogError for a damaged file.
     """
     with _reading(path) as arrow:
-        try:
-            yield from arrow.parts(path, how, share)
-        except OSError:
-            raise
-        except arrow.FAILURES:
-            raise NotPlainError from None
+        yield from arrow.questions(path, without, most, share)
 
 
 @contextmanager
@@ -112,18 +130,13 @@ class ParquetLog(TableLog):
         if not self._has_lists(path):
             return super().questions(path, texts=texts, tell=tell)
         return once_each(
-            (where, by_model(question_of(where, unpacked(row), texts=texts), row))
+            (where, question_of(where, unpacked(row), texts=texts, part=model_of(row)))
             for where, row in _rows(path, () if texts else TEXTS)
         )
 
-    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
-        """Yield the columns of a file part by part; see ``PartsLog``.
-
-        Not where texts are there and wanted: single rows are read again with their row group.
-        """
-        if not self._has_lists(path) or (how.texts and "all_texts" in columns_of(path)):
-            return super().parts(path, how)
-        return parts_of(path, how)
+    def columns_with_lists(self, path: Path) -> list[str]:
+        """Return the columns of a file with one row per question; none where it must be read by rows."""
+        return columns_of(path) if self._has_lists(path) else []
 
     def row_groups(self, path: Path) -> int:
         """Return how many parts of a file can be read in parallel by columns; 0: it must be read whole."""

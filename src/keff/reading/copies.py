@@ -40,9 +40,10 @@ def copies(ballot: Ballot) -> IntArray:
     """
     n = ballot.votes.n
     one = np.arange(n, dtype=np.int64)
-    if ballot.asked is not None:
-        known = np.flatnonzero(ballot.asked)
-        _, first, back = np.unique(ballot.asked[known], return_index=True, return_inverse=True)
+    asked = ballot.questions.asked
+    if asked is not None:
+        known = np.flatnonzero(asked)
+        _, first, back = np.unique(asked[known], return_index=True, return_inverse=True)
         one[known] = known[first][back]
     if bool(np.all(one == np.arange(n))) and n <= LARGEST:
         one = _copied_rows(ballot)
@@ -85,14 +86,7 @@ def answer_cells(ballot: Ballot, rows: IntArray) -> IntArray:
     votes = ballot.votes
     if votes.answers is None:
         return votes.scored()[rows].astype(np.int64)
-    if ballot.held is not None:
-        codes = ballot.held.keys.codes[rows].astype(np.int64)
-    else:
-        numbers: dict[str | None, int] = {}
-        chosen: list[int] = rows.tolist()
-        codes = np.array(
-            [[numbers.setdefault(key, len(numbers)) for key in ballot.keys[row]] for row in chosen], np.int64
-        )
+    codes = ballot.keys.codes[rows].astype(np.int64)
     return codes if votes.correct is None else 2 * codes + votes.correct[rows]
 
 

@@ -6,7 +6,6 @@ A torn last line is left out and told, any other bad line is an error.
 from __future__ import annotations
 
 import json
-import secrets
 import struct
 import zipfile
 import zlib
@@ -21,32 +20,6 @@ from keff.log import UTF_16, Tell, first_bytes, is_utf16, unheard
 from keff.narrow import Object, items, mended, unique
 from keff.plugins import import_extra
 from keff.records import Note
-
-# A number that nobody can have written between two lines.
-_MARK = secrets.randbelow(2**30)
-
-# The mark as it stands between two lines of the array, see ``quick_rows``.
-_BETWEEN = f",{_MARK},".encode()
-
-
-def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> list[Row]:
-    """Return the objects of some lines, as ``parse`` but faster; ``first``: those of a file's head.
-
-    Lines are read together, as one array with a mark between any two: where one is no object, or what several
-    hold goes together, the marks do not stand between objects, and each line is read by itself.
-    """
-    together = _BETWEEN.join(lines)
-    if len(together) <= MOST_VALUES:
-        try:
-            read = jiter.from_json(b"[%b]" % together, cache_mode="all", catch_duplicate_keys=True)
-        except ValueError:
-            read = []
-        values = cast("list[object]", read)
-        rows, marks = values[::2], values[1::2]
-        apart = len(rows) == len(lines) and marks.count(_MARK) == len(marks)
-        if apart and set(map(type, rows)) == {dict}:
-            return cast("list[Row]", rows)
-    return [quick_parse(where, line, first=first and place == 0) for place, line in enumerate(lines)]
 
 
 def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
@@ -220,21 +193,6 @@ def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
         if not isinstance(row, dict):
             raise LogError(f"{path}: entry {number} is not a JSON object")
         yield f"{path}: entry {number}", row
-
-
-# So many bytes of lines are read into objects at a time: they and their objects stay in the cache.
-BLOCK_BYTES = 2**16
-
-
-def blocks_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield blocks of some hundred whole lines; raises LogError as ``lines_of`` does."""
-    while block := file.read(min(BLOCK_BYTES, MOST_LINE)):
-        if not block.endswith(b"\n"):
-            block += file.readline(MOST_LINE)
-        # A longer one is the last of its block, which has no room for it otherwise.
-        if len(block) - (block.rfind(b"\n", 0, -1) + 1) >= MOST_LINE:
-            raise LogError(f"{file.name}: {TOO_LONG}")
-        yield block
 
 
 def parse(where: str, line: bytes, *, first: bool = False) -> Row:

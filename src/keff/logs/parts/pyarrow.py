@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from functools import lru_cache
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -20,17 +20,25 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, Question, Tell, address, shown
-from keff.logs.parquet import matching, reason_of
-from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, ColumnOptions, Reread, RowColumns
-from keff.logs.parts.coding import NotPlainError
-from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
+from keff.log import LISTED, NAMED, Question, address, shown
+from keff.logs.parquet import ColumnBatch, matching, reason_of
+from keff.logs.parts.tabled import KNOWN, PER_PATH, model_of, question_of, unpacked
+from keff.logs.parts.values import MOST_COUNT, gold_of, is_missing, name_of, optional_text
 from keff.records import frozen
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
-# Columns that no vote needs.
-LONG = frozenset({"all_texts", "all_truncated", "question"})
+# Questions' texts of at most so many bytes are read with the answers.
+MOST_WORDINGS = 2**28
+# Lists that are read by columns, and the fields of a question that they are; others are read row by row.
+ROWWISE = {"scores", "branches", "texts"}
+FIELDS = {"all_answers": "answers"} | {
+    known: field for field, (known, _) in PER_PATH.items() if field not in ROWWISE
+}
+TEXTS = ("all_answers", "all_keys", "all_rules")
+NUMBERS = ("all_tokens", "all_prompt_tokens", "all_cached_tokens", "all_seconds", "all_confidences")
+# Fields of whole numbers from 0 to these.
+WHOLE = {"correct": 1, "truncated": 1, "slots": MOST_COUNT}
 
 
 @frozen
@@ -85,38 +93,42 @@ def _files(path: Path) -> list[_ParquetFile]:
     return sorted(files, key=lambda each: each.name)
 
 
-def parts(path: Path, how: ColumnOptions, share: tuple[int, int]) -> Iterator[Bulk]:
-    """Yield a record's columns in parts; raises NotPlainError where it must be read by rows.
-
-    Of ``share`` (i, m) the row groups of the i-th of m parts in a row, from 0. Arrow tells strings apart, so
-    each distinct one of a batch becomes an object once; texts are read from few rows at a time.
-    """
+def questions(
+    path: Path, without: Sequence[str], most: int, share: tuple[int, int]
+) -> Iterator[ColumnBatch | Question]:
+    """Yield a record's questions, a batch of columns at a time; see ``parquet.batches_of``."""
     groups, (own, of) = row_groups(path), share
-    ends = np.cumsum([size for _, _, size in groups])
-
-    def question(row: int) -> Question:
-        at = int(np.searchsorted(ends, row, side="right"))
-        each, group, size = groups[at]
-        return _question(each, group, row - int(ends[at]) + size, how.read is not None)
-
-    columns = ArrowColumns(how.read)
     mine = groups[len(groups) * own // of : len(groups) * (own + 1) // of]
     for each, members in groupby(mine, key=itemgetter(0)):
         with each.open() as file:
-            there = list(file.schema_arrow.names)
-            by_rows = how.read is not None and "all_texts" in there
-            without = set() if by_rows else LONG if how.read is None else LONG | {"all_keys", "all_rules"}
-            known = {*KNOWN, "meta"} - without
-            names = [name for name in there if name in known or name.startswith((NAMED, LISTED))]
-            size = BATCH if by_rows else COLUMN_BATCH
-            for batch in _batches(each, file, size, names, [group for _, group, _ in members]):
-                if columns.enough(how.most):
-                    yield columns.part(question)
-                if by_rows:
-                    columns.add([unpacked(row) for row in batch.to_pylist()])
+            numbers = [group for _, group, _ in members]
+            number = sum(file.metadata.row_group(group).num_rows for group in range(numbers[0]))
+            known = {*KNOWN, "meta"} - {*without, "all_texts"}
+            if _unpacked_size(file, "question", numbers) > MOST_WORDINGS:
+                known.discard("question")
+            names = [
+                name for name in file.schema_arrow.names if name in known or name.startswith((NAMED, LISTED))
+            ]
+            for batch in _batches(each, file, COLUMN_BATCH, names, numbers):
+                if (columns := _by_columns(batch, most)) is not None:
+                    yield columns
                 else:
-                    columns.add_batch({name: batch.column(name) for name in names})
-    yield columns.part(question, last=True)
+                    for place, row in enumerate(batch.to_pylist(), number + 1):
+                        where = f"{each.name}: row {place}"
+                        yield question_of(where, unpacked(row), part=model_of(row))
+                number += len(batch)
+
+
+def _unpacked_size(file: pyarrow.parquet.ParquetFile, column: str, groups: Sequence[int]) -> int:
+    """Return the unpacked bytes of a column in some row groups; 0 where there is none."""
+    if column not in file.schema_arrow.names:
+        return 0
+    chunks = (
+        group.column(place)
+        for group in map(file.metadata.row_group, groups)
+        for place in range(group.num_columns)
+    )
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
 def _batches(
@@ -133,26 +145,86 @@ def _batches(
         raise LogError(f"{each.name} is damaged ({reason_of(error)}): write the file again") from None
 
 
-class ArrowColumns(RowColumns):
-    """Builds columns from batches of Arrow arrays."""
+_TYPES = pyarrow.types
 
-    def add_batch(self, batch: Mapping[str, pyarrow.Array]) -> None:
-        """Append a batch; raises NotPlainError for columns of unexpected type."""
-        given = {name: column for name, column in batch.items() if column.null_count < len(column)}
-        _refuse_packed(given.pop("meta", None))
-        lists = self.lists_of(given)
-        self.add_names({name: given[name].to_pylist() for name in NAMES if name in given}, len(batch["id"]))
-        self.add_sizes(*(_sizes(given[name]) for name in lists))
-        for name in lists:
-            self._add_flat(name, given[name].flatten())
 
-    def _add_flat(self, column: str, values: pyarrow.Array) -> None:
-        if column in self.texts and pyarrow.types.is_string(values.type):
-            coded, texts = values.dictionary_encode("encode"), self.texts[column]
-            known = [-1 if text is None else texts.numbers[text] for text in coded.dictionary.to_pylist()]
-            texts.parts.append(np.array(known, np.int32)[_integers(coded.indices)])
-        else:
-            self.add_lists(column, [values.to_pylist()])
+def _by_columns(batch: pyarrow.RecordBatch, most: int) -> ColumnBatch | None:
+    """Return the questions of a batch by columns; None where a value needs a closer look.
+
+    That is so for what is no list of plain values (or of another length than the answers), for what is
+    missing or no number where one is needed, and for questions of more than ``most`` paths.
+    """
+    given = {name: batch.column(name) for name in batch.schema.names}
+    given = {name: values for name, values in given.items() if values.null_count < len(values)}
+    lists = {name: given.pop(name) for name in FIELDS if name in given}
+    once = ("id", "gold_answer", "cluster", "model", "question", "meta", "task", "answer_space")
+    plain = all(name in once for name in given) and all(map(_is_plain_list, lists.values()))
+    if "id" not in given or "all_answers" not in lists or not plain or not _plain_meta(given.get("meta")):
+        return None
+    sizes = [_integers(pyarrow.compute.list_value_length(values)) for values in lists.values()]
+    if any(not np.array_equal(sizes[0], other) for other in sizes) or int(sizes[0].max()) > most:
+        return None
+    flat = {name: values.flatten() for name, values in lists.items()}
+    texts = {FIELDS[name]: _coded(values) for name, values in flat.items() if name in TEXTS}
+    numbers = {
+        FIELDS[name]: _numbers(FIELDS[name], values) for name, values in flat.items() if name not in TEXTS
+    }
+    values = {name: given[name].to_pylist() if name in given else [None] * len(batch) for name in once[:5]}
+    ids, clusters = _names(values["id"]), _names(values["cluster"])
+    unclear = [each for each in (*texts.values(), *numbers.values(), ids, clusters) if each is None]
+    if unclear or not all(ids or ()):
+        return None
+    return ColumnBatch(
+        ids=ids or (),
+        sizes=sizes[0],
+        golds=list(map(gold_of, values["gold_answer"])),
+        clusters=clusters or (),
+        models=[optional_text(value) or "" for value in values["model"]],
+        wordings=list(map(optional_text, values["question"])),
+        texts={name: coded for name, coded in texts.items() if coded is not None},
+        numbers={name: own for name, own in numbers.items() if own is not None},
+    )
+
+
+def _is_plain_list(values: pyarrow.Array) -> bool:
+    kind = values.type
+    return (_TYPES.is_list(kind) or _TYPES.is_large_list(kind)) and not values.null_count
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    return _TYPES.is_string(kind) or _TYPES.is_large_string(kind)
+
+
+def _coded(flat: pyarrow.Array) -> tuple[NDArray[Any], Sequence[str]] | None:
+    """Return texts or whole numbers as codes and names; None for other values."""
+    if _TYPES.is_dictionary(flat.type):
+        flat = flat.dictionary_decode()
+    if _TYPES.is_null(flat.type):
+        return np.full(len(flat), -1, np.int32), ()
+    if not (_is_text(flat.type) or _TYPES.is_integer(flat.type)):
+        return None
+    coded = flat.dictionary_encode("encode")  # what is missing has a name too
+    return _integers(coded.indices), [optional_text(each) or "" for each in coded.dictionary.to_pylist()]
+
+
+def _numbers(field: str, flat: pyarrow.Array) -> NDArray[Any] | None:
+    """Return numbers, NaN where missing; None for what has to be converted, or refused with its place."""
+    kind = flat.type
+    whole = _TYPES.is_integer(kind) or _TYPES.is_boolean(kind)
+    if field in WHOLE:
+        if not whole or flat.null_count:
+            return None
+        values = _integers(flat.cast(pyarrow.int64()))
+        return values if not values.size or 0 <= values.min() <= values.max() <= WHOLE[field] else None
+    if not (whole or _TYPES.is_floating(kind) or _TYPES.is_null(kind)):
+        return None
+    column = np.full(len(flat), np.nan)
+    if flat.null_count < len(flat):
+        held = np.frombuffer(flat.cast(pyarrow.float64()).buffers()[1], np.float64)
+        column = np.where(_integers(flat.is_valid().cast(pyarrow.int8())), held[: len(flat)], np.nan)
+    known = column[~np.isnan(column)]
+    wrong = field != "confidences" and bool(np.any((known < 0) | (known > MOST_COUNT)))
+    return None if wrong or bool(np.any(np.isinf(known))) else column
 
 
 def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
@@ -160,43 +232,23 @@ def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
     return np.from_dlpack(values).astype(np.int64)
 
 
-def _sizes(column: pyarrow.Array) -> NDArray[np.int64]:
-    """Return the lengths of lists; raises NotPlainError for a column of another type."""
-    if not pyarrow.types.is_list(column.type) or column.null_count:
-        raise NotPlainError
-    return _integers(pyarrow.compute.list_value_length(column))
+def _names(values: Sequence[object]) -> list[str] | None:
+    """Return ids or names as text, "" for none; None where one is no name."""
+    try:
+        return ["" if is_missing(value) else name_of(value) for value in values]
+    except ValueError:
+        return None
 
 
-def _refuse_packed(meta: pyarrow.Array | None) -> None:
-    """Raise NotPlainError where packed metadata holds a field that should be a column."""
+def _plain_meta(meta: pyarrow.Array | None) -> bool:
+    """Return whether no packed field should be a column."""
     if meta is None:
-        return
-    if not pyarrow.types.is_string(meta.type):
-        raise NotPlainError
+        return True
+    if not _is_text(meta.type):
+        return False
     known = f'"(({"|".join(sorted(KNOWN))})"|{NAMED}|{LISTED})'
     found = pyarrow.compute.match_substring_regex(meta, known)
-    if pyarrow.compute.any(found).as_py():
-        raise NotPlainError
-
-
-@lru_cache(maxsize=1)
-def _row_group(each: _ParquetFile, group: int, texts: bool) -> Reread[pyarrow.RecordBatch]:
-    """Return the batches of one row group of a file, of few rows where ``texts`` are among them."""
-
-    def batches(_: Tell) -> Iterator[pyarrow.RecordBatch]:
-        with each.open() as file:
-            names = [name for name in file.schema_arrow.names if texts or name != "all_texts"]
-            yield from _batches(each, file, BATCH if texts else COLUMN_BATCH, names, [group])
-
-    return Reread(batches)
-
-
-def _question(each: _ParquetFile, group: int, row: int, texts: bool) -> Question:
-    """Return one question, read from its batch."""
-    number, place = divmod(row, BATCH if texts else COLUMN_BATCH)
-    (only,) = _row_group(each, group, texts).question(number).slice(place, 1).to_pylist()
-    where = f"{each.name}: row group {group + 1}"
-    return by_model(question_of(where, unpacked(only), texts=texts), only)
+    return not pyarrow.compute.any(found).as_py()
 
 
 FAILURES = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
@@ -206,9 +258,9 @@ BATCH = 32
 _TEXT = pyarrow.string()
 _COLUMNS = {
     **dict.fromkeys(("id", "question", "gold_answer", "cluster", "task", "answer_space", "model"), _TEXT),
-    **dict.fromkeys((*TEXTS.values(), "all_texts", "branches"), pyarrow.list_(_TEXT)),
-    **dict.fromkeys((*CODED.values(), "all_truncated"), pyarrow.list_(pyarrow.int64())),
-    **dict.fromkeys((*NUMBERS.values(), "all_scores"), pyarrow.list_(pyarrow.float64())),
+    **dict.fromkeys((*TEXTS, "all_texts", "branches"), pyarrow.list_(_TEXT)),
+    **dict.fromkeys(("all_correct", "slots", "all_truncated"), pyarrow.list_(pyarrow.int64())),
+    **dict.fromkeys((*NUMBERS, "all_scores"), pyarrow.list_(pyarrow.float64())),
     "meta": _TEXT,
 }
 _VOTES = {

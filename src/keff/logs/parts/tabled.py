@@ -13,8 +13,6 @@ from typing import Any
 
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
-from keff.logs.parts.bulk import Bulk, ColumnOptions, parts_of_questions
-from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Columned, Layout
 from keff.logs.parts.values import (
@@ -63,12 +61,15 @@ Row = Fields
 Rows = Callable[[], Iterable[tuple[str, Row]]]
 
 
-def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
-    """Return a Question from one row with lists; raises LogError that names ``where`` and the field."""
+def question_of(where: str, row: Row, *, texts: bool = False, part: str = "") -> Question:
+    """Return a Question of a ``part`` from one row with lists.
+
+    Raises LogError that names ``where`` and the field.
+    """
     graded = row.get("all_scores")
     if row.get("all_answers") is None and is_array(graded):  # scores alone: nothing to vote on
         bare = {**row, "all_answers": [None] * len(graded)}
-        return replace(question_of(where, bare, texts=texts), form="scores")
+        return replace(question_of(where, bare, texts=texts, part=part), form="scores")
     missing = [name for name in ("id", "all_answers") if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
@@ -89,13 +90,14 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         meta={name.replace(LISTED, NAMED): value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, unusual)),
         structured=any(map(is_structured, unusual)),
+        part=part,
         **given,
     )
 
 
-def by_model(question: Question, row: Row) -> Question:
-    """Return the question assigned to the record part of its row's model."""
-    return replace(question, part=optional_text(row.get("model")) or "")
+def model_of(row: Row) -> str:
+    """Return the model that a row names, which is the part of the log it belongs to; "" for none."""
+    return optional_text(row.get("model")) or ""
 
 
 def unpacked(row: Object) -> Object:
@@ -112,18 +114,18 @@ def unpacked(row: Object) -> Object:
     return {name: value for name, value in row.items() if name != "meta"} | packed
 
 
-def question_or_scores(where: str, row: Object, *, texts: bool) -> Question:
+def question_or_scores(where: str, row: Object, *, texts: bool, part: str = "") -> Question:
     """Return a Question; where answers are missing, from texts or from scores alone."""
     if row.get("all_answers") is not None or row.get("all_scores") is not None:
-        return question_of(where, row, texts=texts)
+        return question_of(where, row, texts=texts, part=part)
     if row.get("all_texts") is not None:
-        complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts)
+        complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts, part=part)
         return replace(complete, form="completions")
     right = row.get("all_correct")
     if not is_array(right):
         raise LogError(f"{where}: lacks the answers (it has {', '.join(row)})")
     bare = row | {"all_answers": [None] * len(right)}
-    return replace(question_of(where, bare, texts=texts), form="scores")
+    return replace(question_of(where, bare, texts=texts, part=part), form="scores")
 
 
 def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
@@ -233,14 +235,6 @@ class TableLog(Columned):
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
 
-    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
-        """Yield the columns of a table part by part; see ``PartsLog``."""
-        if how.texts:
-            raise NotPlainError
-        yield from parts_of_questions(
-            lambda tell: self.questions(path, texts=how.read is not None, tell=tell), how
-        )
-
 
 def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
     """Yield Questions from a table's rows.
@@ -257,7 +251,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
             text = f"{', '.join(known)}: one value for all paths of a question is not read: write a list"
             tell(Note("one_for_all", text))
         return once_each(
-            (where, by_model(question_or_scores(where, wide, texts=texts), wide))
+            (where, question_or_scores(where, wide, texts=texts, part=model_of(wide)))
             for where, row in rows()
             for wide in [_wide(row, layout, listed)]
         )

@@ -38,8 +38,10 @@ def thousandth(value: object) -> float | None:
 
 def real(value: object) -> float:
     """Return a number, also from text; raises ValueError for other values."""
-    # Numbers of NumPy and decimals, as frames hold them, among others.
-    if isinstance(value, str | SupportsFloat):
+    # Numbers of NumPy and decimals, as frames hold them, among others: to ask for the protocol takes long.
+    if isinstance(value, float | int | str):
+        return float(value)
+    if isinstance(value, SupportsFloat):
         return float(value)
     raise ValueError(f"{type(value).__name__} is no number")
 
