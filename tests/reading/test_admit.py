@@ -132,6 +132,7 @@ def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
     assert (len(whole.questions), whole.notes) == (800, [])
 
     monkeypatch.setattr(admit, "LOOK", 100)
+    monkeypatch.setattr("keff.logs.keff_jsonl.ROWS", 100)
     kept: list[list[str]] = []
     for file in files:
         left = iter([1000.0, 900.0, 400.0])

@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from keff.log import LogInfo, Question, Tell, unheard
+from keff.logs.parts.batches import Batching, ColumnBatch, batch_of_rows
 from keff.logs.parts.columns import OBVIOUS
 from keff.logs.parts.lines import first_row, head_row, json_lines
 from keff.logs.parts.tabled import model_of, once_each, question_of, said_by
 from keff.logs.parts.values import is_structured
+
+# Rows that are turned into columns at a time.
+ROWS = 512
 
 
 class KeffJsonl:
@@ -41,6 +46,17 @@ class KeffJsonl:
             (where, question_of(where, row, texts=texts, part=model_of(row)))
             for where, row in json_lines(path, tell)
         )
+
+    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+        """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
+        lines = json_lines(path, tell)
+        while some := list(islice(lines, ROWS)):
+            batch = batch_of_rows([row for _, row in some], how)
+            if batch is not None:
+                yield batch
+            else:
+                for where, row in some:
+                    yield question_of(where, row, texts=how.again, part=model_of(row))
 
 
 log = KeffJsonl

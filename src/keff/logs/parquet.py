@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, address, first_bytes, shown, unheard
+from keff.logs.parts.batches import Batching, ColumnBatch
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.tabled import (
     Row,
@@ -25,25 +22,6 @@ from keff.logs.parts.tabled import (
     unpacked,
 )
 from keff.plugins import import_extra
-from keff.records import frozen
-
-
-@frozen
-class ColumnBatch:
-    """Questions [n] by columns, as Parquet holds them.
-
-    What has a value for each path is one flat array over all questions, by field of a question: ``numbers``,
-    and ``texts`` as (codes, names), where code -1 is no text. ``clusters`` and ``models`` are "" for none.
-    """
-
-    ids: Sequence[str]
-    sizes: NDArray[np.int64]
-    golds: Sequence[object]
-    clusters: Sequence[str]
-    models: Sequence[str]
-    wordings: Sequence[str | None]
-    texts: Mapping[str, tuple[NDArray[Any], Sequence[str]]]
-    numbers: Mapping[str, NDArray[Any]]
 
 
 def matching(path: Path) -> list[Path]:
@@ -69,18 +47,6 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
     with _reading(path) as arrow:
         arrow.row_groups(path)  # for what it refuses
         yield from arrow.stream(path, list(names))
-
-
-def batches_of(
-    path: Path, without: Sequence[str], most: int, share: tuple[int, int] = (0, 1)
-) -> Iterator[ColumnBatch | Question]:
-    """Yield a file's questions with lists, by columns where they hold plain values, else one by one.
-
-    Columns ``without`` are not read. Questions of more than ``most`` paths come one by one. ``share`` (i, m)
-    is the i-th of m parts of the row groups, from 0. Raises LogError for a damaged file.
-    """
-    with _reading(path) as arrow:
-        yield from arrow.questions(path, without, most, share)
 
 
 @contextmanager
@@ -134,9 +100,13 @@ class ParquetLog(TableLog):
             for where, row in _rows(path, () if texts else TEXTS)
         )
 
-    def columns_with_lists(self, path: Path) -> list[str]:
-        """Return the columns of a file with one row per question; none where it must be read by rows."""
-        return columns_of(path) if self._has_lists(path) else []
+    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+        """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
+        if not self._has_lists(path) or how.singly & {*columns_of(path)}:
+            yield from self.questions(path, texts=how.again, tell=tell)
+            return
+        with _reading(path) as arrow:
+            yield from arrow.questions(path, how)
 
     def row_groups(self, path: Path) -> int:
         """Return how many parts of a file can be read in parallel by columns; 0: it must be read whole."""

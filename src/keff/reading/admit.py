@@ -12,7 +12,7 @@ import numpy as np
 
 from keff.errors import LogError
 from keff.log import NAMED, Question, Tell
-from keff.logs.parquet import ColumnBatch
+from keff.logs.parts.batches import ColumnBatch
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import Reading
 from keff.reading.questions import RecordedQuestions
@@ -114,29 +114,32 @@ def within_memory(questions: Iterable[Recorded], tell: Tell, *, whole: bool = Fa
 
     Which are in it depends on the cluster's name alone, else on the id: records of the same questions keep
     the same ones. Half of what is free at the start is left for the votes. It is said at once, by the logger
-    ``keff``, and with the size of the sample in a note. Batches, which are small, are kept all.
+    ``keff``, and with the size of the sample in a note.
     """
     import logging
 
     held = RecordedQuestions(whole=whole)
-    number, share, most, free = 0, 1.0, 0, memory_left()
+    number, share, most, look, free = 0, 1.0, 0, LOOK, memory_left()
     for question in questions:
         if isinstance(question, ColumnBatch):
-            held.add_batch(question)
-            continue
-        number += 1
-        if share == 1 or _drawn(question) < share:
-            held.add(question)
-        if not most and number % LOOK == 0 and memory_left() < free / 2:
-            most = number
-            logging.getLogger("keff").warning(
-                "warning: memory runs short after %s questions: of these and all that follow a random sample "
-                "of whole clusters (seed 0) is used, at most as many questions",
-                f"{number:,}",
-            )
+            number += len(question.ids)
+            held.add_batch(question if share == 1 else _sample(question, share))
+        else:
+            number += 1
+            if share == 1 or _drawn(question.cluster or question.id) < share:
+                held.add(question)
+        if not most and number >= look:
+            look += LOOK
+            most = number if memory_left() < free / 2 else 0
+            if most:
+                logging.getLogger("keff").warning(
+                    "warning: memory runs short after %s questions: of these and all that follow a random "
+                    "sample of whole clusters (seed 0) is used, at most as many questions",
+                    f"{number:,}",
+                )
         if most and len(held) >= most:
             share /= 2
-            held = held.take(np.flatnonzero([_drawn(question) < share for question in held]))
+            held = _of_share(held, share)
     if most:
         tell(
             Note(
@@ -148,9 +151,21 @@ def within_memory(questions: Iterable[Recorded], tell: Tell, *, whole: bool = Fa
     return held
 
 
-def _drawn(question: Question) -> float:
+def _sample(batch: ColumnBatch, share: float) -> ColumnBatch:
+    """Return a random share of the clusters of a batch."""
+    held = RecordedQuestions()
+    held.add_batch(batch)
+    return _of_share(held, share).as_batch()
+
+
+def _of_share(held: RecordedQuestions, share: float) -> RecordedQuestions:
+    names = zip(held.cluster_names, held.names, strict=True)
+    return held.take(np.flatnonzero([_drawn(cluster or own) < share for cluster, own in names]))
+
+
+def _drawn(cluster: str) -> float:
     """Return a pseudo-random number in [0, 1), a hash of the cluster's name."""
-    return int(stable_hash(0, question.cluster or question.id)[:8], 16) / 16**8
+    return int(stable_hash(0, cluster)[:8], 16) / 16**8
 
 
 def memory_left() -> float:

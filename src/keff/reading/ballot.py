@@ -373,7 +373,7 @@ def read_again(row: Question, reading: Reading, *, texts: bool = False) -> Quest
         row = replace(row, correct=None)
     if (read := reading.reread) is not None and row.form == "answers":
         row = replace(row, keys=None, rules=None) if row.texts is None else _read(row, row.texts, read)
-    return row if texts else replace(row, texts=None)
+    return row if texts or row.texts is None else replace(row, texts=None)
 
 
 def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Question:

@@ -13,9 +13,10 @@ from ray.exceptions import RayError
 from keff.engines._ray import connect, failure
 from keff.errors import UsageError
 from keff.log import Log, LogInfo, Tell, address, find_log, shown
-from keff.logs.parquet import ColumnBatch, ParquetLog
+from keff.logs.parquet import ParquetLog
+from keff.logs.parts.batches import ColumnBatch
 from keff.reading.ballot import Reading
-from keff.reading.open import Opening, read_share, reading, told, unread_columns
+from keff.reading.open import Opening, read_share, reading, told
 from keff.reading.questions import RecordedQuestions
 from keff.records import Note
 
@@ -35,9 +36,8 @@ def read_on_nodes(
     log = find_log(path, opening.format, opening.options)
     info = told(log, path, opening, tell)
     how = reading(info, opening)
-    apart = opening.part is not None or unread_columns(log, path, opening, how) is None
     groups = log.row_groups(path) if isinstance(log, ParquetLog) else 0
-    if not groups or apart:
+    if not groups or opening.part is not None or opening.branches is not None or opening.trim is not None:
         raise UsageError(f"{shown(path)}: {_NOT_ON_NODES}")
     connect(str(opening.on))
     everywhere = path if address(path) else path.absolute()

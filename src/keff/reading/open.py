@@ -14,7 +14,7 @@ import numpy as np
 from keff import answers, plugins
 from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, Question, Tell, find_log, shown, unheard
-from keff.logs.parquet import ColumnBatch, ParquetLog, batches_of
+from keff.logs.parts.batches import BatchedLog, Batching, ColumnBatch
 from keff.reading.admit import EXACT_PATHS, taken, with_verdicts, within_memory
 from keff.reading.ballot import (
     COMPLETIONS,
@@ -169,33 +169,23 @@ def read_share(
     log = find_log(path, opening.format, opening.options)
     info = told(log, path, opening, tell)
     how = reading(info, opening)
-    without = unread_columns(log, path, opening, how)
     names = () if opening.branches is None else branch_names(opening.branches)
-    if without is None:
-        found = log.questions(path, texts=opening.texts or how.again, tell=tell)
+    found: Iterator[Question | ColumnBatch]
+    batched = not (opening.texts or opening.trim or names)
+    if batched and isinstance(log, BatchedLog):
+        found = log.batches(path, Batching(EXACT_PATHS, how.again, how.rescore, share), tell)
     else:
-        found = batches_of(path, without, EXACT_PATHS, share)
+        found = log.questions(path, texts=opening.texts or how.again, tell=tell)
     found = taken(found, how.space, tell, opening.trim, EXACT_PATHS)
     found = with_verdicts(found, how, tell, rescore=opening.rescore)
     found = (_voting(each, how, names, texts=opening.texts) for each in found)
     table = within_memory(found, tell, whole=opening.texts)
-    if without is not None and table.repeats_ids:
+    if batched and table.repeats_ids:
         for _ in log.questions(path):  # one by one they say where
             pass
     if bool(np.any(np.array(table.only_completions))):
         table = _scores_of_completions(table, tell)
     return log, info, how, table
-
-
-def unread_columns(log: Log, path: Path, opening: Opening, how: Reading) -> tuple[str, ...] | None:
-    """Return the columns of a Parquet file that need not be read; None where it is read by rows."""
-    if not isinstance(log, ParquetLog) or opening.texts or opening.trim or opening.branches:
-        return None
-    columns = log.columns_with_lists(path)
-    reread = how.again and "all_texts" in columns
-    if not columns or reread or (how.rescore and "all_correct" in columns):
-        return None
-    return ("all_keys", "all_rules") if how.again else ()
 
 
 def _voting(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import NAMED, Question
-from keff.logs.parquet import ColumnBatch
+from keff.logs.parts.batches import ColumnBatch
 from keff.logs.parts.values import converted, rating
 from keff.narrow import Fields, is_array
 from keff.records import frozen
@@ -93,6 +93,13 @@ class Names:
         """Append a text."""
         self.text += text.encode("utf-8", "surrogatepass")
         self.ends.append(len(self.text))
+
+    def extend(self, texts: Iterable[str]) -> None:
+        """Append texts."""
+        units = [text.encode("utf-8", "surrogatepass") for text in texts]
+        ends = np.cumsum([len(unit) for unit in units], dtype=np.int64) + len(self.text)
+        self.text += b"".join(units)
+        self.ends.frombytes(ends.tobytes())
 
     def __getitem__(self, place: int) -> str:
         start = self.ends[place - 1] if place else 0
@@ -205,8 +212,7 @@ class RecordedQuestions(Sequence[Question]):
             column = self.numbers.setdefault(name, array(kind, [cast("Any", missing)]) * paths)
             values = batch.numbers[name] if name in batch.numbers else np.full(size, missing)
             column.frombytes(values.astype(kind).tobytes())
-        for name in batch.ids:
-            self.ids.add(name)
+        self.ids.extend(batch.ids)
         self.id_hashes.extend(map(hash, batch.ids))
         self.ends.frombytes((paths + np.cumsum(batch.sizes, dtype=np.int64)).tobytes())
         self.clusters.extend(map(self.numberings["clusters"].__getitem__, batch.clusters))

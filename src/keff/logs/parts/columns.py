@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -138,7 +139,7 @@ def lay_out(
     where the user names one.
     """
     given = dict(given or {})
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
         return f"the column {twice[0]!r} occurs twice"
     runs = _numbered(names)

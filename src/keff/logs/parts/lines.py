@@ -118,11 +118,11 @@ def json_lines(
     The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
     left out, with the note ``torn_line``. Every other bad line is ``wrong``, with file and line.
     """
-    blank = 0
+    blank, name = 0, str(path)
     with path.open("rb", LONG_LINES) as file:
         for number, line in enumerate(lines_of(file), 1):
-            where = f"{path}:{number}"
-            if not line.strip():
+            where = f"{name}:{number}"
+            if line.isspace():
                 blank += 1
                 if blank > MOST_BLANK:
                     raise LogError(f"{path}: {TOO_BLANK}")

@@ -21,24 +21,29 @@ from numpy.typing import NDArray
 
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, Question, address, shown
-from keff.logs.parquet import ColumnBatch, matching, reason_of
-from keff.logs.parts.tabled import KNOWN, PER_PATH, model_of, question_of, unpacked
-from keff.logs.parts.values import MOST_COUNT, gold_of, is_missing, name_of, optional_text
+from keff.logs.parquet import matching, reason_of
+from keff.logs.parts.batches import (
+    FIELDS,
+    READINGS,
+    SINGLY,
+    TEXTS,
+    WHOLE,
+    Batching,
+    ColumnBatch,
+    in_range,
+    made,
+)
+from keff.logs.parts.tabled import KNOWN, model_of, question_of, unpacked
+from keff.logs.parts.values import optional_text
 from keff.records import frozen
 
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
 # Questions' texts of at most so many bytes are read with the answers.
 MOST_WORDINGS = 2**28
-# Lists that are read by columns, and the fields of a question that they are; others are read row by row.
-ROWWISE = {"scores", "branches", "texts"}
-FIELDS = {"all_answers": "answers"} | {
-    known: field for field, (known, _) in PER_PATH.items() if field not in ROWWISE
-}
-TEXTS = ("all_answers", "all_keys", "all_rules")
 NUMBERS = ("all_tokens", "all_prompt_tokens", "all_cached_tokens", "all_seconds", "all_confidences")
-# Fields of whole numbers from 0 to these.
-WHOLE = {"correct": 1, "truncated": 1, "slots": MOST_COUNT}
+# Columns with a value for each question.
+ONCE = ("id", "gold_answer", "cluster", "model", "question")
 
 
 @frozen
@@ -93,24 +98,22 @@ def _files(path: Path) -> list[_ParquetFile]:
     return sorted(files, key=lambda each: each.name)
 
 
-def questions(
-    path: Path, without: Sequence[str], most: int, share: tuple[int, int]
-) -> Iterator[ColumnBatch | Question]:
-    """Yield a record's questions, a batch of columns at a time; see ``parquet.batches_of``."""
-    groups, (own, of) = row_groups(path), share
+def questions(path: Path, how: Batching) -> Iterator[ColumnBatch | Question]:
+    """Yield a record's questions by columns, in batches; see ``BatchedLog``."""
+    groups, (own, of) = row_groups(path), how.share
     mine = groups[len(groups) * own // of : len(groups) * (own + 1) // of]
     for each, members in groupby(mine, key=itemgetter(0)):
         with each.open() as file:
             numbers = [group for _, group, _ in members]
             number = sum(file.metadata.row_group(group).num_rows for group in range(numbers[0]))
-            known = {*KNOWN, "meta"} - {*without, "all_texts"}
+            known = {*KNOWN, "meta"} - {"all_texts", *(READINGS if how.again else ())}
             if _unpacked_size(file, "question", numbers) > MOST_WORDINGS:
                 known.discard("question")
             names = [
                 name for name in file.schema_arrow.names if name in known or name.startswith((NAMED, LISTED))
             ]
             for batch in _batches(each, file, COLUMN_BATCH, names, numbers):
-                if (columns := _by_columns(batch, most)) is not None:
+                if (columns := _by_columns(batch, how.most)) is not None:
                     yield columns
                 else:
                     for place, row in enumerate(batch.to_pylist(), number + 1):
@@ -157,32 +160,18 @@ def _by_columns(batch: pyarrow.RecordBatch, most: int) -> ColumnBatch | None:
     given = {name: batch.column(name) for name in batch.schema.names}
     given = {name: values for name, values in given.items() if values.null_count < len(values)}
     lists = {name: given.pop(name) for name in FIELDS if name in given}
-    once = ("id", "gold_answer", "cluster", "model", "question", "meta", "task", "answer_space")
-    plain = all(name in once for name in given) and all(map(_is_plain_list, lists.values()))
-    if "id" not in given or "all_answers" not in lists or not plain or not _plain_meta(given.get("meta")):
+    plain = all(name in KNOWN - SINGLY or name == "meta" for name in given) and _plain_meta(given.get("meta"))
+    if "id" not in given or "all_answers" not in lists or not plain:
         return None
-    sizes = [_integers(pyarrow.compute.list_value_length(values)) for values in lists.values()]
-    if any(not np.array_equal(sizes[0], other) for other in sizes) or int(sizes[0].max()) > most:
+    if not all(map(_is_plain_list, lists.values())):
         return None
     flat = {name: values.flatten() for name, values in lists.items()}
-    texts = {FIELDS[name]: _coded(values) for name, values in flat.items() if name in TEXTS}
-    numbers = {
-        FIELDS[name]: _numbers(FIELDS[name], values) for name, values in flat.items() if name not in TEXTS
-    }
-    values = {name: given[name].to_pylist() if name in given else [None] * len(batch) for name in once[:5]}
-    ids, clusters = _names(values["id"]), _names(values["cluster"])
-    unclear = [each for each in (*texts.values(), *numbers.values(), ids, clusters) if each is None]
-    if unclear or not all(ids or ()):
-        return None
-    return ColumnBatch(
-        ids=ids or (),
-        sizes=sizes[0],
-        golds=list(map(gold_of, values["gold_answer"])),
-        clusters=clusters or (),
-        models=[optional_text(value) or "" for value in values["model"]],
-        wordings=list(map(optional_text, values["question"])),
-        texts={name: coded for name, coded in texts.items() if coded is not None},
-        numbers={name: own for name, own in numbers.items() if own is not None},
+    return made(
+        [_integers(pyarrow.compute.list_value_length(values)) for values in lists.values()],
+        {FIELDS[name]: _coded(values) for name, values in flat.items() if name in TEXTS},
+        {FIELDS[name]: _numbers(FIELDS[name], values) for name, values in flat.items() if name not in TEXTS},
+        {name: given[name].to_pylist() if name in given else [None] * len(batch) for name in ONCE},
+        most,
     )
 
 
@@ -214,30 +203,20 @@ def _numbers(field: str, flat: pyarrow.Array) -> NDArray[Any] | None:
     if field in WHOLE:
         if not whole or flat.null_count:
             return None
-        values = _integers(flat.cast(pyarrow.int64()))
-        return values if not values.size or 0 <= values.min() <= values.max() <= WHOLE[field] else None
-    if not (whole or _TYPES.is_floating(kind) or _TYPES.is_null(kind)):
+        column = _integers(flat.cast(pyarrow.int64()))
+    elif not (whole or _TYPES.is_floating(kind) or _TYPES.is_null(kind)):
         return None
-    column = np.full(len(flat), np.nan)
-    if flat.null_count < len(flat):
-        held = np.frombuffer(flat.cast(pyarrow.float64()).buffers()[1], np.float64)
-        column = np.where(_integers(flat.is_valid().cast(pyarrow.int8())), held[: len(flat)], np.nan)
-    known = column[~np.isnan(column)]
-    wrong = field != "confidences" and bool(np.any((known < 0) | (known > MOST_COUNT)))
-    return None if wrong or bool(np.any(np.isinf(known))) else column
+    else:
+        column = np.full(len(flat), np.nan)
+        if flat.null_count < len(flat):
+            held = np.frombuffer(flat.cast(pyarrow.float64()).buffers()[1], np.float64)
+            column = np.where(_integers(flat.is_valid().cast(pyarrow.int8())), held[: len(flat)], np.nan)
+    return column if in_range(field, column) else None
 
 
 def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
     """Return integers without nulls; Arrow's own way imports pandas where it is installed, for a second."""
     return np.from_dlpack(values).astype(np.int64)
-
-
-def _names(values: Sequence[object]) -> list[str] | None:
-    """Return ids or names as text, "" for none; None where one is no name."""
-    try:
-        return ["" if is_missing(value) else name_of(value) for value in values]
-    except ValueError:
-        return None
 
 
 def _plain_meta(meta: pyarrow.Array | None) -> bool:
