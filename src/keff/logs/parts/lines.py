@@ -10,6 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -115,7 +116,7 @@ def json_lines(
 ) -> Iterator[tuple[str, Row]]:
     """Yield (``file:line``, object) of each line that is not blank.
 
-    The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
+    The last line of a file without a final newline may have been torn by a crash: when it ends too soon it is
     left out, with the note ``torn_line``. Every other bad line is ``wrong``, with file and line.
     """
     blank, name = 0, str(path)
@@ -130,13 +131,21 @@ def json_lines(
             try:
                 row = quick_parse(where, line, first=number == 1)
             except LogError as error:
-                if line.endswith(b"\n"):
+                if line.endswith(b"\n") or _is_whole(line):
                     wrong(error)
                 else:
                     text = f"{where}: the last line is incomplete; skipped (1 question)"
                     tell(Note("torn_line", text))
                 continue
             yield where, row
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line that was refused is a whole JSON object, in which a name stands twice."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -179,6 +188,27 @@ def first_object(path: Path) -> Row | str:
     except (ValueError, RecursionError):
         return "the first entry is not JSON"
     return cast("Row", row) if isinstance(row, dict) else NO_OBJECT
+
+
+def member_names(path: Path) -> set[str]:
+    """Return the names in the object that a file begins with, as far as its first 4 MiB hold them."""
+    text, names, place = head_of(path).decode("utf-8", "replace"), set[str](), 0
+    if not text.startswith("{"):
+        return names
+    with suppress(ValueError, RecursionError, IndexError):  # the end of the object, or of what was read
+        while text[place] in "{,":
+            name, place = _DECODER.raw_decode(text, _after_space(text, place + 1))
+            names.add(str(name))
+            colon = _after_space(text, place)
+            _, place = _DECODER.raw_decode(text, _after_space(text, colon + 1))
+            place = _after_space(text, place)
+    return names
+
+
+def _after_space(text: str, place: int) -> int:
+    while text[place] in " \t\r\n":
+        place += 1
+    return place
 
 
 NO_OBJECT = "the first entry is not a JSON object"

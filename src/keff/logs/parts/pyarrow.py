@@ -37,6 +37,8 @@ from keff.logs.parts.tabled import KNOWN, model_of, question_of, unpacked
 from keff.logs.parts.values import optional_text
 from keff.records import frozen
 
+# Metadata of a file are read whole, at every opening, and slowly.
+MOST_METADATA = 2**24
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
 # Questions' texts of at most so many bytes are read with the answers.
@@ -60,13 +62,21 @@ class _ParquetFile:
     disk: pyarrow.fs.FileSystem = field(compare=False)
 
     def open(self) -> pyarrow.parquet.ParquetFile:
-        """Open the file, with page checksums verified where present.
+        """Open the file, with page checksums verified where present; raises LogError for huge metadata.
 
         One on a local disk is read 64 KiB at a time: whole columns are worth their memory only far away.
         """
         local = isinstance(self.disk, pyarrow.fs.LocalFileSystem)
+        file = self.disk.open_input_file(self.path)
+        file.seek(max(self.size - 8, 0))
+        size = int.from_bytes(file.read(4), "little")
+        if MOST_METADATA < size < self.size:
+            raise LogError(
+                f"{self.name}: its metadata have {size / 2**20:.0f} MiB, and at most "
+                f"{MOST_METADATA // 2**20} MiB are read: write it with fewer columns and larger row groups"
+            )
         return pyarrow.parquet.ParquetFile(
-            self.disk.open_input_file(self.path),
+            file,
             pre_buffer=not local,
             buffer_size=2**16 * local,
             page_checksum_verification=True,
