@@ -11,6 +11,7 @@ import numpy as np
 from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
+from keff.reading.admit import first_paths
 from keff.reading.ballot import Reading, agreement
 from keff.reading.open import Opening, naming, only_part, reading, told
 from keff.records import Result, frozen
@@ -64,6 +65,8 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
     with naming(path):
         how = reading(told(log, path, opening), opening)
         questions = only_part(log.questions(path, texts=True), opening.part)
+        if opening.trim is not None:
+            questions = (first_paths(question, opening.trim) for question in questions)
         return _Surveyor(how, size, rng).over(questions)
 
 
