@@ -184,9 +184,13 @@ def _column_notes(votes: Votes, repeats: Repeats) -> Iterator[Note]:
 
 
 def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
-    """Return pairs of runs (from 1) that agree on every question, though many would differ by chance."""
+    """Return pairs of runs (from 1) that agree on every question, though many would differ by chance.
+
+    They agree by answers, and by tokens too where these are known: equal tokens alone are no sign, for short
+    answers have equally many, and some servers state those of a request with each of its paths.
+    """
     matrix: NDArray[np.generic] = votes.scored() if votes.answers is None else votes.answered()
-    values = matrix if votes.tokens is None else np.where(np.isnan(votes.tokens), matrix, votes.tokens)
+    values = matrix if votes.tokens is None else np.concatenate([matrix, np.nan_to_num(votes.tokens)])
     if votes.k < 2 or 2 * float(repeats.variances.sum()) < ENOUGH_DIFFERENCES:
         return []
     names = [values[:, place].tobytes() for place in range(votes.k)]
