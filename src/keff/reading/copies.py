@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import factorial, prod
 from typing import Any
@@ -109,6 +109,22 @@ def copy_notes(ballot: Ballot) -> tuple[Note, ...]:
         'questions belong together with "cluster"'
     )
     return (Note("copied_questions", text),)
+
+
+def question_notes(names: Sequence[str], ballots: Sequence[Ballot]) -> Iterator[Note]:
+    """Yield a note where an id has another question's text in a record than in the first that has one."""
+    first = dict[str, tuple[int, str]]()
+    for name, ballot in zip(names, ballots, strict=True):
+        asked = ballot.questions.asked
+        if asked is None:
+            continue
+        differ = Counter[str]()
+        for own, text in zip(ballot.names, asked.tolist(), strict=True):
+            if text and first.setdefault(own, (text, name))[0] != text:
+                differ[first[own][1]] += 1
+        for other, count in differ.items():
+            text = f"{count} ids have another question text in {name} than in {other}: are they the same?"
+            yield Note("other_questions", text)
 
 
 # Branches are copies where chance makes a pair of them as equal as they are less than once in a million.

@@ -15,7 +15,7 @@ from keff.errors import LogError, UsageError
 from keff.log import Question
 from keff.policy.spec import branch_name
 from keff.reading.ballot import Ballot
-from keff.reading.copies import check_separate
+from keff.reading.copies import check_separate, question_notes
 from keff.reading.open import Record
 from keff.reading.questions import Coded, RecordedQuestions
 from keff.records import Note, frozen
@@ -202,7 +202,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
         )
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )
-    notes = (*_said(names, ballots), *_coverage(names, rows, ids), *alike)
+    notes = (*_said(names, ballots), *_coverage(names, rows, ids), *question_notes(names, picked), *alike)
     return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes)
 
 

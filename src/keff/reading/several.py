@@ -163,13 +163,20 @@ def side_by_side(records: Sequence[Record]) -> list[Question]:
     found: dict[str, list[Question]] = {}
     for question in _all_questions(records):
         found.setdefault(question.id, []).append(question)
-    return [_repeated(same) for same in found.values()]
+    lettered = records[0].ballot.reading.space.startswith("choice")
+    return [_repeated(same, lettered=lettered) for same in found.values()]
 
 
-def _repeated(same: Sequence[Question]) -> Question:
+def _repeated(same: Sequence[Question], *, lettered: bool) -> Question:
     first = same[0]
     if any(question.gold != first.gold for question in same):
         raise UsageError(f"--pool: the records have different gold answers to the question {first.id!r}")
+    texts = {question.question for question in same} - {None}
+    if lettered and len(texts) > 1:
+        raise UsageError(
+            f"--pool: the records ask different questions under the id {first.id!r}, so their letters may "
+            "mean different options: give each question an id of its own"
+        )
     paths: dict[str, Any] = {}
     for name in ("answers", *PER_PATH):
         values = [getattr(question, name) for question in same]

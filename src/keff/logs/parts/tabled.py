@@ -255,7 +255,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
             for where, row in rows()
             for wide in [_wide(row, layout, listed)]
         )
-    return _grouped(rows, layout, texts=texts)
+    return _grouped(rows, layout, texts=texts, tell=tell)
 
 
 def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> Object:
@@ -279,10 +279,29 @@ def _about(row: Row, layout: Layout) -> Object:
     return {name: value for name, value in row.items() if name not in meant} | single
 
 
-def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
-    """Yield Questions from rows of one path each.
+def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator[Question]:
+    """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
+    number = differ = 0
+    asked = layout.single.get("question", "")
+    # Of several templates each may state the question in its own words.
+    if "slot" in layout.single or asked == layout.single["id"]:
+        asked = ""
+    for members in _groups(rows, layout):
+        number += 1
+        differ += bool(asked) and len({str(row.get(asked)).strip() for _, row in members}) > 1
+        yield _path_rows(members, layout, texts=texts)
+    if differ:
+        text = (
+            f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), "
+            "whose answers are counted together: name the column that tells questions apart, with --columns id=NAME"
+        )
+        tell(Note("several_questions", text))
 
-    Where the rows of one id do not stand together, as in repeated runs, the table is gathered in memory.
+
+def _groups(rows: Rows, layout: Layout) -> Iterator[list[tuple[str, Row]]]:
+    """Yield the rows of each id.
+
+    Where they do not stand together, as in repeated runs, the table is gathered in memory.
     """
     column = layout.single["id"]
     # Of a table of repeats whose rows stand together the first two are of one question: no need to look on.
@@ -292,7 +311,7 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
         groups: dict[str, list[tuple[str, Row]]] = {}
         for where, row in rows():
             groups.setdefault(name_at(where, "id", row.get(column)), []).append((where, row))
-        yield from (_path_rows(members, layout, texts=texts) for members in groups.values())
+        yield from groups.values()
         return
     seen: set[str] = set()
     for name, group in groupby(rows(), key=lambda pair: name_at(pair[0], "id", pair[1].get(column))):
@@ -303,7 +322,7 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
                 "that numbers the paths of a question (--columns path=...)"
             )
         seen.add(name)
-        yield _path_rows(members, layout, texts=texts)
+        yield members
 
 
 def _together(rows: Rows, column: str) -> bool:
