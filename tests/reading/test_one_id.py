@@ -29,7 +29,7 @@ def subsets(file: Path, *, ids: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("command", ["analyze", "noise", "audit"])
+@pytest.mark.parametrize("command", ["analyze", "noise", "audit", "replay"])
 def test_ids_that_restart_are_noticed_in_one_log(tmp_path: Path, command: str) -> None:
     done = keff(command, subsets(tmp_path / "a.csv", ids="restart"), "--json")
     assert done.returncode == 0, done.stderr

@@ -293,7 +293,8 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
     if differ:
         text = (
             f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), "
-            "whose answers are counted together: name the column that tells questions apart, with --columns id=NAME"
+            "whose answers are counted together: name the column that tells questions apart, with "
+            "--columns id=NAME"
         )
         tell(Note("several_questions", text))
 
