@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
@@ -286,8 +286,10 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
     # Of several templates each may state the question in its own words.
     if "slot" in layout.single or asked == layout.single["id"]:
         asked = ""
+    finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first_of(rows()), layout)
     for members in _groups(rows, layout):
         number += 1
+        _refuse_finer(members, finer, layout)
         differ += bool(asked) and len({str(row.get(asked)).strip() for _, row in members}) > 1
         yield _path_rows(members, layout, texts=texts)
     if differ:
@@ -297,6 +299,31 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
             "--columns id=NAME"
         )
         tell(Note("several_questions", text))
+
+
+# Columns whose rows may be parts of one path, or its repeats: a file of both looks the same.
+FINER = frozenset(
+    ["rollout", "rollout_id", "turn", "turn_id", "turn_index", "metric", "metric_name", "judge", "grader", "rater", "attempt", "attempt_id", "retry"]
+)
+
+
+def _finer(row: Row, layout: Layout) -> list[str]:
+    """Return the columns of no known meaning that may tell parts of a path apart."""
+    return [name for name in row if name not in layout.used and name.strip().lower() in FINER]
+
+
+def _refuse_finer(members: list[tuple[str, Row]], finer: Sequence[str], layout: Layout) -> None:
+    """Raise LogError where rows of one id and model differ in a column that may be finer than a path."""
+    model = layout.single.get("model", "")
+    for name in finer:
+        first: dict[str, object] = {}
+        for where, row in members:
+            if first.setdefault(str(row.get(model)), row.get(name)) != row.get(name):
+                raise LogError(
+                    f"{where}: rows of the id {row.get(layout.single['id'])!r} differ in {name}: say which "
+                    f"column numbers the paths of a question, such as --columns path={name}, or keep one row "
+                    "for each path"
+                )
 
 
 def _groups(rows: Rows, layout: Layout) -> Iterator[list[tuple[str, Row]]]:
