@@ -303,7 +303,10 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
 
 # Columns whose rows may be parts of one path, or its repeats: a file of both looks the same.
 FINER = frozenset(
-    ["rollout", "rollout_id", "turn", "turn_id", "turn_index", "metric", "metric_name", "judge", "grader", "rater", "attempt", "attempt_id", "retry"]
+    (
+        *("rollout", "rollout_id", "turn", "turn_id", "turn_index", "metric", "metric_name"),
+        *("judge", "grader", "rater", "attempt", "attempt_id", "retry"),
+    )
 )
 
 
