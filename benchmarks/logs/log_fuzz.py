@@ -28,10 +28,9 @@ from benchmarks.logs.log_bases import FORMATS, NEEDS_ARROW, Base, draws
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import Log, LogInfo, Question
-from keff.logs.parts.bulk import ColumnOptions, PartsLog, only_part
+from keff.logs.parquet import ParquetLog
 from keff.reading.ballot import Ballot, ballot
-from keff.reading.bulk import bulk_ballot
-from keff.reading.open import Opening, reading
+from keff.reading.open import Opening, read_log, reading
 from keff.records import Note
 
 Mutation = Callable[[bytes, np.random.Generator], bytes]
@@ -235,16 +234,18 @@ def read(path: Path, log: Log, notes: list[Note] | None = None) -> dict[str, Hel
 
 
 def by_columns(path: Path, log: Log, original: Path) -> str:
-    """Return how a record read by columns differs from one read row by row, empty where it does not.
+    """Return how batches of Parquet are read otherwise than its rows, empty where they are not.
 
-    Records that only the reading row by row understands, or refuses, must be left to it; but where the damage
-    is in a column that votes do not need, the truth of the original is as good as a refusal.
+    Where the damage is in a column that votes do not need, the truth of the original is as good as a refusal.
     """
-    columns = only_part(log.parts(path, ColumnOptions())) if isinstance(log, PartsLog) else None
-    if columns is None:
+    if not isinstance(log, ParquetLog):
         return ""
     how = reading(LogInfo(space="exact"), Opening())
-    said = [_voted(lambda: bulk_ballot(columns, how)), _voted(lambda: ballot(log.questions(path), how))]
+    exact = Opening(format=log.name, answer_space="exact")
+    said = [
+        _voted(lambda: ballot(read_log(path, exact).questions, how)),
+        _voted(lambda: ballot(log.questions(path), how)),
+    ]
     if said[1] == "refused" and said[0] == _voted(lambda: ballot(log.questions(original), how)):
         return ""
     return "" if said[0] == said[1] else f"by columns {said[0]!r:.200}, by rows {said[1]!r:.200}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import TypeAlias, TypeGuard, TypeVar
 
@@ -63,8 +64,8 @@ def unique(pairs: list[tuple[str, object]]) -> Object:
     """Return an object from pairs; raises ValueError for a repeated name."""
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in times.items() if count > 1)
         raise ValueError(f"duplicate name {twice[:40]!r}")
     return made
 

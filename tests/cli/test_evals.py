@@ -84,6 +84,28 @@ def test_copies_and_runs_that_share_a_seed_are_named(tmp_path: Path) -> None:
     assert "all_alike" in codes(good("noise", log(tmp_path / "b.jsonl", same)))
 
 
+@pytest.mark.parametrize("tokens", ["one a letter", "of the request", "own"])
+def test_equal_tokens_alone_are_no_copies(tmp_path: Path, tokens: str) -> None:
+    rng, rows = np.random.default_rng(5), drawn(1)
+    counts = {
+        "one a letter": np.ones((len(rows), 4), int),
+        "of the request": np.repeat(rng.integers(50, 900, (len(rows), 1)), 4, axis=1),
+        "own": rng.integers(50, 900, (len(rows), 4)),
+    }[tokens].tolist()
+
+    def written(name: str, answers: list[list[int]], lengths: list[list[int]]) -> Path:
+        lines = [
+            {"id": f"q{n}", "gold_answer": "1", "all_answers": list(map(str, row)), "all_tokens": spent}
+            for n, (row, spent) in enumerate(zip(answers, lengths, strict=True))
+        ]
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return tmp_path / name
+
+    assert "copied_runs" not in codes(good("noise", written("a.jsonl", rows, counts)))
+    copied = [[*row, row[0]] for row in rows], [[*row, row[0]] for row in counts]
+    assert "copied_runs" in codes(good("noise", written("b.jsonl", *copied)))
+
+
 def test_bad_scores_end_in_one_line(tmp_path: Path) -> None:
     far = log(tmp_path / "far.jsonl", [[0.5, 140]] * 4)
     assert "0 to 1, 1 to 10" in bad("noise", far)

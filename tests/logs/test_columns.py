@@ -467,3 +467,24 @@ def test_a_score_that_is_left_out_is_said_beside_gold_answers_too(
     record = open_record(written(tmp_path, "jsonl", rows), Opening(columns="correct=score"))
     assert record.ballot.votes.p == 1
     assert "score_unread" not in [note.code for note in record.ballot.notes]
+
+
+@pytest.mark.parametrize("name", ["prediction", "pred", "model_answer"])
+def test_a_text_beside_a_label_is_the_question(tmp_path: Path, name: str) -> None:
+    lines = [
+        f"q{n},film {n} is good,{'AB'[n % 2]},{'AB'[(n + at) % 2]}" for n in range(12) for at in range(2)
+    ]
+    file = tmp_path / "log.csv"
+    file.write_text(f"id,text,label,{name}\n" + "\n".join(lines) + "\n")
+    record = open_record(file, Opening(answer_space="choice", texts=True))
+    assert record.ballot.votes.scored().tolist() == [[1, 0]] * 12
+    first = record.ballot.questions[0]
+    assert (first.question, first.texts) == ("film 0 is good", None)
+
+
+def test_a_text_beside_a_label_alone_is_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("id,text,label\nq1,The answer is 4,4\nq1,The answer is 5,4\n")
+    with pytest.raises(LogError, match="say --columns text=text, or answer=COLUMN"):
+        open_record(tmp_path / "log.csv")
+    read = open_record(tmp_path / "log.csv", Opening(columns="text=text", answer_space="numeric"))
+    assert read.ballot.votes.scored().tolist() == [[1, 0]]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from keff.errors import LogError
-from keff.logs.parts import coding, lines
-from keff.reading.open import open_record
+from keff.logs.parts import lines
+from keff.reading import questions
+from keff.reading.open import Opening, open_record
 
 
 def written(path: Path, rows: list[dict[str, object]]) -> Path:
@@ -44,22 +47,56 @@ def test_too_many_different_answers_are_refused(
         parquet.write_table(pyarrow.Table.from_pylist(rows(10)), path)
     else:
         written(path, rows(10))
-    monkeypatch.setattr(coding, "MOST_DISTINCT", 20)
+    monkeypatch.setattr(questions, "MOST_DISTINCT", 20)
     assert open_record(path).ballot.votes.n == 10  # 20 different answers, and 0 is one of them
-    monkeypatch.setattr(coding, "MOST_DISTINCT", 19)
+    monkeypatch.setattr(questions, "MOST_DISTINCT", 19)
     with pytest.raises(LogError, match="more than 19 different answers") as refused:
         open_record(path)
     assert str(refused.value).startswith(str(path))
 
 
-def test_it_is_said_where_a_large_record_is_read_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("keff.reading.open.LARGE", 10)
-    plain = open_record(written(tmp_path / "plain.jsonl", rows(10)))
-    assert not plain.ballot.notes
-    odd = rows(10)
-    odd[3]["all_tokens"] = [5, 6, 7]  # a list that only one row has
-    record = open_record(written(tmp_path / "odd.jsonl", odd))
-    assert [note.code for note in record.ballot.notes] == ["read_one_by_one"]
-    assert (record.ballot.votes.answered() == plain.ballot.votes.answered()).all()
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"id": "q", "gold_answer": "1", "all_answers": ["1"]} | {f"m{n}": n for n in range(30_000)},
+        {"nr": "q", "guess": "1"} | {f"m{n}x": n for n in range(30_000)},
+        {f"q{n}": {"answer": "1", "gold": "1"} for n in range(30_000)},
+    ],
+    ids=["own", "table", "objects"],
+)
+def test_a_row_of_many_members_takes_time_like_its_size(tmp_path: Path, line: dict[str, object]) -> None:
+    begun = time.process_time()
+    with suppress(LogError):
+        open_record(written(tmp_path / "wide.jsonl", [line, line | {"id": "r"}]))
+    assert time.process_time() - begun < 10  # of the square of the members it was over a minute
+
+
+def test_a_table_of_many_columns_has_a_long_header(tmp_path: Path) -> None:
+    table = tmp_path / "wide.csv"
+    names = [f"answer_{n}" for n in range(9_000)]
+    table.write_text(f"id,gold,{','.join(names)}\nq,1{',1' * len(names)}\n")
+    assert open_record(table, Opening(trim=40)).ballot.votes.scored().tolist() == [[1] * 40]
+
+
+def test_metadata_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrow = pytest.importorskip("keff.logs.parts.pyarrow")
+    table = pytest.importorskip("pyarrow").Table.from_pylist(rows(50))
+    path = tmp_path / "log.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=1)
+    assert open_record(path).ballot.votes.n == 50
+    monkeypatch.setattr(arrow, "MOST_METADATA", 1000)
+    with pytest.raises(LogError, match=r"metadata have .* larger row groups"):
+        open_record(path)
+
+
+def test_a_name_that_stands_twice_on_the_last_line_is_no_torn_line(tmp_path: Path) -> None:
+    twice = '{"id": "q", "all_answers": ["4"], "all_answers": ["5"]}'
+    path = written(tmp_path / "log.jsonl", rows(2))
+    whole = path.read_text()
+    for ending in ("", "\n"):
+        path.write_text(whole + twice + ending)
+        with pytest.raises(LogError, match=r"log\.jsonl:3: not JSON \(duplicate name 'all_answers'\)"):
+            open_record(path)
+    path.write_text(whole + twice[:-9])
+    assert [note.code for note in open_record(path).ballot.notes] == ["torn_line"]

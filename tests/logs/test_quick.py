@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drawn import INFINITE, objects
 from how_many import examples
 from keff.errors import LogError
-from keff.logs.parts.lines import parse, quick_parse, quick_rows
+from keff.logs.parts.lines import parse, quick_parse
 
 ODD = [
     b'{"id": 1, "id": 2}',
@@ -54,43 +54,3 @@ def test_any_line_is_read_alike(row: dict[str, object], ascii_only: bool, cut: i
     line = json.dumps(row, ensure_ascii=ascii_only).encode("utf-8", "replace")
     for text in (line, line[: max(len(line) - cut, 0)]):
         assert said(quick_parse, text, first=False) == said(parse, text, first=False)
-
-
-SPLIT = [
-    [b'{"a": [1', b"2]}"],
-    [b'{"a": 1}, {"b": 2}', b'{"a": [{}', b"{}]}"],
-    [b'{"a": "x', b'y"}'],
-    [b'{"a": 1}', b"[2]", b'{"a": 3}'],
-    [b'{"a": 1}', b"", b'{"a": 3}'],
-]
-
-
-def all_said(lines: list[bytes], *, first: bool) -> list[str]:
-    """Return what reading line by line makes of lines, up to the first refusal."""
-    one_by_one: list[str] = []
-    for place, line in enumerate(lines):
-        one_by_one.append(said(parse, line, first=first and place == 0))
-        if one_by_one[-1].startswith("refused"):
-            return one_by_one[-1:]
-    return one_by_one
-
-
-def said_together(lines: list[bytes], *, first: bool) -> list[str]:
-    try:
-        return [repr(row) for row in quick_rows("file:1", lines, first=first)]
-    except LogError as error:
-        return [f"refused: {error}"]
-
-
-@pytest.mark.parametrize("lines", [*SPLIT, *([b'{"a": 1}', line, b'{"b": 2}'] for line in ODD)])
-def test_lines_that_go_together_only_by_their_text_are_read_apart(lines: list[bytes]) -> None:
-    assert said_together(lines, first=False) == all_said(lines, first=False)
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(st.lists(objects(INFINITE), min_size=1, max_size=6), st.integers(0, 6), st.integers(1, 9))
-def test_lines_are_read_together_as_one_by_one(rows: list[dict[str, object]], torn: int, cut: int) -> None:
-    lines = [json.dumps(row).encode() for row in rows]
-    assert said_together(lines, first=True) == all_said(lines, first=True)
-    lines = [line[:-cut] if place == torn else line for place, line in enumerate(lines)]
-    assert said_together(lines, first=True) == all_said(lines, first=True)

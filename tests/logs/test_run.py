@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import shutil
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +14,6 @@ import pytest
 
 from command_line import keff
 from keff.errors import StoreError
-from keff.logs.run import _Single
 from keff.reading.open import open_record
 from keff.reading.transfer import import_log
 from keff.sampling.store import DATABASE, Run
@@ -61,24 +58,6 @@ def test_where_only_the_user_s_code_could_score_paths_are_left_out_and_said(run:
 def test_analyze_works_beside_a_writer(run: Path) -> None:
     with Run.edit(run):
         assert keff("analyze", run).returncode == 0
-
-
-def test_what_reads_texts_again_is_closed_when_it_is_collected(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By whichever thread collects it, not the one that read."""
-    opened: list[Run] = []
-    plain = Run.open
-    monkeypatch.setattr(Run, "open", lambda folder: opened.append(plain(folder)) or opened[-1])
-    reader = _Single(run)
-    with plain(run) as items:
-        item = next(iter(items.items())).id
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(reader.question, item).result().texts
-    del reader
-    gc.collect()
-    with pytest.raises(StoreError, match="closed database"):
-        opened[0].count()
 
 
 @pytest.mark.slow

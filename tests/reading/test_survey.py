@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import command_line
+from command_line import keff
 from keff.errors import LogError, UsageError
 from keff.reading.open import Opening
 from keff.reading.survey import survey
@@ -67,20 +68,16 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, log: Path) -> None:
         survey(tmp_path / "none.jsonl", Opening())
 
 
-def test_answers_are_surveyed_by_columns_as_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_answer_of_a_log_is_surveyed(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = [["4", "4.0", None], ["", " 5", "x"], ["7", None, ""], [None, None, None]]
     lines = [
         json.dumps({"id": f"q{n}", "gold_answer": "4", "all_answers": row}) for n, row in enumerate(rows)
     ]
     log.write_text("\n".join(lines))
-    opening = Opening(answer_space="numeric")
-    by_columns = survey(log, opening, size=50)
-    assert by_columns.agreement == 1.0 and by_columns.texts == len(by_columns.sample) == 12
-    monkeypatch.setattr("keff.reading.survey.only_part", lambda _: None)
-    assert survey(log, opening, size=50) == by_columns
+    found = survey(log, Opening(answer_space="numeric"), size=50)
+    assert (found.agreement, found.read) == (1.0, 4)
+    assert found.texts == len(found.sample) == 12
 
 
 def test_options_of_the_reader_count(tmp_path: Path) -> None:
@@ -88,3 +85,22 @@ def test_options_of_the_reader_count(tmp_path: Path) -> None:
     file.write_text("".join(f'{{"nr": "q{n}", "guess": "{n}", "answer": "x"}}\n' for n in range(3)))
     seen = survey(file, Opening(columns="id=nr,answer=guess"))
     assert [each.answer for each in seen.sample] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    "header", ["nr,guess,truth", "uuid,reply,gold", "q,my_pred,target", "key_,out_1,out_2"]
+)
+def test_what_keff_read_recommends_it_takes(tmp_path: Path, header: str) -> None:
+    (tmp_path / "log.csv").write_text(f"{header}\nq1,4,4\nq2,5,4\n")
+    refused = keff("read", "log.csv", cwd=tmp_path)
+    assert refused.returncode == 2
+    (remedy,) = re.findall(r"--columns (\S+), for example", refused.stderr)
+    done = keff("read", "log.csv", "--columns", remedy, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["questions"] == 2
+
+
+def test_the_first_paths_are_surveyed_where_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("id,gold,answer_1,answer_2\nq1,4,4,5\nq2,5,4,5\n")
+    found = survey(tmp_path / "log.csv", Opening(trim=1))
+    assert [each.answer for each in found.sample] == ["4", "4"]

@@ -246,8 +246,7 @@ def _only(record: Record, chosen: set[int]) -> Ballot:
     votes = ballot.votes.paths(columns)
     if np.unique(own[columns]).size == 1:
         votes = replace(votes, slots=None)
-    keys = tuple(tuple(row[at] for at in columns) for row in ballot.keys)
-    return replace(ballot, votes=votes, keys=keys, held=ballot.held and ballot.held.of_paths(columns))
+    return replace(ballot.of_columns(columns), votes=votes)
 
 
 def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Votes:

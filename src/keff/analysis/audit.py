@@ -11,6 +11,7 @@ from keff import answers
 from keff.analysis.matching import equal_under
 from keff.analysis.results.scores import Audit, Suspect
 from keff.errors import UsageError
+from keff.reading.copies import question_notes
 from keff.reading.open import Record
 from keff.records import Interval, Note, frozen
 from keff.stats.intervals import mean_share
@@ -215,3 +216,4 @@ def _notes(records: Sequence[Record]) -> Iterator[Note]:
     if len(spaces) > 1:
         text = f"the logs compare answers differently ({', '.join(spaces)}): say how with --answer-space"
         yield Note("several_spaces", text)
+    yield from question_notes([record.path for record in records], [record.ballot for record in records])

@@ -19,10 +19,10 @@ from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Predicted
 from keff.analysis.terms import Accounts, Terms
-from keff.logs.parts.coding import Coded
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
 from keff.reading.open import Record
+from keff.reading.questions import Coded
 from keff.records import Estimate, Interval, Note, frozen
 from keff.stats.intervals import interval_c, majority_fits, majority_method, pattern_shares
 from keff.stats.models.betabinomial import majority_at_k, majority_binomial, majority_curve, majority_table

@@ -82,9 +82,10 @@ def replay(
     of drawing. Raises KeffError, such as PolicyError for a policy that may draw more than was recorded.
     """
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
-    votes = one_model(read(source, how)).ballot.votes
+    ballot = one_model(read(source, how)).ballot
     settings = settings or replaying.Replaying(aim=Aim(), seed=seed)
-    return replaying.replay(votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
+    found = replaying.replay(ballot.votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
+    return replace(found, warnings=(*ballot.notes, *found.warnings))
 
 
 def noise(source: object, **how: Unpack[How]) -> Noise:

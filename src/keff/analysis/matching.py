@@ -118,7 +118,7 @@ def field_notes(ballot: Ballot) -> Iterator[Note]:
 
 def reading_notes(ballot: Ballot) -> Iterator[Note]:
     """Yield notes where repeats are taken for questions, or right answers compare as wrong ones."""
-    reading, n, asked = ballot.reading, ballot.votes.n, ballot.asked
+    reading, n, asked = ballot.reading, ballot.votes.n, ballot.questions.asked
     if ballot.votes.k == 1 and asked is not None and asked.all() and 2 * np.unique(asked).size <= n:
         text = f"{n} ids have one path each, and ask {np.unique(asked).size} questions: name the column"
         yield Note(

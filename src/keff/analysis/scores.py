@@ -184,9 +184,13 @@ def _column_notes(votes: Votes, repeats: Repeats) -> Iterator[Note]:
 
 
 def _copies(votes: Votes, repeats: Repeats) -> list[tuple[int, int]]:
-    """Return pairs of runs (from 1) that agree on every question, though many would differ by chance."""
+    """Return pairs of runs (from 1) that agree on every question, though many would differ by chance.
+
+    They agree by answers, and by tokens too where these are known: equal tokens alone are no sign, for short
+    answers have equally many, and some servers state those of a request with each of its paths.
+    """
     matrix: NDArray[np.generic] = votes.scored() if votes.answers is None else votes.answered()
-    values = matrix if votes.tokens is None else np.where(np.isnan(votes.tokens), matrix, votes.tokens)
+    values = matrix if votes.tokens is None else np.concatenate([matrix, np.nan_to_num(votes.tokens)])
     if votes.k < 2 or 2 * float(repeats.variances.sum()) < ENOUGH_DIFFERENCES:
         return []
     names = [values[:, place].tobytes() for place in range(votes.k)]
@@ -333,7 +337,7 @@ def _other_texts(
     first: RepeatedScores, second: RepeatedScores, rows: tuple[IntArray, IntArray]
 ) -> Iterator[Note]:
     """Yield a note where questions of one id have different texts, as between versions of a data set."""
-    asked = [None if each.record is None else each.record.ballot.asked for each in (first, second)]
+    asked = [None if each.record is None else each.record.ballot.questions.asked for each in (first, second)]
     if asked[0] is None or asked[1] is None:
         return
     one, other = asked[0][rows[0]], asked[1][rows[1]]

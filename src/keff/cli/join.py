@@ -26,7 +26,7 @@ def command(
     paths: o.Paths, out: o.JoinOut, pool: o.Pool = False, *, log: LogOptions, json: o.Json = False
 ) -> None:
     """Join the records."""
-    opening = log.opening()
+    opening = log.opening(texts=pool)
     if pool:
         _pool([record for path in paths for record in open_records(path, opening)], out, json=json)
         return

@@ -20,7 +20,7 @@ from keff import plugins
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import console, print_json, say
-from keff.cli._groups import opening_of
+from keff.cli._groups import LogOptions
 from keff.cli._sample_options import parse_pairs
 from keff.errors import UsageError
 from keff.log import find_log
@@ -146,19 +146,15 @@ def _error(measured: Reliability, labels: str) -> str:
 @o.grouped()
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
-    answer_space: o.AnswerSpaceName = None,
-    answer_key: o.AnswerKey = None,
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
-    format: o.Format = None,
-    partial: o.Partial = False,
     *,
+    log: LogOptions,
     judging: JudgeOptions,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    opening = opening_of(format, o.reading_of(answer_space, answer_key), partial=partial)
-    path, opening = named_part(path, opening)
+    path, opening = named_part(path, log.opening(texts=judging.out is not None))
     if judging.judge is not None:
         show_judged(path, opening, judging, json=json)
         return

@@ -7,6 +7,7 @@ Example: keff replay answers.jsonl lead_k:3,cap=8 fixed:8
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,7 @@ def command(
     replayed = replay(
         votes, [*(policies or ()), *(policy or ())] or at_cap(DEFAULTS, top), np.random.default_rng(seed), how
     )
+    replayed = replace(replayed, warnings=(*record.ballot.notes, *replayed.warnings))
     if out is not None:
         _write(out, replayed, fixed)
     tell(replayed, json=json)

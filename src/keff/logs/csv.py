@@ -20,6 +20,9 @@ from keff.records import Note
 # The csv module's own limit, 128 KiB, is shorter than a chain of thought.
 LONGEST_FIELD = 2**27
 
+# A header is read up to so many characters.
+MOST_HEADER = 2**24
+
 # How pandas may write what is missing, and reads it.
 MISSING = {"NaN", "nan", "<NA>"}
 
@@ -48,6 +51,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
             above += line.endswith("\n")
             if above > MOST_BLANK:
                 return TOO_BLANK
+        line += "" if line.endswith("\n") else file.readline(MOST_HEADER)
     head = line.strip()
     if not head:
         return "the file is empty"

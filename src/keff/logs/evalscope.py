@@ -9,7 +9,7 @@ from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, spoken, verdict
 from keff.logs.parts.lines import FirstLine, Row, json_lines
 from keff.logs.parts.values import at, inner, known_task
-from keff.narrow import Fields, items
+from keff.narrow import Fields, items, only
 
 
 class EvalScope(FirstLine, Graded, PathReader):
@@ -54,11 +54,12 @@ class EvalScope(FirstLine, Graded, PathReader):
     def _verdict(self, where: str, score: Fields) -> Canonical:
         values = inner(score, "value")
         main = score.get("main_score_name")
-        name = self.scorer or (str(main) if main in values else next(iter(values), ""))
-        if name not in values:
+        name = self.scorer or (str(main) if main in values else only(values))
+        if name is None or name not in values:
+            lacking = f"there is no score {name!r}" if name else "no one of its scores is the main one"
             raise LogError(
-                f"{where}: there is no score {name!r}: name one with --format evalscope:scorer=NAME, of "
-                f"{', '.join(values) or 'none'}"
+                f"{where}: {lacking}: name one with --format evalscope:scorer=NAME, of "
+                f"{', '.join(sorted(values)) or 'none'}"
             )
         return verdict(f"{where}: the score {name}", values[name], self.threshold)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows
-from keff.logs.parts.lines import head_of, whole_json
+from keff.logs.parts.lines import member_names, whole_json
 from keff.logs.parts.values import at, inner, known_task, optional_text
 from keff.narrow import Fields, entries, items, only
 from keff.protocol.reply import is_cut
@@ -32,10 +32,7 @@ class Helm(PathReader):
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        # The specification of the adapter comes first in what HELM writes.
-        head = head_of(path)[:4096]
-        is_state = head.startswith(b"{") and b'"adapter_spec"' in head
-        return None if is_state else 'no object with "adapter_spec"'
+        return None if "adapter_spec" in member_names(path) else 'no object with "adapter_spec"'
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""

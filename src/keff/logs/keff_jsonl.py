@@ -5,30 +5,22 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import Bulk, ColumnOptions, PartsLog, RowColumns
+from keff.logs.parts.batches import Batching, ColumnBatch, batch_of_rows
 from keff.logs.parts.columns import OBVIOUS
-from keff.logs.parts.lines import (
-    MOST_BLANK,
-    TOO_BLANK,
-    Row,
-    blocks_of,
-    first_row,
-    head_row,
-    json_lines,
-    parse,
-    quick_rows,
-)
-from keff.logs.parts.tabled import by_model, once_each, question_of, said_by
+from keff.logs.parts.lines import first_row, head_row, json_lines
+from keff.logs.parts.tabled import model_of, once_each, question_of, said_by
 from keff.logs.parts.values import is_structured
 
+# Rows that are turned into columns at a time.
+ROWS = 512
 
-class KeffJsonl(PartsLog):
+
+class KeffJsonl:
     """Reader of the one-line-per-question JSONL."""
 
     name = "keff_jsonl"
@@ -51,49 +43,20 @@ class KeffJsonl(PartsLog):
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         return once_each(
-            (where, by_model(question_of(where, row, texts=texts), row))
+            (where, question_of(where, row, texts=texts, part=model_of(row)))
             for where, row in json_lines(path, tell)
         )
 
-    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
-        """Yield the columns of a file part by part; see ``PartsLog``."""
-        columns, places = RowColumns(how.read), array("q")
-
-        def question(row: int) -> Question:
-            return _question_at(path, places[row])
-
-        for rows in _batches(path, places):
-            if columns.enough(how.most):
-                yield columns.part(question)
-            columns.add(rows)
-        yield columns.part(question, last=True)
-
-
-def _batches(path: Path, places: array[int]) -> Iterator[list[Row]]:
-    """Yield batches of some hundred rows, recording where each begins; raises LogError for a bad line."""
-    start = blank = 0
-    with path.open("rb") as file:
-        for block in blocks_of(file):
-            place, lines = start, list[bytes]()
-            for line in block.removesuffix(b"\n").split(b"\n"):
-                if line and not line.isspace():
-                    lines.append(line)
-                    places.append(place)
-                else:
-                    blank += 1
-                place += len(line) + 1
-            if blank > MOST_BLANK:
-                raise LogError(TOO_BLANK)
-            if lines:
-                yield quick_rows(str(path), lines, first=start == 0)
-            start += len(block)
-
-
-def _question_at(path: Path, place: int) -> Question:
-    with path.open("rb") as file:
-        file.seek(place)
-        row = parse(f"{path}: byte {place}", file.readline(), first=place == 0)
-    return by_model(question_of(str(path), row, texts=True), row)
+    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+        """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
+        lines = json_lines(path, tell)
+        while some := list(islice(lines, ROWS)):
+            batch = batch_of_rows([row for _, row in some], how)
+            if batch is not None:
+                yield batch
+            else:
+                for where, row in some:
+                    yield question_of(where, row, texts=how.again, part=model_of(row))
 
 
 log = KeffJsonl

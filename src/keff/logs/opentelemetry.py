@@ -9,7 +9,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
-from keff.logs.parts.lines import Row, first_object, head_of, loads, objects, whole_json
+from keff.logs.parts.lines import Row, first_object, loads, member_names, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text
 from keff.narrow import Fields, Object, entries, fields, only, text
 from keff.protocol.reply import is_cut
@@ -34,8 +34,7 @@ class OpenTelemetry(Graded, PathReader):
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        head = head_of(path)[:4096]
-        if head.startswith(b"{") and b'"resourceSpans"' in head:
+        if "resourceSpans" in member_names(path):
             return None
         row = first_object(path)
         if isinstance(row, str):

@@ -9,14 +9,13 @@ from types import ModuleType
 
 from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, address, first_bytes, shown, unheard
-from keff.logs.parts.bulk import Bulk, ColumnOptions
-from keff.logs.parts.coding import NotPlainError
+from keff.logs.parts.batches import Batching, ColumnBatch
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.tabled import (
     Row,
     TableLog,
-    by_model,
     first_of,
+    model_of,
     once_each,
     question_of,
     said_by,
@@ -48,21 +47,6 @@ def rows_of(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, o
     with _reading(path) as arrow:
         arrow.row_groups(path)  # for what it refuses
         yield from arrow.stream(path, list(names))
-
-
-def parts_of(path: Path, how: ColumnOptions, share: tuple[int, int] = (0, 1)) -> Iterator[Bulk]:
-    """Yield the columns of questions with lists part by part; see ``PartsLog``.
-
-    ``share`` (i, m) is the i-th of m parts of the row groups, from 0. Raises NotPlainError where rows must be
-    read one by one, and LogError for a damaged file.
-    """
-    with _reading(path) as arrow:
-        try:
-            yield from arrow.parts(path, how, share)
-        except OSError:
-            raise
-        except arrow.FAILURES:
-            raise NotPlainError from None
 
 
 @contextmanager
@@ -112,18 +96,17 @@ class ParquetLog(TableLog):
         if not self._has_lists(path):
             return super().questions(path, texts=texts, tell=tell)
         return once_each(
-            (where, by_model(question_of(where, unpacked(row), texts=texts), row))
+            (where, question_of(where, unpacked(row), texts=texts, part=model_of(row)))
             for where, row in _rows(path, () if texts else TEXTS)
         )
 
-    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
-        """Yield the columns of a file part by part; see ``PartsLog``.
-
-        Not where texts are there and wanted: single rows are read again with their row group.
-        """
-        if not self._has_lists(path) or (how.texts and "all_texts" in columns_of(path)):
-            return super().parts(path, how)
-        return parts_of(path, how)
+    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+        """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
+        if not self._has_lists(path) or how.singly & {*columns_of(path)}:
+            yield from self.questions(path, texts=how.again, tell=tell)
+            return
+        with _reading(path) as arrow:
+            yield from arrow.questions(path, how)
 
     def row_groups(self, path: Path) -> int:
         """Return how many parts of a file can be read in parallel by columns; 0: it must be read whole."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell
 from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
-from keff.logs.parts.lines import head_of, whole_json
+from keff.logs.parts.lines import member_names, whole_json
 from keff.logs.parts.values import at, inner, thousandth
 from keff.narrow import Fields, Object, entries, only
 
@@ -27,10 +27,8 @@ class Promptfoo(PathReader):
 
     def refuses(self, path: Path) -> str | None:
         """Return why this is not a file of the format, or None when it is."""
-        head = head_of(path)
-        if not head.startswith(b"{") or b'"evalId"' not in head[:4096] or b'"results"' not in head:
-            return 'no object with "evalId" and "results"'
-        return None
+        known = {"evalId", "results"} <= member_names(path)
+        return None if known else 'no object with "evalId" and "results"'
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""

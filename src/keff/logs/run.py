@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
 from pathlib import Path
-from threading import local
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 
 from keff import plugins
 from keff.errors import KeffError
 from keff.log import NAMED, LogInfo, Question, Tell, unheard
-from keff.logs.parts.bulk import Bulk, ColumnOptions, Int, Names, PartsLog, RowColumns, text_hash
-from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.values import real
 from keff.narrow import Object, items, text
 from keff.policy.weighting import LOGPROBS
@@ -25,7 +19,6 @@ from keff.records import Item, Note
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run, Scored
-from keff.sampling.store.rows import item_of
 from keff.stats.votes import RATING_SECONDS
 from keff.task import ScoredText, Task
 from keff.usercode import VERIFIER
@@ -59,11 +52,17 @@ def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> 
         rules=tuple(reading.rule for reading in judged),
         truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
-        question=str(item.messages[-1].get("content", "")) if item.messages else None,
+        question=_asked(item),
         texts=tuple(path.completion.text for path in paths) if texts else None,
         meta=_other_confidences(paths, ratings)
         | {name: value for name, value in item.meta.items() if name.removeprefix(PREFIX) not in RECORDED},
     )
+
+
+def _asked(item: Item) -> str | None:
+    """Return what is asked: all messages but the system's, for a conversation's last one is no question."""
+    said = [str(each.get("content", "")) for each in item.messages if each.get("role") != "system"]
+    return "\n".join(said) if said else None
 
 
 def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
@@ -111,21 +110,6 @@ def _launched(run: Run, item: str) -> list[Scored]:
     return sorted(run.kept(item), key=lambda one: (one.path.index, order.get(one.path.slot, 0)))
 
 
-class _Single:
-    """Rereads single questions of a run; each thread has its own connection."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._mine = path, local()
-
-    def question(self, item: str) -> Question:
-        """Return the question of an item id."""
-        run = getattr(self._mine, "run", None)
-        if not isinstance(run, Run):
-            run = self._mine.run = Run.open(self._path)
-            finalize(self, run.close)
-        return _question(run, run.item(item), _launched(run, item), texts=True)
-
-
 class _Judge:
     """Scores stored paths that lack a score, after a full disk or a killed writer.
 
@@ -170,90 +154,11 @@ def _missing(manifest: Manifest, done: int) -> str:
     return f"{done:,} of {manifest.n:,} questions; run {again} again, which goes on where it stopped"
 
 
-# Paths that are fetched at a time.
-BLOCK = 8192
-
 # Of these 0 stands for unknown; a question has them where one of its paths does.
 MEASURES = ("tokens", "prompt_tokens", "cached_tokens", "seconds")
 
-COLUMNS = ("item", "path", "slot", "answer", "key", "rule", "correct", *MEASURES, *LOGPROBS)
 
-
-def run_parts(run: Run, question: Callable[[str], Question], most: int) -> Iterator[Bulk]:
-    """Yield columns of completed paths in launch order, about ``most`` paths at a time.
-
-    Raises NotPlainError where they must be read singly: while a path is not scored or was completed twice,
-    where only some are labelled, where questions of unequal length differ in what is known of them, and for
-    imports with fields of their own. ``question`` reads the question of an id again.
-    """
-    columns, ids, rows = RowColumns(), Names(), run.item_rows()
-    try:
-        while block := list(islice(rows, max(1, most // run.manifest.k))):
-            if any(f'"{PREFIX}' in row[-1] for row in block):
-                raise NotPlainError
-            places, sizes, paths = _launched_columns(run, [row[0] for row in block])
-            if not places:
-                continue
-            items, lists = [item_of(block[place]) for place in places], _jsonl_columns(paths, sizes)
-            if len(run.manifest.config.templates) > 1:
-                lists["slots"] = paths["slot"]
-            columns.lists_of(lists)
-            names = {"id": [item.id for item in items], "gold_answer": [item.gold for item in items]}
-            columns.add_names(names | {"cluster": [item.cluster for item in items]}, len(items))
-            columns.asked.extend(text_hash(_asked(item)) for item in items)
-            columns.add_sizes(sizes)
-            for name, values in lists.items():
-                columns.add_lists(name, [values])
-            ids.add(columns.ids)
-            further = {name: np.array(paths[name], np.float64) for name in [*LOGPROBS][1:]}
-            part = columns.part(lambda place: question(ids[place]))
-            yield replace(part, named={name: own for name, own in further.items() if not np.isnan(own).all()})
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        # A damaged file holds any kind of value anywhere: the reading question by question says where.
-        raise NotPlainError from None
-
-
-def _launched_columns(run: Run, items: Sequence[str]) -> tuple[list[int], Int, dict[str, Sequence[Any]]]:
-    """Return the items with completed paths, their numbers, and path columns in launch order."""
-    found: list[Sequence[Any]] = list(chain.from_iterable(run.paths(COLUMNS, BLOCK, items)))
-    place = {item: place for place, item in enumerate(items)}
-    rank = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
-    marks = np.array(
-        [(place[item], path, rank.get(slot, 0)) for item, path, slot, *_ in found], np.int64
-    ).reshape(-1, 3)
-    order = np.lexsort(marks.T[::-1])
-    marks = marks[order]
-    if bool((marks[1:] == marks[:-1]).all(axis=1).any()):
-        raise NotPlainError
-    places, sizes = np.unique(marks[:, 0], return_counts=True)
-    columns = zip(*(found[at] for at in order.tolist()), strict=True)
-    return places.tolist(), sizes.astype(np.int64), dict(zip(COLUMNS, columns, strict=False))
-
-
-def _jsonl_columns(paths: Mapping[str, Sequence[Any]], sizes: Int) -> dict[str, Sequence[Any]]:
-    """Return path columns under the JSONL's names."""
-    if None in paths["rule"]:
-        raise NotPlainError
-    lists = {f"all_{name}s": paths[name] for name in ("answer", "key", "rule")}
-    if set(paths["correct"]) != {None}:
-        lists["all_correct"] = paths["correct"]
-    if set(paths["logprob_mean"]) != {None}:
-        lists["all_confidences"] = paths["logprob_mean"]
-    for name in MEASURES:
-        known = np.logical_or.reduceat(np.asarray(array("d", paths[name])) != 0, np.cumsum(sizes) - sizes)
-        if bool(known.all()):
-            lists[f"all_{name}"] = paths[name]
-        elif bool(known.any()) and np.ptp(sizes):
-            raise NotPlainError
-    return lists
-
-
-def _asked(item: Item) -> str:
-    """Return all messages of a question as text, since a conversation's last one alone is no question."""
-    return "\n".join(str(message.get("content", "")) for message in item.messages)
-
-
-class RunLog(PartsLog):
+class RunLog:
     """Reader of run folders; paths come in launch order."""
 
     name = "run"
@@ -283,14 +188,6 @@ class RunLog(PartsLog):
             missing=_missing(manifest, done),
             parameters=manifest.parameters,
         )
-
-    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
-        """Yield the columns of a run part by part; see ``PartsLog``."""
-        single = _Single(path)
-        with Run.open(path) as run:
-            if how.read is not None or run.manifest.policy is not None or VERIFIER in run.manifest.code:
-                raise NotPlainError
-            yield from run_parts(run, single.question, how.most // 64)
 
     def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""

@@ -6,13 +6,20 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
+
+import numpy as np
 
 from keff.errors import LogError
 from keff.log import NAMED, Question, Tell
+from keff.logs.parts.batches import ColumnBatch
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import Reading
+from keff.reading.questions import RecordedQuestions
 from keff.records import Note, stable_hash
+
+# Questions come one by one, or by columns.
+Recorded = TypeVar("Recorded", bound=Question | ColumnBatch)
 
 # Records of at most this many paths per question are analysed.
 MOST_PATHS = 4096
@@ -25,19 +32,22 @@ FOR_STRUCTURES = frozenset({"json", "list", "set"})
 
 
 def taken(
-    questions: Iterable[Question], space: str, tell: Tell, trim: int | None, most: int | None
-) -> Iterator[Question]:
+    questions: Iterable[Recorded], space: str, tell: Tell, trim: int | None, most: int | None
+) -> Iterator[Recorded]:
     """Yield the questions, cut to the path limit, and note at the end what was cut.
 
     ``trim`` paths of each are taken (None: all, at most ``MOST_PATHS``), of which ``most`` are kept (None: as
-    many as there are); ``space`` is the answer space they will be compared by. Raises LogError for what
-    cannot be taken.
+    many as there are); ``space`` is the answer space they will be compared by. Batches hold nothing else.
+    Raises LogError for what cannot be taken.
     """
     if trim is not None and trim > MOST_PATHS:
         raise LogError(f"--trim {trim}: at most {MOST_PATHS} paths per question are analysed")
     nan = longest = 0
     limits = [limit for limit in (trim, most) if limit is not None]
     for question in questions:
+        if isinstance(question, ColumnBatch):
+            yield question
+            continue
         size = len(question.answers)
         if trim is None and most is not None and size > MOST_PATHS:
             raise LogError(
@@ -53,7 +63,7 @@ def taken(
         kept = min(limits, default=size)
         if size > kept == most:
             longest = max(longest, size)
-        yield first_paths(question, kept) if size > kept else question
+        yield cast("Recorded", first_paths(question, kept)) if size > kept else question
     if nan:
         text = f"{nan} answers are NaN, as pandas writes what is missing: they abstain"
         tell(Note("nan_answers", text))
@@ -66,42 +76,41 @@ def taken(
 
 
 def with_verdicts(
-    questions: Iterable[Question], how: Reading, tell: Tell, *, rescore: bool
-) -> Iterator[Question]:
-    """Yield questions read in another space, and note whether recorded verdicts still count.
+    questions: Iterable[Recorded], how: Reading, tell: Tell, *, rescore: bool
+) -> Iterator[Recorded]:
+    """Yield questions read in another space, and note whether the record's verdicts still count.
 
     Raises LogError where they are to be scored and none has a gold answer.
     """
     said = golds = number = 0
     for question in questions:
-        number += 1
-        said += question.correct is not None and question.form != "scores"
-        golds += question.gold is not None
+        if isinstance(question, ColumnBatch):
+            number += len(question.ids)
+            said += "correct" in question.numbers
+            golds += sum(gold is not None for gold in question.golds)
+        else:
+            number += 1
+            said += question.correct is not None and question.form != "scores"
+            golds += question.gold is not None
         yield question
     if rescore and not golds:
         raise LogError("--rescore needs gold answers, and no question has one")
-    if rescore:
+    if rescore and said:
         rest = f"; {number - golds} questions without one keep the log's" if golds < number else ""
         text = f"which answers are right was found again against the gold answers, as {how.space}"
         tell(Note("rescored", f"{text}{rest}"))
     elif how.again and said and not how.rescore:
-        tell(kept_verdicts(how))
-
-
-def kept_verdicts(how: Reading) -> Note:
-    """Return the note that recorded verdicts are kept under another answer space."""
-    text = "which paths are right is as the log says, however their answers are read now"
-    return Note(
-        "verdicts_of_the_log", f"{text}: --rescore compares them with the gold answers as {how.space}"
-    )
+        text = "which paths are right is as the log says, however their answers are read now"
+        remedy = f"--rescore compares them with the gold answers as {how.space}"
+        tell(Note("verdicts_of_the_log", f"{text}: {remedy}"))
 
 
 # After so many questions it is looked at how much memory is left.
 LOOK = 2000
 
 
-def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
-    """Return the questions; of more than fit in memory, a random part of the clusters.
+def within_memory(questions: Iterable[Recorded], tell: Tell, *, whole: bool = False) -> RecordedQuestions:
+    """Return the questions, ``whole`` or without texts; of more than fit, a random part of the clusters.
 
     Which are in it depends on the cluster's name alone, else on the id: records of the same questions keep
     the same ones. Half of what is free at the start is left for the votes. It is said at once, by the logger
@@ -109,21 +118,28 @@ def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
     """
     import logging
 
-    held: list[Question] = []
-    number, share, most, free = 0, 1.0, 0, memory_left()
-    for number, question in enumerate(questions, 1):
-        if share == 1 or _drawn(question) < share:
-            held.append(question)
-        if not most and number % LOOK == 0 and memory_left() < free / 2:
-            most = number
-            logging.getLogger("keff").warning(
-                "warning: memory runs short after %s questions: of these and all that follow a random sample "
-                "of whole clusters (seed 0) is used, at most as many questions",
-                f"{number:,}",
-            )
+    held = RecordedQuestions(whole=whole)
+    number, share, most, look, free = 0, 1.0, 0, LOOK, memory_left()
+    for question in questions:
+        if isinstance(question, ColumnBatch):
+            number += len(question.ids)
+            held.add_batch(question if share == 1 else _sample(question, share))
+        else:
+            number += 1
+            if share == 1 or _drawn(question.cluster or question.id) < share:
+                held.add(question)
+        if not most and number >= look:
+            look += LOOK
+            most = number if memory_left() < free / 2 else 0
+            if most:
+                logging.getLogger("keff").warning(
+                    "warning: memory runs short after %s questions: of these and all that follow a random "
+                    "sample of whole clusters (seed 0) is used, at most as many questions",
+                    f"{number:,}",
+                )
         if most and len(held) >= most:
             share /= 2
-            held = [question for question in held if _drawn(question) < share]
+            held = _of_share(held, share)
     if most:
         tell(
             Note(
@@ -135,9 +151,21 @@ def within_memory(questions: Iterable[Question], tell: Tell) -> list[Question]:
     return held
 
 
-def _drawn(question: Question) -> float:
+def _sample(batch: ColumnBatch, share: float) -> ColumnBatch:
+    """Return a random share of the clusters of a batch."""
+    held = RecordedQuestions()
+    held.add_batch(batch)
+    return _of_share(held, share).as_batch()
+
+
+def _of_share(held: RecordedQuestions, share: float) -> RecordedQuestions:
+    names = zip(held.cluster_names, held.names, strict=True)
+    return held.take(np.flatnonzero([_drawn(cluster or own) < share for cluster, own in names]))
+
+
+def _drawn(cluster: str) -> float:
     """Return a pseudo-random number in [0, 1), a hash of the cluster's name."""
-    return int(stable_hash(0, question.cluster or question.id)[:8], 16) / 16**8
+    return int(stable_hash(0, cluster)[:8], 16) / 16**8
 
 
 def memory_left() -> float:

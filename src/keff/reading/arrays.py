@@ -16,6 +16,7 @@ from keff.logs.parts.tabled import question_of
 from keff.narrow import Fields
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.open import Record
+from keff.reading.questions import Coded, RecordedQuestions
 from keff.stats.votes import PER_PATH as MEASURED
 from keff.stats.votes import Votes
 
@@ -148,8 +149,8 @@ def _each(votes: Votes, place: int) -> dict[str, Any]:
 def record_of_votes(votes: Votes) -> Record:
     """Return a record of these votes: codes become keys, questions are numbered."""
     codes = np.full((votes.n, votes.k), -1) if votes.answers is None else votes.answers
-    keys = tuple(tuple(None if code < 0 else str(code) for code in row) for row in codes.tolist())
-    questions = tuple(
+    keys = Coded(codes, [str(code) for code in range(int(codes.max(initial=-1)) + 1)])
+    questions = (
         Question(
             id=str(place),
             answers=row,
@@ -163,4 +164,4 @@ def record_of_votes(votes: Votes) -> Record:
         for place, row in enumerate(keys)
     )
     reading = Reading(lambda answer: answer, lambda answer, gold: answer == gold, closed=votes.closed)
-    return Record("votes", LogInfo(), Ballot(votes, keys, questions, reading, ()))
+    return Record("votes", LogInfo(), Ballot(votes, keys, RecordedQuestions(questions), reading, ()))

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.answers import golds
+from keff.answers import Read, golds
 from keff.errors import LogError
 from keff.log import NAMED, Question
-from keff.logs.parts.bulk import ReadText, text_hash
-from keff.logs.parts.coding import Coded
-from keff.logs.parts.values import converted, rating
-from keff.narrow import is_array
 from keff.policy.weighting import checked_name
+from keff.reading.questions import NO_LIST, NO_TEXT, Coded, Codes, RecordedQuestions
 from keff.reading.unanswered import words_noted
 from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
+from keff.stats.voting.alike import dense_codes
 
 
 class RaggedError(LogError):
@@ -30,6 +29,9 @@ class RaggedError(LogError):
 Key = Callable[[str], str | None]
 
 Correct = Callable[[str, object], bool]
+
+# Text of a completion, and whether it was cut -> what it says.
+ReadText = Callable[[str, bool], Read]
 
 # Ragged records are trimmed unasked while that drops less than this share of the paths.
 TRIM_SHARE = 0.2
@@ -72,113 +74,267 @@ class Reading:
 
 
 @frozen
-class HeldColumns:
-    """Columns kept from a record read by columns, instead of its questions.
-
-    ``keys`` [n, K], ``golds`` [n] (None where there is none), and names of ``clusters`` [n] ("" for none;
-    None: no question has one).
-    """
-
-    keys: Coded
-    golds: Sequence[object]
-    clusters: Sequence[str] | None
-
-    def of_paths(self, places: Sequence[int] | IntArray) -> HeldColumns:
-        """Return the columns of some paths only."""
-        return replace(self, keys=Coded(self.keys.codes[:, places], self.keys.names))
-
-
-@frozen
 class Ballot:
     """Votes of a record, with its questions, keys and notes.
 
-    ``keys`` [n][K] canonical keys (None abstains); ``questions`` the records themselves, in the order of
-    the rows of ``votes``, read again from the log when asked for where it is large; ``notes`` say what was
-    trimmed, dropped or unlabelled. ``rules`` [n, K] how each answer was found (-1: not said; None: nowhere).
-    ``asked`` [n] are hashes of the questions' texts, 0 where there is none.
-    ``ids`` [n] are those of the questions where they are known without reading these again; ``held`` is what
-    else is.
+    ``keys`` [n][K] canonical keys (None abstains); ``questions`` [n] what was recorded, in the order of the
+    rows of ``votes``; ``notes`` say what was trimmed, dropped or unlabelled. ``rules`` [n, K] how each answer
+    was found (None: nowhere said).
     """
 
     votes: Votes
-    keys: Sequence[tuple[str | None, ...]]
-    questions: Sequence[Question]
+    keys: Coded
+    questions: RecordedQuestions
     reading: Reading
     notes: tuple[Note, ...]
     rules: Coded | None = None
-    asked: IntArray | None = None
-    ids: Sequence[str] | None = None
-    held: HeldColumns | None = None
 
     @property
     def golds(self) -> Sequence[object]:
         """The gold answers [n], None where missing."""
-        return [question.gold for question in self.questions] if self.held is None else self.held.golds
-
-    @property
-    def cluster_names(self) -> Sequence[str]:
-        """The names of the questions' clusters [n], "" where missing."""
-        if self.held is None:
-            return [question.cluster or "" for question in self.questions]
-        return self.held.clusters or [""] * len(self.keys)
+        return self.questions.gold_answers
 
     @property
     def names(self) -> Sequence[str]:
         """The questions' ids, in row order."""
-        return [question.id for question in self.questions] if self.ids is None else self.ids
+        return self.questions.names
+
+    def take(self, rows: IntArray) -> Ballot:
+        """Return the ballot of some questions."""
+        if rows.size == len(self.keys) and bool(np.all(rows == np.arange(rows.size))):
+            return self  # a copy of a large record is hundreds of megabytes
+        return replace(
+            self,
+            votes=self.votes.take(rows),
+            keys=Coded(self.keys.codes[rows], self.keys.names),
+            questions=self.questions.take(rows),
+            rules=self.rules and Coded(self.rules.codes[rows], self.rules.names),
+        )
+
+    def of_columns(self, columns: Sequence[int] | IntArray) -> Ballot:
+        """Return the ballot of some paths of every question."""
+        chosen = np.asarray(columns, np.int64)
+        return replace(
+            self,
+            votes=self.votes.paths(chosen),
+            keys=Coded(self.keys.codes[:, chosen], self.keys.names),
+            questions=self.questions.of_columns(chosen),
+            rules=self.rules and Coded(self.rules.codes[:, chosen], self.rules.names),
+        )
+
+
+# Answers of more paths are held as bytes, where their codes fit.
+MANY_PATHS = 2**21
+MOST_OF_A_BYTE = 127
 
 
 def ballot(
-    questions: Iterable[Question], reading: Reading, *, trim: int | None = None, format: str = ""
+    questions: Iterable[Question] | RecordedQuestions,
+    reading: Reading,
+    *,
+    trim: int | None = None,
+    format: str = "",
 ) -> Ballot:
     """Return the Votes of recorded questions.
 
     Questions must have equally many paths: the longer ones are trimmed to the first ``trim`` paths (default:
     the smallest K, while that drops under a fifth of all paths), and questions with fewer are left out.
     Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
-    make ``votes.correct`` None unless all others have it, then they are left out with a note. Raises LogError
+    make ``votes.correct`` None unless all others have it, then they are left out with a note. Each distinct
+    answer is keyed once, each distinct pair of an answer and a gold answer judged once. Raises LogError
     for graded scores, which are no votes, and says how the log's ``format`` makes verdicts of them.
     """
-    rows = [with_answers(question, reading) for question in questions]
-    sizes = np.array([len(row.answers) for row in rows], np.int64)
-    labelled = np.array([row.correct is not None or reading.states(row.gold) for row in rows], bool)
-    k, places, notes = admitted(sizes, labelled, trim)
-    kept = [rows[int(place)] for place in places]
-    keys = tuple(keys_of(row, k, reading.key) for row in kept)
-    codes = None if any(row.form == "scores" for row in kept) else codes_of(keys, shared=reading.closed)
-    correct = (
-        np.array([correct_of(row, k, reading) for row in kept]) if bool(labelled[places].any()) else None
+    if not isinstance(questions, RecordedQuestions):
+        questions = RecordedQuestions((with_answers(row, reading) for row in questions), whole=True)
+    states_gold = np.array([*map(reading.states, questions.gold_values), False], bool)
+    labelled = states_gold[np.array(questions.golds, np.int32)] | questions.has("correct")
+    k, rows, notes = admitted(questions.sizes, labelled, trim)
+    table = questions.take(rows)
+    paths = _Matrices(table, k)
+    _refuse_graded(table, format)
+    answers = cast("Codes", paths.of("answers"))
+    keys = _keys(answers, paths.of("keys"), table, reading)
+    correct = _correct(answers, paths.of("correct"), table, reading) if labelled[rows].any() else None
+    numbers: dict[str, FloatArray | None] = {
+        name: paths.given(name) for name in ("tokens", "prompt_tokens", "cached_tokens", "seconds")
+    }
+    votes = Votes(
+        answers=(codes := None if any(table.only_scores) else _codes(keys.codes, closed=reading.closed)),
+        correct=scored(codes, correct, notes),
+        slots=None if (slots := paths.of("slots")) is None else _one_order(np.maximum(slots, 0)),
+        clusters=_clusters(table),
+        confidences=paths.of("confidences"),
+        named={
+            checked_name(name.removeprefix(NAMED)): cast("FloatArray", paths.of(name))
+            for name in sorted(table.numbers)
+            if name.startswith(NAMED)
+        },
+        closed=reading.closed,
+        **cast("dict[str, Any]", numbers),
     )
-    graded = [x for row in kept if row.form == "scores" and row.correct is None for x in row.scores or ()]
-    if graded:
-        low, high = min(graded), max(graded)
+    notes += words_noted(
+        _unread_answers(answers, keys, table), questions.gold_answers, reading.states, reading.space
+    )
+    rules = paths.of("rules")
+    coded = None if rules is None else Coded(rules, table.numberings["rules"].names)
+    return Ballot(votes, keys, table, reading, tuple(notes), coded)
+
+
+def _unread_answers(answers: Codes, keys: Coded, table: RecordedQuestions) -> Counter[str]:
+    """Return the answers [n, k] that have no key, with their numbers."""
+    codes, counts = np.unique(answers[(keys.codes < 0) & (answers >= 0)], return_counts=True)
+    names = table.numberings["answers"].names
+    unread = {names[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
+    return Counter({answer: count for answer, count in unread.items() if answer})
+
+
+class _Matrices:
+    """The first k paths of all questions of a table, field by field, as [n, k]."""
+
+    def __init__(self, table: RecordedQuestions, k: int) -> None:
+        self.table, sizes = table, table.sizes
+        starts = np.array(table.ends, np.int64) - sizes
+        self.shape = (len(table), k)
+        self.places = None if bool(np.all(sizes == k)) else starts[:, None] + np.arange(k)
+
+    def of(self, name: str) -> NDArray[Any] | None:
+        """Return a field; None where no question has it."""
+        values = self.table.flat(name)
+        if values is None:
+            return None
+        return values.reshape(self.shape) if self.places is None else values[self.places]
+
+    def given(self, name: str) -> NDArray[Any] | None:
+        """Return a field that every question has; None where one has not."""
+        return self.of(name) if bool(self.table.has(name).all()) else None
+
+
+def _refuse_graded(table: RecordedQuestions, format: str) -> None:
+    scores, unjudged = table.flat("scores"), np.array(table.only_scores, bool) & ~table.has("correct")
+    if scores is None or not unjudged.any():
+        return
+    graded = scores[np.repeat(unjudged & table.has("scores"), table.sizes)]
+    if graded.size:
+        low, high = np.min(graded), np.max(graded)
         advice = f"; say from which one on a path is right, such as --format {format}:threshold="
         raise LogError(
             f"it holds graded scores, {low:g} to {high:g}: keff noise and keff compare read these"
             + (f"{advice}{(low + high) / 2:g}" if format else "")
         )
-    votes = Votes(
-        answers=codes,
-        correct=scored(codes, correct, notes),
-        slots=one_order(np.array([row.slots[:k] if row.slots else (0,) * k for row in kept])),
-        clusters=numbers_of(row.cluster or row.id for row in kept),
-        tokens=_column(kept, k, "tokens"),
-        confidences=_column(kept, k, "confidences"),
-        named=_named(kept, k),
-        prompt_tokens=_column(kept, k, "prompt_tokens"),
-        cached_tokens=_column(kept, k, "cached_tokens"),
-        seconds=_column(kept, k, "seconds"),
-        closed=reading.closed,
-    )
-    unread = Counter(
-        answer
-        for row, found in zip(kept, keys, strict=True)
-        for answer, key in zip(row.answers[:k], found, strict=True)
-        if key is None and answer
-    )
-    notes += words_noted(unread, (row.gold for row in rows), reading.states, reading.space)
-    asked = np.array([text_hash(row.question) for row in kept], np.int64)
-    return Ballot(votes, keys, tuple(kept), reading, tuple(notes), _rules(kept, k), asked)
+
+
+def _keys(answers: Codes, given: Codes | None, table: RecordedQuestions, reading: Reading) -> Coded:
+    """Return the keys of answers [n, k]: as recorded, else by the reading."""
+    texts, own = table.numberings["answers"].names, table.numberings["keys"].names
+    used = np.zeros(len(texts) + 1, bool)  # the last for no answer
+    if given is not None:
+        unread = given == NO_LIST
+        used[answers[unread]] = True
+        code, names = _keyed(texts, used, reading, own)
+        return Coded(np.where(unread, code[answers], given) if unread.any() else given, names)
+    used[answers] = True
+    code, names = _keyed(texts, used, reading)
+    if np.array_equal(code[:-1], np.arange(len(texts))):
+        return Coded(answers, names)  # every text has a key of its own: the codes are not held twice
+    return Coded(code[answers], names)
+
+
+def _keyed(
+    texts: Sequence[str], used: BoolArray, reading: Reading, known: Sequence[str] = ()
+) -> tuple[Codes, list[str]]:
+    """Return the key code of each text that is used, -1 last for no answer, and the key names."""
+    numbers = {name: place for place, name in enumerate(known)}
+    code = np.full(len(texts) + 1, NO_TEXT, np.int32)
+    for place in np.flatnonzero(used[:-1]).tolist():
+        key = reading.key(texts[place])
+        code[place] = NO_TEXT if key is None else numbers.setdefault(key, len(numbers))
+    return code, list(numbers)
+
+
+def _correct(answers: Codes, given: IntArray | None, table: RecordedQuestions, reading: Reading) -> IntArray:
+    """Return correctness [n, k] as recorded, else by comparison with the gold answers."""
+    unjudged = ~table.has("correct")
+    right = np.zeros(answers.shape, np.int8) if given is None else given.astype(np.int8)
+    if unjudged.any():
+        gold = np.array(table.golds, np.int32)[unjudged]
+        right[unjudged] = _judged(answers[unjudged], gold, table, reading)
+    return cast("IntArray", right if right.size > MANY_PATHS else right.astype(np.int64))
+
+
+# Up to so many pairs of an answer and a gold answer, those that occur are marked in a table.
+TABLE_CELLS = 2**22
+
+
+def _judged(answers: Codes, gold: Codes, table: RecordedQuestions, reading: Reading) -> BoolArray:
+    """Return the correctness of answers [n, k] to questions with gold answers [n]."""
+    texts, known = table.numberings["answers"].names, table.gold_values
+    if reading.by_key and not any(isinstance(each, list | tuple | set | frozenset) for each in known):
+        stated = list(map(reading.golds, known))
+        if all(len(each) == 1 for each in stated):
+            return _judged_by_key(answers, gold, texts, [each for (each,) in stated], reading)
+    width, out = len(known), np.zeros(answers.shape, bool)
+    step = max(1, TABLE_CELLS // (8 * answers.shape[1]))
+    for start in range(0, len(gold), step):
+        block, own = answers[start : start + step], gold[start : start + step]
+        pair = block.astype(np.int64) * width + own[:, None]
+        pairs, back = _distinct(np.where((block >= 0) & (own >= 0)[:, None], pair, -1), len(texts) * width)
+        numbers: list[int] = pairs.tolist()
+        right = [p >= 0 and reading.correct(texts[p // width], known[p % width]) for p in numbers]
+        out[start : start + step] = np.array(right, bool)[back]
+    return out
+
+
+def _distinct(pairs: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """Return the distinct numbers, from -1 to below ``most``, and each one's index."""
+    if most >= TABLE_CELLS:
+        values, back = np.unique(pairs, return_inverse=True)
+        return values, back.reshape(pairs.shape).astype(np.int64)
+    seen = np.zeros(most + 1, bool)
+    seen[pairs] = True
+    values = np.flatnonzero(seen)
+    places = np.zeros(most + 1, np.int32)
+    places[values] = np.arange(values.size)
+    # -1 is the last cell.
+    return np.where(values == most, -1, values), places[pairs].astype(np.int64)
+
+
+def _judged_by_key(
+    answers: Codes, gold: Codes, texts: Sequence[str], stated: Sequence[str], reading: Reading
+) -> BoolArray:
+    """Return the correctness of answers [n, k] by comparing their keys with those of the gold answers."""
+    used = np.ones(len(texts) + len(stated) + 1, bool)
+    used[: len(texts)] = False
+    used[answers[answers >= 0]] = True
+    code, _ = _keyed([*texts, *stated], used, reading)
+    own = np.append(code[len(texts) : -1], np.int32(NO_LIST))[gold]  # the last for no gold answer
+    mine = np.append(code[: len(texts)], np.int32(NO_TEXT))[answers]
+    return (mine == own[:, None]) & (mine >= 0)
+
+
+def _codes(keys: Codes, *, closed: bool) -> IntArray:
+    """Return keys [n, k] as codes: numbered by question, or over all where the answer set is closed."""
+    codes = _renumbered(keys) if closed else dense_codes(np.maximum(keys, NO_TEXT))
+    if codes.size > MANY_PATHS and int(codes.max(initial=0)) <= MOST_OF_A_BYTE:
+        return cast("IntArray", codes.astype(np.int8))
+    return codes.astype(np.int64)
+
+
+def _renumbered(codes: Codes) -> Codes:
+    """Return codes [n, k] renumbered by first use; -1 stays."""
+    flat = codes.ravel()
+    most = int(flat.max(initial=-1)) + 1
+    first = np.full(most + 1, flat.size, np.int64)
+    first[flat[::-1]] = np.arange(flat.size)[::-1]  # of writes to one cell the last stays: its first use
+    rank = np.empty(most + 1, np.int32)
+    rank[np.argsort(first[:-1], kind="stable")] = np.arange(most)
+    rank[-1] = NO_TEXT
+    return rank[codes]
+
+
+def _clusters(table: RecordedQuestions) -> IntArray:
+    if not bool(np.any(np.array(table.clusters) >= 0)) and not table.repeats_ids:
+        return np.arange(len(table), dtype=np.int64)
+    return numbers_of(name or own for name, own in zip(table.cluster_names, table.names, strict=True))
 
 
 def admitted(sizes: IntArray, labelled: BoolArray, trim: int | None) -> tuple[int, IntArray, list[Note]]:
@@ -214,14 +370,17 @@ def abstained_correct(paths: int) -> Note:
     return Note("abstained_correct", text)
 
 
+COMPLETIONS = (
+    "it holds whole completions: say how to read them with --answer-space, such as numeric or choice"
+)
+
+
 def with_answers(row: Question, reading: Reading) -> Question:
     """Return a question of whole completions with their answers extracted."""
     if row.form != "completions":
         return row
     if reading.read is None:
-        raise LogError(
-            "it holds whole completions: say how to read them with --answer-space, such as numeric or choice"
-        )
+        raise LogError(COMPLETIONS)
     return _read(row, row.answers, reading.read)
 
 
@@ -234,7 +393,7 @@ def read_again(row: Question, reading: Reading, *, texts: bool = False) -> Quest
         row = replace(row, correct=None)
     if (read := reading.reread) is not None and row.form == "answers":
         row = replace(row, keys=None, rules=None) if row.texts is None else _read(row, row.texts, read)
-    return row if texts else replace(row, texts=None)
+    return row if texts or row.texts is None else replace(row, texts=None)
 
 
 def _read(row: Question, texts: Sequence[str | None], read: ReadText) -> Question:
@@ -312,47 +471,10 @@ def correct_of(row: Question, k: int, reading: Reading) -> list[int]:
     return [known[answer] if answer else 0 for answer in row.answers[:k]]
 
 
-def _rules(rows: Sequence[Question], k: int) -> Coded | None:
-    if not any(row.rules for row in rows):
-        return None
-    numbers: dict[str, int] = {}
-    codes = np.full((len(rows), k), -1, np.int32)
-    for place, row in enumerate(rows):
-        if row.rules:
-            codes[place] = [numbers.setdefault(rule, len(numbers)) for rule in row.rules[:k]]
-    return Coded(codes, list(numbers))
-
-
-def one_order(slots: NDArray[np.integer]) -> IntArray | None:
+def _one_order(slots: NDArray[np.integer]) -> IntArray | None:
     """Return the slots of the paths [K], the same for all questions [n, K]; None for a single slot."""
     if bool(np.any(slots != slots[0])):
         raise LogError(
             "questions list their slots in different orders: sort the paths of each question by slot"
         )
     return slots[0].astype(np.int64) if np.ptp(slots[0]) else None
-
-
-def _named(rows: Sequence[Question], k: int) -> dict[str, FloatArray]:
-    """Return further confidences by name, NaN where missing; raises LogError."""
-    fields = sorted({field for row in rows for field in row.meta if field.startswith(NAMED)})
-    # No rule could read another name.
-    named = {checked_name(field.removeprefix(NAMED)): np.full((len(rows), k), np.nan) for field in fields}
-    for place, row in enumerate(rows):
-        for field in fields:
-            given, where = row.meta.get(field), f"question {row.id!r}"
-            if given is None:
-                continue
-            if not is_array(given) or len(given) < k:
-                raise LogError(f"{where}: {field} must be a list with a number for each path")
-            named[field.removeprefix(NAMED)][place] = converted(where, field, given[:k], rating)
-    return named
-
-
-def _column(rows: Sequence[Question], k: int, name: str) -> FloatArray | None:
-    values = [getattr(row, name) for row in rows]
-    if name == "confidences" and any(values):
-        # A question without any keeps nobody from those of the others: its paths are ordinary votes.
-        values = [value or (np.nan,) * k for value in values]
-    if any(value is None or len(value) < k for value in values):
-        return None
-    return np.array([value[:k] for value in values], dtype=np.float64)

@@ -14,7 +14,6 @@ from scipy.special import chdtrc
 from keff.errors import LogError
 from keff.log import Question
 from keff.narrow import is_array, is_object
-from keff.reading.admit import chosen_paths
 from keff.reading.ballot import Ballot
 from keff.reading.copies import FEWEST, LARGEST, SHARE, answer_cells, copies
 from keff.records import Note
@@ -77,32 +76,6 @@ def with_branches(question: Question, names: Sequence[str]) -> Question:
         )
     by_slot = dict(zip(slots, names, strict=True))
     return replace(question, branches=tuple(by_slot[slot] for slot in question.slots or ()), slots=None)
-
-
-def names_in(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return the branch names in order of first occurrence."""
-    return tuple(dict.fromkeys(name for question in questions for name in question.branches or ()))
-
-
-def split(questions: Sequence[Question], name: str) -> list[Question]:
-    """Return the questions of one branch, with its paths only."""
-    kept: list[Question] = []
-    for question in questions:
-        places = [place for place, own in enumerate(question.branches or ()) if own == name]
-        if places:
-            kept.append(replace(chosen_paths(question, places), branches=None))
-    return kept
-
-
-def numbered(questions: Sequence[Question], names: Sequence[str]) -> list[Question]:
-    """Return the questions with branches as slots, numbered in the order of names."""
-    number = {name: place for place, name in enumerate(names)}
-    return [
-        question
-        if question.branches is None
-        else replace(question, slots=tuple(number[name] for name in question.branches))
-        for question in questions
-    ]
 
 
 def with_copies_together(ballot: Ballot) -> Ballot:

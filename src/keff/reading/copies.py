@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import factorial, prod
 from typing import Any
@@ -40,9 +40,10 @@ def copies(ballot: Ballot) -> IntArray:
     """
     n = ballot.votes.n
     one = np.arange(n, dtype=np.int64)
-    if ballot.asked is not None:
-        known = np.flatnonzero(ballot.asked)
-        _, first, back = np.unique(ballot.asked[known], return_index=True, return_inverse=True)
+    asked = ballot.questions.asked
+    if asked is not None:
+        known = np.flatnonzero(asked)
+        _, first, back = np.unique(asked[known], return_index=True, return_inverse=True)
         one[known] = known[first][back]
     # Columns of different templates make few orders of their own.
     if bool(np.all(one == np.arange(n))) and n <= LARGEST and ballot.votes.slots is None:
@@ -86,20 +87,29 @@ def answer_cells(ballot: Ballot, rows: IntArray) -> IntArray:
     votes = ballot.votes
     if votes.answers is None:
         return votes.scored()[rows].astype(np.int64)
-    if ballot.held is not None:
-        codes = ballot.held.keys.codes[rows].astype(np.int64)
-    else:
-        numbers: dict[str | None, int] = {}
-        chosen: list[int] = rows.tolist()
-        codes = np.array(
-            [[numbers.setdefault(key, len(numbers)) for key in ballot.keys[row]] for row in chosen], np.int64
-        )
+    codes = ballot.keys.codes[rows].astype(np.int64)
     return codes if votes.correct is None else 2 * codes + votes.correct[rows]
 
 
 def _changes(cells: IntArray) -> IntArray:
     """Return how often neighbouring paths differ in each row of ``cells`` [n, K]."""
     return np.count_nonzero(cells[:, 1:] != cells[:, :-1], axis=1).astype(np.int64)
+
+
+def question_notes(names: Sequence[str], ballots: Sequence[Ballot]) -> Iterator[Note]:
+    """Yield a note where an id has another question's text in a record than in the first that has one."""
+    first = dict[str, tuple[int, str]]()
+    for name, ballot in zip(names, ballots, strict=True):
+        asked = ballot.questions.asked
+        if asked is None:
+            continue
+        differ = Counter[str]()
+        for own, text in zip(ballot.names, asked.tolist(), strict=True):
+            if text and first.setdefault(own, (text, name))[0] != text:
+                differ[first[own][1]] += 1
+        for other, count in differ.items():
+            text = f"{count} ids have another question text in {name} than in {other}: are they the same?"
+            yield Note("other_questions", text)
 
 
 # Branches are copies where chance makes a pair of them as equal as they are less than once in a million.

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from keff.errors import LogError, UsageError
 from keff.log import Question
-from keff.logs.parts.coding import Coded
 from keff.policy.spec import branch_name
-from keff.reading.admit import chosen_paths
-from keff.reading.ballot import Ballot, HeldColumns
-from keff.reading.bulk import Lazy
-from keff.reading.copies import check_separate
+from keff.reading.ballot import Ballot
+from keff.reading.copies import check_separate, question_notes
 from keff.reading.open import Record
+from keff.reading.questions import Coded, RecordedQuestions
 from keff.records import Note, frozen
 from keff.stats.votes import Float32Array, FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
@@ -101,8 +99,7 @@ FEW_SHARED = 0.5
 class AlignedBranch:
     """One branch of a group: its votes [n, K] on the shared questions.
 
-    ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded, read again from a large
-    record when asked for.
+    ``keys`` [n][K] are its canonical answers and ``questions`` [n] what was recorded.
     """
 
     name: str
@@ -147,16 +144,16 @@ class Aligned:
     def take(self, items: Sequence[int] | IntArray) -> Aligned:
         """Return the group restricted to some questions."""
         rows = np.asarray(items, np.int64)
-        places: list[int] = rows.tolist()
         branches = tuple(
             replace(
                 branch,
                 votes=branch.votes.take(rows),
-                keys=_picked(branch.keys, places),
-                questions=_picked(branch.questions, places),
+                keys=_picked(branch.keys, rows),
+                questions=_picked(branch.questions, rows),
             )
             for branch in self.branches
         )
+        places: list[int] = rows.tolist()
         ids = tuple(self.ids[row] for row in places)
         return replace(
             self, ids=ids, branches=branches, credit=self.credit[rows], clusters=self.clusters[rows]
@@ -187,7 +184,10 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     names = unique_names([branch_name(name) for name in called or [name for name, _, _ in ballots]])
     rows = [by_id(name, ballot) for name, (_, _, ballot) in zip(names, ballots, strict=True)]
     ids = shared(names, rows)
-    picked = [_pick(ballot, [row[i] for i in ids]) for row, (_, _, ballot) in zip(rows, ballots, strict=True)]
+    picked = [
+        ballot.take(np.array([row[i] for i in ids], np.int64))
+        for row, (_, _, ballot) in zip(rows, ballots, strict=True)
+    ]
     check_gold(names, ids, [ballot.golds for ballot in picked])
     codes, credit = _shared_codes(picked)
     alike = check_separate(names, codes, [ballot.votes.tokens for ballot in picked])
@@ -202,7 +202,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
         )
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )
-    notes = (*_said(names, ballots), *_coverage(names, rows, ids), *alike)
+    notes = (*_said(names, ballots), *_coverage(names, rows, ids), *question_notes(names, picked), *alike)
     return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes)
 
 
@@ -226,30 +226,12 @@ def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, s
     if columns is None:
         model = record.info.model
         return [(branch_name((alone and model) or stem), model, held)]
-    branches: list[tuple[str, str | None, Ballot]] = []
-    every = range(held.votes.n)
-    for name in dict.fromkeys(columns):
-        places = [place for place, own in enumerate(columns) if own == name]
-        own = replace(
-            held,
-            votes=replace(held.votes.paths(places), slots=None),
-            keys=_taken(every, lambda row, at=places: tuple(held.keys[row][p] for p in at), held.keys),
-            questions=_taken(
-                every,
-                lambda row, at=places: replace(
-                    chosen_paths(held.questions[row], at), slots=None, branches=None
-                ),
-                held.questions,
-            ),
-            held=held.held and held.held.of_paths(places),
-        )
-        branches.append((branch_name(name), name, own))
-    return branches
-
-
-def _taken(rows: Sequence[int], entry: Callable[[int], T], like: Sequence[T]) -> Sequence[T]:
-    """Return the entries of some rows, lazily where the source is lazy."""
-    return Lazy(len(rows), lambda at: entry(rows[at])) if isinstance(like, Lazy) else tuple(map(entry, rows))
+    places = {name: [at for at, own in enumerate(columns) if own == name] for name in dict.fromkeys(columns)}
+    alone_votes = {name: held.of_columns(own) for name, own in places.items()}
+    return [
+        (branch_name(name), name, replace(own, votes=replace(own.votes, slots=None)))
+        for name, own in alone_votes.items()
+    ]
 
 
 def _columns(record: Record) -> tuple[str, ...] | None:
@@ -300,28 +282,14 @@ def _together(values: Sequence[Sequence[T]], sizes: Sequence[int]) -> list[T]:
     return [held for value, size in zip(values, sizes, strict=True) for held in value[:size]]
 
 
-def _pick(ballot: Ballot, rows: list[int]) -> Ballot:
-    if rows == list(range(ballot.votes.n)):
-        return ballot  # a copy of a large record is hundreds of megabytes
-    held = ballot.held
-    if held is not None:
-        held = HeldColumns(
-            Coded(held.keys.codes[rows], held.keys.names),
-            [held.golds[row] for row in rows],
-            None if held.clusters is None else [held.clusters[row] for row in rows],
-        )
-    return replace(
-        ballot,
-        votes=ballot.votes.take(rows),
-        keys=_picked(ballot.keys, rows),
-        questions=_picked(ballot.questions, rows),
-        ids=None if ballot.ids is None else [ballot.ids[row] for row in rows],
-        held=held,
-    )
-
-
-def _picked(values: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
-    return _taken(rows, values.__getitem__, values)
+def _picked(values: Sequence[T], rows: IntArray) -> Sequence[T]:
+    """Return the entries of some rows."""
+    if isinstance(values, RecordedQuestions):
+        return cast("Sequence[T]", values.take(rows))
+    if isinstance(values, Coded):
+        return cast("Sequence[T]", Coded(values.codes[rows], values.names))
+    places: list[int] = rows.tolist()
+    return tuple(values[row] for row in places)
 
 
 def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:
@@ -342,11 +310,7 @@ def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray
 
 def _numbered(ballot: Ballot, numbers: dict[str, int]) -> IntArray:
     """Return a ballot's keys [n, K] as integers, -1 for none; ``numbers`` are shared by all ballots."""
-    if ballot.held is None:
-        return np.array(
-            [[-1 if k is None else numbers.setdefault(k, len(numbers)) for k in row] for row in ballot.keys]
-        ).reshape(ballot.votes.n, ballot.votes.k)
-    keys = ballot.held.keys
+    keys = ballot.keys
     own = [numbers.setdefault(name, len(numbers)) for name in keys.names]
     return np.array([*own, -1], np.int64)[keys.codes]
 

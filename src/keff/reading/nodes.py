@@ -1,66 +1,76 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
-"""Reading of a record on the nodes of a Ray cluster (extra ``ray``): vote tables, merged."""
+"""Reading of a record on the nodes of a Ray cluster (extra ``ray``): tables of questions, merged."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import ray
 from ray.exceptions import RayError
 
 from keff.engines._ray import connect, failure
-from keff.log import address, find_log
-from keff.logs.parquet import ParquetLog, parts_of
-from keff.logs.parts.bulk import Bulk, ColumnOptions
-from keff.logs.parts.coding import NotPlainError
-from keff.reading.ballot import Ballot, Reading
-from keff.reading.open import Opening, reading, told
-from keff.reading.parts import VoteParts, VoteTable
+from keff.errors import UsageError
+from keff.log import Log, LogInfo, Tell, address, find_log, shown
+from keff.logs.parquet import ParquetLog
+from keff.logs.parts.batches import ColumnBatch
+from keff.reading.ballot import Reading
+from keff.reading.open import Opening, read_share, reading, told
+from keff.reading.questions import RecordedQuestions
+from keff.records import Note
 
 # Shares for each processor of the cluster: one that is slow, or begun anew elsewhere, holds up little.
 SHARES = 4
 
 
-def count_on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading) -> Ballot:
-    """Return the votes of row groups read on ``opening.on``, as ``ballot_of_parts`` does.
+def read_on_nodes(
+    path: Path, opening: Opening, tell: Tell
+) -> tuple[Log, LogInfo, Reading, RecordedQuestions]:
+    """Return what ``open.read_share`` does, of row groups read on ``opening.on``.
 
     Every node must see the files under the same path or address. Ray reads the share of a lost node again on
-    another; tables are merged in the order of the shares, each once. ``first`` is any part, for reading
-    single questions again. Raises NotPlainError where the record must be read in one process.
+    another; tables are merged in the order of the shares, each once. Raises UsageError for records that are
+    not read by row groups.
     """
     log = find_log(path, opening.format, opening.options)
+    info = told(log, path, opening, tell)
+    how = reading(info, opening)
     groups = log.row_groups(path) if isinstance(log, ParquetLog) else 0
-    if not groups or bool(opening.options):
-        raise NotPlainError
+    if not groups or opening.part is not None or opening.branches is not None or opening.trim is not None:
+        raise UsageError(f"{shown(path)}: {_NOT_ON_NODES}")
     connect(str(opening.on))
     everywhere = path if address(path) else path.absolute()
     shares = min(groups, SHARES * max(1, int(ray.cluster_resources().get("CPU", 1))))
-    count = ray.remote(count_share).options(max_retries=-1, num_cpus=1, scheduling_strategy="SPREAD")
-    tasks = [count.remote(everywhere, opening, (share, shares)) for share in range(shares)]
+    read = ray.remote(_share).options(max_retries=-1, num_cpus=1, scheduling_strategy="SPREAD")
+    here = replace(opening, on=None)
+    tasks = [read.remote(everywhere, here, (share, shares)) for share in range(shares)]
+    table = RecordedQuestions()
     try:
-        tables: list[VoteTable | None] = [ray.get(task) for task in tasks]
+        for task in tasks:
+            batch, notes = ray.get(task)
+            table.add_batch(batch)
+            for note in notes:
+                tell(note)
     except RayError as error:
         raise failure(error) from None
     finally:
         for task in tasks:
             ray.cancel(task)
-    parts, plain = VoteParts(int(first.sizes[0]), how), [table for table in tables if table is not None]
-    if len(plain) < shares:
-        raise NotPlainError
-    parts.join(plain, first.question)
-    return parts.ballot()
+    if table.repeats_ids:
+        for _ in log.questions(path):  # one by one they say where
+            pass
+    return log, info, how, table
 
 
-def count_share(path: Path, opening: Opening, share: tuple[int, int]) -> VoteTable | None:
-    """Return the vote table of the i-th of m shares; None where rows must be read one by one."""
-    log = find_log(path, opening.format, opening.options)
-    votes: VoteParts | None = None
-    try:
-        how = reading(told(log, path, opening), opening)
-        for bulk in parts_of(path, ColumnOptions(read=how.reread), share):
-            votes = votes or VoteParts(int(bulk.sizes[0]), how)
-            votes.add(bulk)
-    except NotPlainError:
-        return None
-    return None if votes is None else votes.table()
+_NOT_ON_NODES = (
+    "--on reads Parquet with one row per question, lists of plain values and equally many paths of one "
+    "model: keff export writes it; without --on other records are read too"
+)
+
+
+def _share(path: Path, opening: Opening, share: tuple[int, int]) -> tuple[ColumnBatch, list[Note]]:
+    """Return the questions of the i-th of m shares, with notes on what was left out."""
+    notes: list[Note] = []
+    *_, table = read_share(path, opening, notes.append, share)
+    return table.as_batch(), notes

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from keff import answers, plugins
-from keff.errors import LogError, TaskError, UsageError
+from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, Question, Tell, find_log, shown, unheard
-from keff.logs.parts.bulk import PATHS_OF_A_PART, Bulk, ColumnOptions, PartsLog, only_part
-from keff.logs.parts.coding import NotPlainError
-from keff.reading.admit import EXACT_PATHS, MOST_PATHS, kept_verdicts, taken, with_verdicts, within_memory
+from keff.logs.parts.batches import BatchedLog, Batching, ColumnBatch
+from keff.reading.admit import EXACT_PATHS, taken, with_verdicts, within_memory
 from keff.reading.ballot import (
+    COMPLETIONS,
     Ballot,
     RaggedError,
     Reading,
@@ -26,12 +26,12 @@ from keff.reading.ballot import (
     fullest,
     is_given,
     read_again,
+    with_answers,
 )
-from keff.reading.branches import branch_names, names_in, numbered, split, with_branches, with_copies_together
-from keff.reading.bulk import Lazy, bulk_ballot
+from keff.reading.branches import branch_names, with_branches, with_copies_together
 from keff.reading.check import checked
+from keff.reading.questions import RecordedQuestions
 from keff.records import Note, frozen
-from keff.stats.voting.alike import LARGE
 
 if TYPE_CHECKING:
     from keff.task import Task
@@ -101,75 +101,11 @@ def open_record(path: str | Path, opening: Opening | None = None) -> Record:
     them. ``several.open_records`` reads them apart.
     """
     path, opening = named_part(Path(path), opening or Opening())
-    if (whole := by_columns(path, opening)) is not None:
-        return whole
-    source = log_questions(path, opening)
+    log = read_log(path, opening)
     with naming(path):
-        if opening.part is not None and opening.part in names_in(source.questions):
-            return recorded(source, split(source.questions, opening.part), opening, opening.part)
-        return recorded(source, list(one_part(iter(source.questions), opening.part)), opening)
-
-
-def by_columns(path: Path, opening: Opening) -> Record | None:
-    """Return a log's record read by columns; None where only the row reader gives the same.
-
-    That is so for logs that are read otherwise, for several parts or branches, and where a row is not plain:
-    then questions are read one by one.
-    """
-    log = find_log(path, opening.format, opening.options)
-    asked = opening.part is not None or opening.branches is not None
-    if asked or not isinstance(log, PartsLog):
-        return None
-    notes: list[Note] = []
-    info = told(log, path, opening, notes.append)
-    with naming(path):
-        how = reading(info, opening)
-        parts = log.parts(path, ColumnOptions(opening.texts, PATHS_OF_A_PART, how.reread, notes.append))
-        if (bulk := only_part(parts)) is None:
-            return None
-        most = EXACT_PATHS if opening.trim is None else MOST_PATHS
-        if (how.rescore and bulk.correct is not None) or int(bulk.sizes.max()) > most:
-            return None
-        trim = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
-        if trim is None and opening.partial:
-            trim = _paths_of_interrupted(bulk.sizes.tolist())
-        try:
-            if opening.on is None:
-                votes = _of_all(bulk, parts, how, trim)
-            else:
-                votes = _on_nodes(path, opening, bulk, how, trim)
-        except NotPlainError:  # questions are too unlike to be turned into votes part by part
-            if opening.on:
-                return None
-            whole = only_part(log.parts(path, ColumnOptions(opening.texts, sys.maxsize, how.reread)))
-            if whole is None:
-                return None
-            votes = bulk_ballot(whole, how, trim=trim)
-        if how.again and bulk.correct is not None:
-            notes.append(kept_verdicts(how))
-        held = votes.questions
-        questions = Lazy(len(held), lambda row: read_again(held[row], how, texts=opening.texts))
-        votes = with_copies_together(checked(replace(votes, questions=questions)))
-        return Record(shown(path), info, replace(votes, notes=(*notes, *votes.notes)))
-
-
-def _of_all(first: Bulk, rest: Iterator[Bulk], how: Reading, trim: int | None) -> Ballot:
-    if (second := next(rest, None)) is None:
-        return bulk_ballot(first, how, trim=trim)
-    if trim is not None:
-        raise NotPlainError
-    from keff.reading.parts import ballot_of_parts
-
-    rest = chain((second,), rest)
-    del second  # parts are let go once they are counted
-    return ballot_of_parts(first, rest, how)
-
-
-def _on_nodes(path: Path, opening: Opening, first: Bulk, how: Reading, trim: int | None) -> Ballot:
-    nodes = plugins.import_extra("keff.reading.nodes", "--on ray")
-    if trim is not None:
-        raise NotPlainError
-    return nodes.count_on_nodes(path, opening, first, how)
+        if opening.part is not None and opening.part in log.questions.branch_names:
+            return recorded(log, log.questions.of_branch(opening.part), opening, opening.part)
+        return recorded(log, one_part(log.questions, opening.part), opening)
 
 
 def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInfo:
@@ -186,13 +122,13 @@ def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInf
 
 
 @frozen
-class LogQuestions:
+class ReadLog:
     """A log's questions before they become votes, with their reading and notes."""
 
     path: Path
     info: LogInfo
     reading: Reading
-    questions: list[Question]
+    questions: RecordedQuestions
     notes: list[Note]
     format: str
 
@@ -209,61 +145,93 @@ def opened(
     how = reading(info, opening)
     recorded = log.questions(path, texts=texts or how.again, tell=tell)
     if whole:
-        recorded = one_part(recorded, opening.part)
+        recorded = only_part(recorded, opening.part)
     questions = taken(recorded, how.space, tell, opening.trim, None if whole else EXACT_PATHS)
     return log, info, how, with_verdicts(questions, how, tell, rescore=opening.rescore)
 
 
-def log_questions(path: Path, opening: Opening) -> LogQuestions:
-    """Return all questions of a log, with as many paths as are analysed."""
-    if opening.on is not None:
-        raise UsageError(f"{shown(path)}: {_NOT_ON_NODES}")
+def read_log(path: Path, opening: Opening) -> ReadLog:
+    """Return all questions of a log, read once, with as many paths as are analysed."""
     notes: list[Note] = []
     with naming(path):
-        log, info, how, found = opened(path, opening, notes.append, texts=opening.texts)
-        read = (read_again(question, how, texts=opening.texts) for question in found)
-        questions = within_memory(read, notes.append)
-        if how.read is None and any(question.form == "completions" for question in questions):
-            questions, note = scores_only(questions)
-            notes += [note] if note else []
-        if opening.branches is not None:
-            names = branch_names(opening.branches)
-            questions = [with_branches(question, names) for question in questions]
-    if isinstance(log, PartsLog) and len(questions) >= LARGE:
-        notes.append(Note("read_one_by_one", _ONE_BY_ONE))
+        if opening.on is not None:
+            nodes = plugins.import_extra("keff.reading.nodes", "--on ray")
+            log, info, how, table = nodes.read_on_nodes(path, opening, notes.append)
+        else:
+            log, info, how, table = read_share(path, opening, notes.append)
     # Only some formats take a threshold, and their name is for its advice.
-    format = log.name if hasattr(log, "threshold") else ""
-    return LogQuestions(path, info, how, questions, notes, format)
+    return ReadLog(path, info, how, table, notes, log.name if hasattr(log, "threshold") else "")
 
 
-_NOT_ON_NODES = (
-    "--on reads Parquet with one row per question, lists of plain values and equally many paths of one "
-    "model: keff export writes it; without --on other records are read too"
-)
-_ONE_BY_ONE = (
-    "questions were read one by one, not by columns, which takes several times as long: texts, a part or "
-    "branches were asked for, or some row holds more than lists of plain values"
-)
+def read_share(
+    path: Path, opening: Opening, tell: Tell, share: tuple[int, int] = (0, 1)
+) -> tuple[Log, LogInfo, Reading, RecordedQuestions]:
+    """Return a log's reader, metadata, reading and questions; of Parquet, a ``share`` of its row groups."""
+    log = find_log(path, opening.format, opening.options)
+    info = told(log, path, opening, tell)
+    how = reading(info, opening)
+    names = () if opening.branches is None else branch_names(opening.branches)
+    found: Iterator[Question | ColumnBatch]
+    batched = not (opening.texts or opening.trim or names)
+    if batched and isinstance(log, BatchedLog):
+        found = log.batches(path, Batching(EXACT_PATHS, how.again, how.rescore, share), tell)
+    else:
+        found = log.questions(path, texts=opening.texts or how.again, tell=tell)
+    found = taken(found, how.space, tell, opening.trim, EXACT_PATHS)
+    found = with_verdicts(found, how, tell, rescore=opening.rescore)
+    found = (_voting(each, how, names, texts=opening.texts) for each in found)
+    table = within_memory(found, tell, whole=opening.texts)
+    if batched and table.repeats_ids:
+        for _ in log.questions(path):  # one by one they say where
+            pass
+    if bool(np.any(np.array(table.only_completions))):
+        table = _scores_of_completions(table, tell)
+    return log, info, how, table
 
 
-def recorded(source: LogQuestions, questions: list[Question], opening: Opening, name: str = "") -> Record:
+def _voting(
+    question: Question | ColumnBatch, how: Reading, names: Sequence[str], *, texts: bool
+) -> Question | ColumnBatch:
+    """Return a question as it votes: read again where that was asked for, answers found in completions."""
+    if isinstance(question, ColumnBatch):
+        return question
+    question = read_again(question, how, texts=texts)
+    if question.form == "completions" and how.read is not None:
+        question = with_answers(question, how)
+    return with_branches(question, names) if names else question
+
+
+def _scores_of_completions(table: RecordedQuestions, tell: Tell) -> RecordedQuestions:
+    """Return questions with correctness alone, where whole completions cannot be read."""
+    if not bool(table.has("correct").all()):
+        raise LogError(COMPLETIONS)
+    text = (
+        "the answers are whole completions, so only their correctness is used: --answer-space says "
+        "how answers are "
+        "read from them"
+    )
+    tell(Note("whole_completions", text))
+    return table.as_scores()
+
+
+def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name: str = "") -> Record:
     """Return one record of a log's questions: all, or one part or branch ``name``."""
-    names = names_in(questions)
+    names = questions.branch_names
     if len(names) > 1:
-        questions = numbered(questions, names)
-    trim, stopped = _trim(source.info, questions, opening)
-    read = ballot(questions, source.reading, trim=trim, format=source.format)
+        questions = questions.with_branches_as_slots()
+    trim, stopped = _trim(log.info, questions.sizes.tolist(), opening)
+    read = ballot(questions, log.reading, trim=trim, format=log.format)
     votes = with_copies_together(checked(read))
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
-    path = f"{shown(source.path)}#{name}" if name else shown(source.path)
-    info = replace(source.info, model=names[0]) if len(names) == 1 else source.info
-    notes = (*source.notes, *votes.notes)
+    path = f"{shown(log.path)}#{name}" if name else shown(log.path)
+    info = replace(log.info, model=names[0]) if len(names) == 1 else log.info
+    notes = (*log.notes, *votes.notes)
     return Record(path, info, replace(votes, notes=notes), names if len(names) > 1 else ())
 
 
-def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tuple[int | None, Note | None]:
+def _trim(info: LogInfo, sizes: Sequence[int], opening: Opening) -> tuple[int | None, Note | None]:
     """Return the number of paths of each question to use, and a note where a policy stopped the run.
 
     A policy stops a question as soon as its votes allow, so the number of its paths depends on them. Only the
@@ -271,7 +239,6 @@ def _trim(info: LogInfo, questions: Sequence[Question], opening: Opening) -> tup
     """
     if opening.trim is not None:
         return min(opening.trim, EXACT_PATHS), None
-    sizes = [len(question.answers) for question in questions]
     if not info.stopped or not sizes or min(sizes) == max(sizes):
         return (_paths_of_interrupted(sizes) if opening.partial else None), None
     text = (
@@ -297,39 +264,35 @@ def naming(path: Path) -> Generator[None]:
         raise error if shown(path) in str(error) else named(f"{shown(path)}: {error}") from None
 
 
-def one_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:
-    """Yield one part's questions; raises LogError where there are several and none is named."""
-    seen: set[str] = set()
+def one_part(questions: RecordedQuestions, part: str | None) -> RecordedQuestions:
+    """Return one part's questions; raises LogError where there are several and none is named."""
+    own = questions.part_names
+    _check_part(own, part)
+    return questions.take(np.flatnonzero([part is None or _is_part(name, part) for name in own]))
+
+
+def only_part(questions: Iterator[Question], part: str | None) -> Iterator[Question]:
+    """Yield one part's questions as ``one_part`` returns them."""
+    seen: dict[str, None] = {}
     for question in questions:
-        seen.add(question.part)
-        if part is None or part in (question.part, *question.part.split("/")):
-            yield question
+        seen[question.part] = None
         if part is None and len(seen) > 1:
-            break
+            seen |= {question.part: None for question in questions}
+        elif part is None or _is_part(question.part, part):
+            yield question
+    _check_part(seen, part)
+
+
+def _is_part(name: str, part: str) -> bool:
+    return part in (name, *name.split("/"))
+
+
+def _check_part(names: Iterable[str], part: str | None) -> None:
+    seen = sorted({*names})
     if part is None and len(seen) > 1:
-        seen |= {question.part for question in questions}
-        raise LogError(f"it holds several records: name one of them, {', '.join(sorted(seen))}")
-    if part is not None and not any(part in (name, *name.split("/")) for name in seen):
-        raise LogError(f"it has no part {part!r}: there are {', '.join(sorted(seen)) or 'none'}")
-
-
-def scores_only(questions: list[Question]) -> tuple[list[Question], Note | None]:
-    """Return questions with correctness alone, where whole completions cannot be read.
-
-    Questions are returned as they are where the record gives no correctness.
-    """
-    if any(question.correct is None for question in questions):
-        return questions, None
-    text = (
-        "the answers are whole completions, so only their correctness is used: --answer-space says "
-        "how answers are "
-        "read from them"
-    )
-    bare = [
-        replace(question, form="scores", answers=(None,) * len(question.answers), keys=None)
-        for question in questions
-    ]
-    return bare, Note("whole_completions", text)
+        raise LogError(f"it holds several records: name one of them, {', '.join(seen)}")
+    if part is not None and not any(_is_part(name, part) for name in seen):
+        raise LogError(f"it has no part {part!r}: there are {', '.join(seen) or 'none'}")
 
 
 def reading(info: LogInfo, opening: Opening) -> Reading:

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from keff.errors import LogError, UsageError
 from keff.log import Question, shown
-from keff.reading.ballot import RaggedError, correct_of, with_answers
-from keff.reading.branches import names_in, split
-from keff.reading.open import Opening, Record, by_columns, log_questions, naming, recorded
+from keff.reading.ballot import Reading, correct_of, with_answers
+from keff.reading.open import Opening, ReadLog, Record, naming, read_log, recorded
 from keff.reading.several import logs_at, one_model, parts_of
 from keff.records import Note, frozen
 from keff.stats.repeats import Repeats
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import Votes
-
-# Notes of a record that does not use every repeat of its questions.
-LEFT_OUT = ("trimmed", "short_questions")
 
 
 @frozen
@@ -55,32 +50,23 @@ def scored_logs(path: Path, opening: Opening | None = None) -> list[RepeatedScor
 
 
 def _apart(path: Path, opening: Opening) -> list[RepeatedScores]:
-    try:
-        whole = by_columns(path, opening)
-    except RaggedError:
-        whole = None
-    if whole is not None and not any(
-        note.code in LEFT_OUT for note in whole.ballot.notes if opening.trim is None
-    ):
-        return [of_record(whole)]
-    source = log_questions(path, opening)
+    log = read_log(path, opening)
     found: list[RepeatedScores] = []
     with naming(path):
-        parts = parts_of(source.questions, opening.part)
+        parts = parts_of(log.questions, opening.part)
         for part, questions in parts.items():
-            models = names_in(questions)
+            models = questions.branch_names
             for name in models or ("",):
-                own = split(questions, name) if models else questions
+                own = questions.of_branch(name) if models else questions
                 mark = "/".join(
                     filter(None, (part if len(parts) > 1 else "", name if len(models) > 1 else ""))
                 )
-                sizes = {len(question.answers) for question in own}
-                ragged = len(sizes) > 1 and opening.trim is None and not source.info.stopped
-                if ragged or any(question.scores is not None for question in own):
+                ragged = np.ptp(own.sizes) > 0 and opening.trim is None and not log.info.stopped
+                if ragged or own.flat("scores") is not None:
                     label = f"{shown(path)}#{mark}" if mark else shown(path)
-                    found.append(_of_questions(own, source, opening.trim, label))
+                    found.append(_of_questions(own, log, opening.trim, label))
                 else:
-                    found.append(of_record(recorded(source, own, opening, mark)))
+                    found.append(of_record(recorded(log, own, opening, mark)))
     return found
 
 
@@ -110,7 +96,9 @@ def of_rows(
     return _scored("scores", list(map(str, range(len(kept)))), kept, clusters, ())
 
 
-def _of_questions(questions: Sequence[Question], source: Any, trim: int | None, name: str) -> RepeatedScores:
+def _of_questions(
+    questions: Sequence[Question], source: ReadLog, trim: int | None, name: str
+) -> RepeatedScores:
     rows = [_scores(with_answers(question, source.reading), source.reading)[:trim] for question in questions]
     clusters = [question.cluster or question.id for question in questions]
     distinct = len({name for name, row in zip(clusters, rows, strict=True) if row}) < sum(map(bool, rows))
@@ -148,7 +136,7 @@ def _scored(
     return RepeatedScores(name, [ids[place] for place in kept], repeats, tuple(notes))
 
 
-def _scores(question: Question, reading: Any) -> Sequence[float]:
+def _scores(question: Question, reading: Reading) -> Sequence[float]:
     if question.scores is not None:
         return [value for value in question.scores if value == value]
     if question.correct is None and question.gold is None:

@@ -14,18 +14,9 @@ from keff.errors import LogError, UsageError
 from keff.log import Question, shown
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
-from keff.reading.branches import columns_apart, names_in, split, with_branches, with_copies_together
-from keff.reading.open import (
-    LogQuestions,
-    Opening,
-    Record,
-    by_columns,
-    log_questions,
-    named_part,
-    naming,
-    one_part,
-    recorded,
-)
+from keff.reading.branches import columns_apart, with_copies_together
+from keff.reading.open import Opening, ReadLog, Record, named_part, naming, one_part, read_log, recorded
+from keff.reading.questions import RecordedQuestions
 from keff.records import Note
 from keff.sampling import RUN_FILE
 
@@ -81,64 +72,63 @@ def logs_in(folder: Path) -> list[Path]:
 
 def _apart(path: Path, opening: Opening) -> list[Record]:
     """Return the records of one file, by part and branch."""
-    whole = by_columns(path, opening)
-    if whole is not None:
-        differ, note = columns_apart(whole.ballot)
-        if not differ:
-            return [whole if note is None else _noted(whole, note)]
-    source = log_questions(path, opening)
+    log = read_log(path, opening)
     records: list[Record] = []
     with naming(path):
-        parts = parts_of(source.questions, opening.part)
+        parts = parts_of(log.questions, opening.part)
         several = len(parts) > 1
         # Parts are models where the first row's model is one of them.
-        models = several and source.info.model in parts
+        models = several and log.info.model in parts
         for part, questions in parts.items():
-            own = replace(source, info=replace(source.info, model=part)) if models else source
+            own = replace(log, info=replace(log.info, model=part)) if models else log
             records += _branches(own, questions, opening, part if several else "")
     return records
 
 
-def parts_of(questions: Sequence[Question], part: str | None) -> dict[str, list[Question]]:
+def parts_of(questions: RecordedQuestions, part: str | None) -> dict[str, RecordedQuestions]:
     """Return the questions of each part of a log, or of the branches or parts of one name."""
-    if part is not None and part in names_in(questions):
-        return {part: split(questions, part)}
+    if part is not None and part in questions.branch_names:
+        return {part: questions.of_branch(part)}
     if part is not None:
-        return {part: list(one_part(iter(questions), part))}
+        return {part: one_part(questions, part)}
     if not questions:
         raise LogError("there are no questions in it")
-    parts: dict[str, list[Question]] = {}
-    for question in questions:
-        parts.setdefault(question.part, []).append(question)
-    return parts
+    own = np.array(questions.parts, np.int32)
+    names = questions.part_names
+    codes, first = np.unique(own, return_index=True)
+    return {
+        names[first[place]]: questions.take(np.flatnonzero(own == codes[place]))
+        for place in np.argsort(first).tolist()
+    }
 
 
-def _branches(source: LogQuestions, questions: list[Question], opening: Opening, part: str) -> list[Record]:
-    names = names_in(questions)
+def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part: str) -> list[Record]:
+    names, own = questions.branch_names, dict[str, RecordedQuestions]()
     if len(names) < 2:
-        whole = recorded(source, questions, opening, part)
+        whole = recorded(log, questions, opening, part)
         differ, note = columns_apart(whole.ballot)
         if not differ:
             return [whole if note is None else _noted(whole, note)]
-        names = tuple(f"column {number}" for number in range(1, whole.ballot.votes.k + 1))
-        questions = [with_branches(question, names) for question in whole.ballot.questions]
-    unnamed = not opening.branches and names[0].startswith("column ")
+        held = whole.ballot.questions
+        own = {f"column {at + 1}": held.of_columns([at]) for at in range(whole.ballot.votes.k)}
+    else:
+        own = {name: questions.of_branch(name) for name in names}
+    unnamed = not opening.branches and len(names) < 2
     text = (
-        f"{shown(source.path)} holds {len(names)} models or prompts, read apart here: "
-        f"keff combine {shown(source.path)} weighs their votes together"
+        f"{shown(log.path)} holds {len(own)} models or prompts, read apart here: "
+        f"keff combine {shown(log.path)} weighs their votes together"
     )
     naming_them = "--branches a,b,c (or a JSON file) names the columns"
     note = Note("several_branches", f"{text}; {naming_them}" if unnamed else text)
-    marks = (f"{part}/{name}" if part else name for name in names)
     return [
         _noted(
             replace(
-                recorded(source, split(questions, name), opening, mark),
-                info=replace(source.info, model=name),
+                recorded(log, table, opening, f"{part}/{name}" if part else name),
+                info=replace(log.info, model=name),
             ),
             note,
         )
-        for name, mark in zip(names, marks, strict=True)
+        for name, table in own.items()
     ]
 
 
@@ -174,13 +164,20 @@ def side_by_side(records: Sequence[Record]) -> list[Question]:
     found: dict[str, list[Question]] = {}
     for question in _all_questions(records):
         found.setdefault(question.id, []).append(question)
-    return [_repeated(same) for same in found.values()]
+    lettered = records[0].ballot.reading.space.startswith("choice")
+    return [_repeated(same, lettered=lettered) for same in found.values()]
 
 
-def _repeated(same: Sequence[Question]) -> Question:
+def _repeated(same: Sequence[Question], *, lettered: bool) -> Question:
     first = same[0]
     if any(question.gold != first.gold for question in same):
         raise UsageError(f"--pool: the records have different gold answers to the question {first.id!r}")
+    texts = {question.question for question in same} - {None}
+    if lettered and len(texts) > 1:
+        raise UsageError(
+            f"--pool: the records ask different questions under the id {first.id!r}, so their letters may "
+            "mean different options: give each question an id of its own"
+        )
     paths: dict[str, Any] = {}
     for name in ("answers", *PER_PATH):
         values = [getattr(question, name) for question in same]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
 from keff import answers
 from keff.errors import LogError
 from keff.log import Question, find_log
-from keff.logs.parts.bulk import Bulk, ColumnOptions, PartsLog, only_part
-from keff.logs.parts.coding import NotPlainError
+from keff.reading.admit import first_paths
 from keff.reading.ballot import Reading, agreement
-from keff.reading.open import Opening, naming, one_part, reading, told
+from keff.reading.open import Opening, naming, only_part, reading, told
 from keff.records import Result, frozen
-from keff.stats.votes import IntArray
 
 # Characters of a text that are shown: its end holds the answer.
 LONGEST = 200
@@ -71,53 +67,10 @@ def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Su
     log, rng = find_log(path, opening.format, opening.options), np.random.default_rng(seed)
     with naming(path):
         how = reading(told(log, path, opening), opening)
-        if isinstance(log, PartsLog) and opening.part is None:
-            bulk = only_part(log.parts(path, ColumnOptions(most=sys.maxsize, read=_no_texts)))
-            if bulk is not None:
-                return _by_columns(bulk, how, size, rng)
-        questions = one_part(log.questions(path, texts=True), opening.part)
+        questions = only_part(log.questions(path, texts=True), opening.part)
+        if opening.trim is not None:
+            questions = (first_paths(question, opening.trim) for question in questions)
         return _Surveyor(how, size, rng).over(questions)
-
-
-def _no_texts(text: str, truncated: bool) -> NoReturn:  # noqa: ARG001
-    """Refuse texts, whose ends are wanted: columns do not hold them."""
-    raise NotPlainError
-
-
-def _by_columns(bulk: Bulk, how: Reading, size: int, rng: np.random.Generator) -> Survey:
-    """Return the survey of answers read by columns; each distinct one is read once."""
-    texts = [*bulk.answers.names, ""]  # code -1 is the last: no answer
-    said = [_recorded(text, how) for text in texts]
-    codes = bulk.answers.codes
-    times = np.bincount(np.where(codes < 0, len(texts) - 1, codes), minlength=len(texts)).tolist()
-    rules, endings = Counter[str](), Counter[str]()
-    for text, each, count in zip(texts, said, times, strict=True):
-        if count:
-            rules[each.rule] += count
-            if each.key is None:
-                endings[_end(text, ENDING)] += count
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(each.key for each in said if each.key))}
-    keys = np.array([-1 if each.key is None else numbers[each.key] for each in said], np.int64)[codes]
-    question = np.repeat(np.arange(bulk.sizes.size, dtype=np.int64), bulk.sizes)
-    shown = np.sort(rng.choice(codes.size, min(size, codes.size), replace=False)).tolist()
-    surveyor = _Surveyor(how, size, rng)
-    surveyor.questions, surveyor.count, surveyor.read = bulk.sizes.size, codes.size, int((keys >= 0).sum())
-    surveyor.rules, surveyor.endings = rules, endings
-    surveyor.agreements = _agreements(question[keys >= 0], keys[keys >= 0], bulk.sizes.size)
-    surveyor.sample = [
-        _sampled(bulk.ids[int(question[place])], texts[codes[place]], said[codes[place]]) for place in shown
-    ]
-    return surveyor.result()
-
-
-def _agreements(question: IntArray, key: IntArray, questions: int) -> list[float]:
-    """Return the agreement of answers [m] of each question with two or more."""
-    width = int(key.max(initial=0)) + 1
-    pairs, votes = np.unique(question * width + key, return_counts=True)
-    met = np.bincount((pairs // width).astype(np.int64), votes * (votes - 1), questions)
-    cast = np.bincount(question, minlength=questions)
-    several = cast > 1
-    return (met[several] / (cast * (cast - 1))[several]).tolist()
 
 
 def _recorded(text: str, how: Reading) -> answers.Read:

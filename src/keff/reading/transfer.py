@@ -16,7 +16,7 @@ from keff.logs.run import PREFIX, RECORDED
 from keff.narrow import Object
 from keff.plugins import import_extra
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
-from keff.reading.open import Opening, naming, one_part, opened
+from keff.reading.open import Opening, naming, only_part, opened
 from keff.records import Completion, Item, Note, frozen, stable_hash
 from keff.records import Path as Drawn
 from keff.sampling.manifest import IMPORTED, Config
@@ -176,7 +176,7 @@ def _extent(path: Path, opening: Opening) -> tuple[list[int], tuple[int, ...], s
     log, slots = find_log(path, opening.format, opening.options), dict[int, None]()
     sizes: list[int] = []
     prompt = ""
-    for question in one_part(log.questions(path), opening.part):
+    for question in only_part(log.questions(path), opening.part):
         _check_answers(path, question)
         prompt = prompt if sizes else stable_hash(question.question)
         sizes.append(len(question.answers))

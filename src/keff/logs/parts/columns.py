@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -138,7 +139,7 @@ def lay_out(
     where the user names one.
     """
     given = dict(given or {})
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
         return f"the column {twice[0]!r} occurs twice"
     runs = _numbered(names)
@@ -155,10 +156,12 @@ def lay_out(
     taken = _recognised(names, runs, given | beside, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
-    if not {"answer", "text"} & given.keys() and _may_be_gold(single):
-        answer, text = single["answer"], single["text"]
-        meant = f"gold_answer={answer},text={text}, or answer={answer}"
-        return f"{answer} may be the gold answer beside {text}: say {say}{meant}"
+    if (doubt := _doubt(single, numbered, given, say)) is not None:
+        return doubt
+    if "text" not in given and _is_input(single):
+        text = single.pop("text")
+        beside |= {} if "question" in single else {"question": text}
+        single.setdefault("question", text)
     if "id" not in single and "question" in single:
         asked = {"id": single["question"]}
         beside |= asked
@@ -221,6 +224,27 @@ def _may_be_gold(single: Mapping[str, str]) -> bool:
     """Return whether a column "answer" may hold gold answers: beside completions, without another."""
     own = single.get("answer", "") in ("answer", "answers")
     return own and single.get("text", "text") != "text" and "gold_answer" not in single
+
+
+def _doubt(
+    single: Mapping[str, str],
+    numbered: Mapping[str, tuple[str, ...]],
+    given: Mapping[str, str],
+    say: str,
+) -> str | None:
+    """Return a question to the user where a column may be the gold answer, or the input; else None."""
+    if not {"answer", "text"} & given.keys() and _may_be_gold(single):
+        answer, text = single["answer"], single["text"]
+        meant = f"gold_answer={answer},text={text}, or answer={answer}"
+        return f"{answer} may be the gold answer beside {text}: say {say}{meant}"
+    if "text" not in given and _is_input(single) and not {"answer", "correct"} & {*single, *numbered}:
+        return f"text may be the input beside label: say {say}text=text, or answer=COLUMN"
+    return None
+
+
+def _is_input(single: Mapping[str, str]) -> bool:
+    """Return whether a column "text" is the input, as it is in data sets with a "label"."""
+    return _form(single.get("text", "")) == "text" and _form(single.get("gold_answer", "")) == "label"
 
 
 def _recognised(

@@ -84,7 +84,7 @@ class UsableRows:
         if not rows:
             raise self.left_out.refuse("path")
         layout = Layout({word: word for word in _fields_used([row for _, row in rows])}, {})
-        yield from tabled(lambda: rows, layout, texts=texts)
+        yield from tabled(lambda: rows, layout, texts=texts, tell=tell)
         self.left_out.say("paths", tell)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import Tell
 from keff.logs.parts.foreign import Canonical, UsableRows, configured, verdict
-from keff.logs.parts.lines import head_of, members, parse, unpack, whole_json
+from keff.logs.parts.lines import head_of, member_names, members, parse, unpack, whole_json
 from keff.logs.parts.values import at, inner, is_missing, number_or_none
 from keff.narrow import Fields, Object, entries, fields, is_array, is_object, items
 from keff.records import Note
@@ -27,9 +27,10 @@ def refusal(path: Path) -> str | None:
         return None if names & set(HEADERS) else "a zip file without header.json"
     if path.suffix == ".eval":
         return "not a zip file"
-    head = head_of(path)[:4096]
-    known = b'"eval"' in head and (b'"samples"' in head or b'"status"' in head)
-    return None if known and head.startswith(b"{") else 'no object with "eval" and "samples"'
+    names = member_names(path)
+    return (
+        None if "eval" in names and {"samples", "status"} & names else 'no object with "eval" and "samples"'
+    )
 
 
 def header(path: Path) -> Fields:

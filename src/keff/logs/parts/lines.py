@@ -6,11 +6,11 @@ A torn last line is left out and told, any other bad line is an error.
 from __future__ import annotations
 
 import json
-import secrets
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,32 +21,6 @@ from keff.log import UTF_16, Tell, first_bytes, is_utf16, unheard
 from keff.narrow import Object, items, mended, unique
 from keff.plugins import import_extra
 from keff.records import Note
-
-# A number that nobody can have written between two lines.
-_MARK = secrets.randbelow(2**30)
-
-# The mark as it stands between two lines of the array, see ``quick_rows``.
-_BETWEEN = f",{_MARK},".encode()
-
-
-def quick_rows(where: str, lines: Sequence[bytes], *, first: bool = False) -> list[Row]:
-    """Return the objects of some lines, as ``parse`` but faster; ``first``: those of a file's head.
-
-    Lines are read together, as one array with a mark between any two: where one is no object, or what several
-    hold goes together, the marks do not stand between objects, and each line is read by itself.
-    """
-    together = _BETWEEN.join(lines)
-    if len(together) <= MOST_VALUES:
-        try:
-            read = jiter.from_json(b"[%b]" % together, cache_mode="all", catch_duplicate_keys=True)
-        except ValueError:
-            read = []
-        values = cast("list[object]", read)
-        rows, marks = values[::2], values[1::2]
-        apart = len(rows) == len(lines) and marks.count(_MARK) == len(marks)
-        if apart and set(map(type, rows)) == {dict}:
-            return cast("list[Row]", rows)
-    return [quick_parse(where, line, first=first and place == 0) for place, line in enumerate(lines)]
 
 
 def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
@@ -142,14 +116,14 @@ def json_lines(
 ) -> Iterator[tuple[str, Row]]:
     """Yield (``file:line``, object) of each line that is not blank.
 
-    The last line of a file without a final newline may have been torn by a crash: when it is not JSON it is
+    The last line of a file without a final newline may have been torn by a crash: when it ends too soon it is
     left out, with the note ``torn_line``. Every other bad line is ``wrong``, with file and line.
     """
-    blank = 0
+    blank, name = 0, str(path)
     with path.open("rb", LONG_LINES) as file:
         for number, line in enumerate(lines_of(file), 1):
-            where = f"{path}:{number}"
-            if not line.strip():
+            where = f"{name}:{number}"
+            if line.isspace():
                 blank += 1
                 if blank > MOST_BLANK:
                     raise LogError(f"{path}: {TOO_BLANK}")
@@ -157,13 +131,21 @@ def json_lines(
             try:
                 row = quick_parse(where, line, first=number == 1)
             except LogError as error:
-                if line.endswith(b"\n"):
+                if line.endswith(b"\n") or _is_whole(line):
                     wrong(error)
                 else:
                     text = f"{where}: the last line is incomplete; skipped (1 question)"
                     tell(Note("torn_line", text))
                 continue
             yield where, row
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line that was refused is a whole JSON object, in which a name stands twice."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -208,6 +190,27 @@ def first_object(path: Path) -> Row | str:
     return cast("Row", row) if isinstance(row, dict) else NO_OBJECT
 
 
+def member_names(path: Path) -> set[str]:
+    """Return the names in the object that a file begins with, as far as its first 4 MiB hold them."""
+    text, names, place = head_of(path).decode("utf-8", "replace"), set[str](), 0
+    if not text.startswith("{"):
+        return names
+    with suppress(ValueError, RecursionError, IndexError):  # the end of the object, or of what was read
+        while text[place] in "{,":
+            name, place = _DECODER.raw_decode(text, _after_space(text, place + 1))
+            names.add(str(name))
+            colon = _after_space(text, place)
+            _, place = _DECODER.raw_decode(text, _after_space(text, colon + 1))
+            place = _after_space(text, place)
+    return names
+
+
+def _after_space(text: str, place: int) -> int:
+    while text[place] in " \t\r\n":
+        place += 1
+    return place
+
+
 NO_OBJECT = "the first entry is not a JSON object"
 
 
@@ -220,21 +223,6 @@ def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
         if not isinstance(row, dict):
             raise LogError(f"{path}: entry {number} is not a JSON object")
         yield f"{path}: entry {number}", row
-
-
-# So many bytes of lines are read into objects at a time: they and their objects stay in the cache.
-BLOCK_BYTES = 2**16
-
-
-def blocks_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield blocks of some hundred whole lines; raises LogError as ``lines_of`` does."""
-    while block := file.read(min(BLOCK_BYTES, MOST_LINE)):
-        if not block.endswith(b"\n"):
-            block += file.readline(MOST_LINE)
-        # A longer one is the last of its block, which has no room for it otherwise.
-        if len(block) - (block.rfind(b"\n", 0, -1) + 1) >= MOST_LINE:
-            raise LogError(f"{file.name}: {TOO_LONG}")
-        yield block
 
 
 def parse(where: str, line: bytes, *, first: bool = False) -> Row:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from functools import lru_cache
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -20,17 +20,32 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, Question, Tell, address, shown
+from keff.log import LISTED, NAMED, Question, address, shown
 from keff.logs.parquet import matching, reason_of
-from keff.logs.parts.bulk import CODED, NAMES, NUMBERS, TEXTS, Bulk, ColumnOptions, Reread, RowColumns
-from keff.logs.parts.coding import NotPlainError
-from keff.logs.parts.tabled import KNOWN, by_model, question_of, unpacked
+from keff.logs.parts.batches import (
+    FIELDS,
+    READINGS,
+    SINGLY,
+    TEXTS,
+    WHOLE,
+    Batching,
+    ColumnBatch,
+    in_range,
+    made,
+)
+from keff.logs.parts.tabled import KNOWN, model_of, question_of, unpacked
+from keff.logs.parts.values import optional_text
 from keff.records import frozen
 
+# Metadata of a file are read whole, at every opening, and slowly.
+MOST_METADATA = 2**24
 # Rows whose columns are read at once: this bounds the memory of a batch, some megabytes for 8 answers a row.
 COLUMN_BATCH = 16_384
-# Columns that no vote needs.
-LONG = frozenset({"all_texts", "all_truncated", "question"})
+# Questions' texts of at most so many bytes are read with the answers.
+MOST_WORDINGS = 2**28
+NUMBERS = ("all_tokens", "all_prompt_tokens", "all_cached_tokens", "all_seconds", "all_confidences")
+# Columns with a value for each question.
+ONCE = ("id", "gold_answer", "cluster", "model", "question")
 
 
 @frozen
@@ -47,13 +62,21 @@ class _ParquetFile:
     disk: pyarrow.fs.FileSystem = field(compare=False)
 
     def open(self) -> pyarrow.parquet.ParquetFile:
-        """Open the file, with page checksums verified where present.
+        """Open the file, with page checksums verified where present; raises LogError for huge metadata.
 
         One on a local disk is read 64 KiB at a time: whole columns are worth their memory only far away.
         """
         local = isinstance(self.disk, pyarrow.fs.LocalFileSystem)
+        file = self.disk.open_input_file(self.path)
+        file.seek(max(self.size - 8, 0))
+        size = int.from_bytes(file.read(4), "little")
+        if MOST_METADATA < size < self.size:
+            raise LogError(
+                f"{self.name}: its metadata have {size / 2**20:.0f} MiB, and at most "
+                f"{MOST_METADATA // 2**20} MiB are read: write it with fewer columns and larger row groups"
+            )
         return pyarrow.parquet.ParquetFile(
-            self.disk.open_input_file(self.path),
+            file,
             pre_buffer=not local,
             buffer_size=2**16 * local,
             page_checksum_verification=True,
@@ -85,38 +108,40 @@ def _files(path: Path) -> list[_ParquetFile]:
     return sorted(files, key=lambda each: each.name)
 
 
-def parts(path: Path, how: ColumnOptions, share: tuple[int, int]) -> Iterator[Bulk]:
-    """Yield a record's columns in parts; raises NotPlainError where it must be read by rows.
-
-    Of ``share`` (i, m) the row groups of the i-th of m parts in a row, from 0. Arrow tells strings apart, so
-    each distinct one of a batch becomes an object once; texts are read from few rows at a time.
-    """
-    groups, (own, of) = row_groups(path), share
-    ends = np.cumsum([size for _, _, size in groups])
-
-    def question(row: int) -> Question:
-        at = int(np.searchsorted(ends, row, side="right"))
-        each, group, size = groups[at]
-        return _question(each, group, row - int(ends[at]) + size, how.read is not None)
-
-    columns = ArrowColumns(how.read)
+def questions(path: Path, how: Batching) -> Iterator[ColumnBatch | Question]:
+    """Yield a record's questions by columns, in batches; see ``BatchedLog``."""
+    groups, (own, of) = row_groups(path), how.share
     mine = groups[len(groups) * own // of : len(groups) * (own + 1) // of]
     for each, members in groupby(mine, key=itemgetter(0)):
         with each.open() as file:
-            there = list(file.schema_arrow.names)
-            by_rows = how.read is not None and "all_texts" in there
-            without = set() if by_rows else LONG if how.read is None else LONG | {"all_keys", "all_rules"}
-            known = {*KNOWN, "meta"} - without
-            names = [name for name in there if name in known or name.startswith((NAMED, LISTED))]
-            size = BATCH if by_rows else COLUMN_BATCH
-            for batch in _batches(each, file, size, names, [group for _, group, _ in members]):
-                if columns.enough(how.most):
-                    yield columns.part(question)
-                if by_rows:
-                    columns.add([unpacked(row) for row in batch.to_pylist()])
+            numbers = [group for _, group, _ in members]
+            number = sum(file.metadata.row_group(group).num_rows for group in range(numbers[0]))
+            known = {*KNOWN, "meta"} - {"all_texts", *(READINGS if how.again else ())}
+            if _unpacked_size(file, "question", numbers) > MOST_WORDINGS:
+                known.discard("question")
+            names = [
+                name for name in file.schema_arrow.names if name in known or name.startswith((NAMED, LISTED))
+            ]
+            for batch in _batches(each, file, COLUMN_BATCH, names, numbers):
+                if (columns := _by_columns(batch, how.most)) is not None:
+                    yield columns
                 else:
-                    columns.add_batch({name: batch.column(name) for name in names})
-    yield columns.part(question, last=True)
+                    for place, row in enumerate(batch.to_pylist(), number + 1):
+                        where = f"{each.name}: row {place}"
+                        yield question_of(where, unpacked(row), part=model_of(row))
+                number += len(batch)
+
+
+def _unpacked_size(file: pyarrow.parquet.ParquetFile, column: str, groups: Sequence[int]) -> int:
+    """Return the unpacked bytes of a column in some row groups; 0 where there is none."""
+    if column not in file.schema_arrow.names:
+        return 0
+    chunks = (
+        group.column(place)
+        for group in map(file.metadata.row_group, groups)
+        for place in range(group.num_columns)
+    )
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
 def _batches(
@@ -133,26 +158,70 @@ def _batches(
         raise LogError(f"{each.name} is damaged ({reason_of(error)}): write the file again") from None
 
 
-class ArrowColumns(RowColumns):
-    """Builds columns from batches of Arrow arrays."""
+_TYPES = pyarrow.types
 
-    def add_batch(self, batch: Mapping[str, pyarrow.Array]) -> None:
-        """Append a batch; raises NotPlainError for columns of unexpected type."""
-        given = {name: column for name, column in batch.items() if column.null_count < len(column)}
-        _refuse_packed(given.pop("meta", None))
-        lists = self.lists_of(given)
-        self.add_names({name: given[name].to_pylist() for name in NAMES if name in given}, len(batch["id"]))
-        self.add_sizes(*(_sizes(given[name]) for name in lists))
-        for name in lists:
-            self._add_flat(name, given[name].flatten())
 
-    def _add_flat(self, column: str, values: pyarrow.Array) -> None:
-        if column in self.texts and pyarrow.types.is_string(values.type):
-            coded, texts = values.dictionary_encode("encode"), self.texts[column]
-            known = [-1 if text is None else texts.numbers[text] for text in coded.dictionary.to_pylist()]
-            texts.parts.append(np.array(known, np.int32)[_integers(coded.indices)])
-        else:
-            self.add_lists(column, [values.to_pylist()])
+def _by_columns(batch: pyarrow.RecordBatch, most: int) -> ColumnBatch | None:
+    """Return the questions of a batch by columns; None where a value needs a closer look.
+
+    That is so for what is no list of plain values (or of another length than the answers), for what is
+    missing or no number where one is needed, and for questions of more than ``most`` paths.
+    """
+    given = {name: batch.column(name) for name in batch.schema.names}
+    given = {name: values for name, values in given.items() if values.null_count < len(values)}
+    lists = {name: given.pop(name) for name in FIELDS if name in given}
+    plain = all(name in KNOWN - SINGLY or name == "meta" for name in given) and _plain_meta(given.get("meta"))
+    if "id" not in given or "all_answers" not in lists or not plain:
+        return None
+    if not all(map(_is_plain_list, lists.values())):
+        return None
+    flat = {name: values.flatten() for name, values in lists.items()}
+    return made(
+        [_integers(pyarrow.compute.list_value_length(values)) for values in lists.values()],
+        {FIELDS[name]: _coded(values) for name, values in flat.items() if name in TEXTS},
+        {FIELDS[name]: _numbers(FIELDS[name], values) for name, values in flat.items() if name not in TEXTS},
+        {name: given[name].to_pylist() if name in given else [None] * len(batch) for name in ONCE},
+        most,
+    )
+
+
+def _is_plain_list(values: pyarrow.Array) -> bool:
+    kind = values.type
+    return (_TYPES.is_list(kind) or _TYPES.is_large_list(kind)) and not values.null_count
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    return _TYPES.is_string(kind) or _TYPES.is_large_string(kind)
+
+
+def _coded(flat: pyarrow.Array) -> tuple[NDArray[Any], Sequence[str]] | None:
+    """Return texts or whole numbers as codes and names; None for other values."""
+    if _TYPES.is_dictionary(flat.type):
+        flat = flat.dictionary_decode()
+    if _TYPES.is_null(flat.type):
+        return np.full(len(flat), -1, np.int32), ()
+    if not (_is_text(flat.type) or _TYPES.is_integer(flat.type)):
+        return None
+    coded = flat.dictionary_encode("encode")  # what is missing has a name too
+    return _integers(coded.indices), [optional_text(each) or "" for each in coded.dictionary.to_pylist()]
+
+
+def _numbers(field: str, flat: pyarrow.Array) -> NDArray[Any] | None:
+    """Return numbers, NaN where missing; None for what has to be converted, or refused with its place."""
+    kind = flat.type
+    whole = _TYPES.is_integer(kind) or _TYPES.is_boolean(kind)
+    if field in WHOLE:
+        if not whole or flat.null_count:
+            return None
+        column = _integers(flat.cast(pyarrow.int64()))
+    elif not (whole or _TYPES.is_floating(kind) or _TYPES.is_null(kind)):
+        return None
+    else:
+        column = np.full(len(flat), np.nan)
+        if flat.null_count < len(flat):
+            held = np.frombuffer(flat.cast(pyarrow.float64()).buffers()[1], np.float64)
+            column = np.where(_integers(flat.is_valid().cast(pyarrow.int8())), held[: len(flat)], np.nan)
+    return column if in_range(field, column) else None
 
 
 def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
@@ -160,43 +229,15 @@ def _integers(values: pyarrow.Array) -> NDArray[np.int64]:
     return np.from_dlpack(values).astype(np.int64)
 
 
-def _sizes(column: pyarrow.Array) -> NDArray[np.int64]:
-    """Return the lengths of lists; raises NotPlainError for a column of another type."""
-    if not pyarrow.types.is_list(column.type) or column.null_count:
-        raise NotPlainError
-    return _integers(pyarrow.compute.list_value_length(column))
-
-
-def _refuse_packed(meta: pyarrow.Array | None) -> None:
-    """Raise NotPlainError where packed metadata holds a field that should be a column."""
+def _plain_meta(meta: pyarrow.Array | None) -> bool:
+    """Return whether no packed field should be a column."""
     if meta is None:
-        return
-    if not pyarrow.types.is_string(meta.type):
-        raise NotPlainError
+        return True
+    if not _is_text(meta.type):
+        return False
     known = f'"(({"|".join(sorted(KNOWN))})"|{NAMED}|{LISTED})'
     found = pyarrow.compute.match_substring_regex(meta, known)
-    if pyarrow.compute.any(found).as_py():
-        raise NotPlainError
-
-
-@lru_cache(maxsize=1)
-def _row_group(each: _ParquetFile, group: int, texts: bool) -> Reread[pyarrow.RecordBatch]:
-    """Return the batches of one row group of a file, of few rows where ``texts`` are among them."""
-
-    def batches(_: Tell) -> Iterator[pyarrow.RecordBatch]:
-        with each.open() as file:
-            names = [name for name in file.schema_arrow.names if texts or name != "all_texts"]
-            yield from _batches(each, file, BATCH if texts else COLUMN_BATCH, names, [group])
-
-    return Reread(batches)
-
-
-def _question(each: _ParquetFile, group: int, row: int, texts: bool) -> Question:
-    """Return one question, read from its batch."""
-    number, place = divmod(row, BATCH if texts else COLUMN_BATCH)
-    (only,) = _row_group(each, group, texts).question(number).slice(place, 1).to_pylist()
-    where = f"{each.name}: row group {group + 1}"
-    return by_model(question_of(where, unpacked(only), texts=texts), only)
+    return not pyarrow.compute.any(found).as_py()
 
 
 FAILURES = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
@@ -206,9 +247,9 @@ BATCH = 32
 _TEXT = pyarrow.string()
 _COLUMNS = {
     **dict.fromkeys(("id", "question", "gold_answer", "cluster", "task", "answer_space", "model"), _TEXT),
-    **dict.fromkeys((*TEXTS.values(), "all_texts", "branches"), pyarrow.list_(_TEXT)),
-    **dict.fromkeys((*CODED.values(), "all_truncated"), pyarrow.list_(pyarrow.int64())),
-    **dict.fromkeys((*NUMBERS.values(), "all_scores"), pyarrow.list_(pyarrow.float64())),
+    **dict.fromkeys((*TEXTS, "all_texts", "branches"), pyarrow.list_(_TEXT)),
+    **dict.fromkeys(("all_correct", "slots", "all_truncated"), pyarrow.list_(pyarrow.int64())),
+    **dict.fromkeys((*NUMBERS, "all_scores"), pyarrow.list_(pyarrow.float64())),
     "meta": _TEXT,
 }
 _VOTES = {

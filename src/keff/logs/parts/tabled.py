@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
@@ -13,8 +13,6 @@ from typing import Any
 
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
-from keff.logs.parts.bulk import Bulk, ColumnOptions, parts_of_questions
-from keff.logs.parts.coding import NotPlainError
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.columns import Columned, Layout
 from keff.logs.parts.values import (
@@ -63,12 +61,15 @@ Row = Fields
 Rows = Callable[[], Iterable[tuple[str, Row]]]
 
 
-def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
-    """Return a Question from one row with lists; raises LogError that names ``where`` and the field."""
+def question_of(where: str, row: Row, *, texts: bool = False, part: str = "") -> Question:
+    """Return a Question of a ``part`` from one row with lists.
+
+    Raises LogError that names ``where`` and the field.
+    """
     graded = row.get("all_scores")
     if row.get("all_answers") is None and is_array(graded):  # scores alone: nothing to vote on
         bare = {**row, "all_answers": [None] * len(graded)}
-        return replace(question_of(where, bare, texts=texts), form="scores")
+        return replace(question_of(where, bare, texts=texts, part=part), form="scores")
     missing = [name for name in ("id", "all_answers") if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
@@ -89,13 +90,14 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         meta={name.replace(LISTED, NAMED): value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, unusual)),
         structured=any(map(is_structured, unusual)),
+        part=part,
         **given,
     )
 
 
-def by_model(question: Question, row: Row) -> Question:
-    """Return the question assigned to the record part of its row's model."""
-    return replace(question, part=optional_text(row.get("model")) or "")
+def model_of(row: Row) -> str:
+    """Return the model that a row names, which is the part of the log it belongs to; "" for none."""
+    return optional_text(row.get("model")) or ""
 
 
 def unpacked(row: Object) -> Object:
@@ -112,18 +114,18 @@ def unpacked(row: Object) -> Object:
     return {name: value for name, value in row.items() if name != "meta"} | packed
 
 
-def question_or_scores(where: str, row: Object, *, texts: bool) -> Question:
+def question_or_scores(where: str, row: Object, *, texts: bool, part: str = "") -> Question:
     """Return a Question; where answers are missing, from texts or from scores alone."""
     if row.get("all_answers") is not None or row.get("all_scores") is not None:
-        return question_of(where, row, texts=texts)
+        return question_of(where, row, texts=texts, part=part)
     if row.get("all_texts") is not None:
-        complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts)
+        complete = question_of(where, row | {"all_answers": row["all_texts"]}, texts=texts, part=part)
         return replace(complete, form="completions")
     right = row.get("all_correct")
     if not is_array(right):
         raise LogError(f"{where}: lacks the answers (it has {', '.join(row)})")
     bare = row | {"all_answers": [None] * len(right)}
-    return replace(question_of(where, bare, texts=texts), form="scores")
+    return replace(question_of(where, bare, texts=texts, part=part), form="scores")
 
 
 def once_each(questions: Iterable[tuple[str, Question]]) -> Iterator[Question]:
@@ -233,14 +235,6 @@ class TableLog(Columned):
         for note in dict.fromkeys(heard or self.doubts(path)):
             tell(note)
 
-    def parts(self, path: Path, how: ColumnOptions) -> Iterator[Bulk]:
-        """Yield the columns of a table part by part; see ``PartsLog``."""
-        if how.texts:
-            raise NotPlainError
-        yield from parts_of_questions(
-            lambda tell: self.questions(path, texts=how.read is not None, tell=tell), how
-        )
-
 
 def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
     """Yield Questions from a table's rows.
@@ -257,11 +251,11 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
             text = f"{', '.join(known)}: one value for all paths of a question is not read: write a list"
             tell(Note("one_for_all", text))
         return once_each(
-            (where, by_model(question_or_scores(where, wide, texts=texts), wide))
+            (where, question_or_scores(where, wide, texts=texts, part=model_of(wide)))
             for where, row in rows()
             for wide in [_wide(row, layout, listed)]
         )
-    return _grouped(rows, layout, texts=texts)
+    return _grouped(rows, layout, texts=texts, tell=tell)
 
 
 def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> Object:
@@ -285,10 +279,60 @@ def _about(row: Row, layout: Layout) -> Object:
     return {name: value for name, value in row.items() if name not in meant} | single
 
 
-def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
-    """Yield Questions from rows of one path each.
+def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator[Question]:
+    """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
+    number = differ = 0
+    asked = layout.single.get("question", "")
+    # Of several templates each may state the question in its own words.
+    if "slot" in layout.single or asked == layout.single["id"]:
+        asked = ""
+    finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first_of(rows()), layout)
+    for members in _groups(rows, layout):
+        number += 1
+        _refuse_finer(members, finer, layout)
+        differ += bool(asked) and len({str(row.get(asked)).strip() for _, row in members}) > 1
+        yield _path_rows(members, layout, texts=texts)
+    if differ:
+        text = (
+            f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), "
+            "whose answers are counted together: name the column that tells questions apart, with "
+            "--columns id=NAME"
+        )
+        tell(Note("several_questions", text))
 
-    Where the rows of one id do not stand together, as in repeated runs, the table is gathered in memory.
+
+# Columns whose rows may be parts of one path, or its repeats: a file of both looks the same.
+FINER = frozenset(
+    (
+        *("rollout", "rollout_id", "turn", "turn_id", "turn_index", "metric", "metric_name"),
+        *("judge", "grader", "rater", "attempt", "attempt_id", "retry"),
+    )
+)
+
+
+def _finer(row: Row, layout: Layout) -> list[str]:
+    """Return the columns of no known meaning that may tell parts of a path apart."""
+    return [name for name in row if name not in layout.used and name.strip().lower() in FINER]
+
+
+def _refuse_finer(members: list[tuple[str, Row]], finer: Sequence[str], layout: Layout) -> None:
+    """Raise LogError where rows of one id and model differ in a column that may be finer than a path."""
+    model = layout.single.get("model", "")
+    for name in finer:
+        first: dict[str, object] = {}
+        for where, row in members:
+            if first.setdefault(str(row.get(model)), row.get(name)) != row.get(name):
+                raise LogError(
+                    f"{where}: rows of the id {row.get(layout.single['id'])!r} differ in {name}: say which "
+                    f"column numbers the paths of a question, such as --columns path={name}, or keep one row "
+                    "for each path"
+                )
+
+
+def _groups(rows: Rows, layout: Layout) -> Iterator[list[tuple[str, Row]]]:
+    """Yield the rows of each id.
+
+    Where they do not stand together, as in repeated runs, the table is gathered in memory.
     """
     column = layout.single["id"]
     # Of a table of repeats whose rows stand together the first two are of one question: no need to look on.
@@ -298,7 +342,7 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
         groups: dict[str, list[tuple[str, Row]]] = {}
         for where, row in rows():
             groups.setdefault(name_at(where, "id", row.get(column)), []).append((where, row))
-        yield from (_path_rows(members, layout, texts=texts) for members in groups.values())
+        yield from groups.values()
         return
     seen: set[str] = set()
     for name, group in groupby(rows(), key=lambda pair: name_at(pair[0], "id", pair[1].get(column))):
@@ -309,7 +353,7 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool) -> Iterator[Question]:
                 "that numbers the paths of a question (--columns path=...)"
             )
         seen.add(name)
-        yield _path_rows(members, layout, texts=texts)
+        yield members
 
 
 def _together(rows: Rows, column: str) -> bool:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import NoneType
-from typing import SupportsFloat, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 from keff import plugins
 from keff.answers import says_none
@@ -39,8 +39,10 @@ def thousandth(value: object) -> float | None:
 
 def real(value: object) -> float:
     """Return a number, also from text; raises ValueError for other values."""
-    # Numbers of NumPy and decimals, as frames hold them, among others.
-    if isinstance(value, str | SupportsFloat):
+    # Numbers of NumPy and decimals, as frames hold them, among others: to ask for the protocol takes long.
+    if isinstance(value, float | int | str):
+        return float(value)
+    if isinstance(value, SupportsFloat):
         return float(value)
     raise ValueError(f"{type(value).__name__} is no number")
 
@@ -64,6 +66,8 @@ MOST_COUNT = 2**53
 
 T = TypeVar("T")
 
+_TEXTS, _NUMBERS = {str, NoneType}, {int, float}
+
 
 def is_missing(value: object) -> bool:
     """Return whether a value is missing: None, "" or NaN (as pandas writes it)."""
@@ -86,6 +90,8 @@ def optional_text(value: object) -> str | None:
     A number without a fraction is written without one: where one value is missing, pandas turns 4 into 4.0.
     Lists and objects become canonical JSON.
     """
+    if value is None or type(value) is str:
+        return value or None
     if is_missing(value):
         return None
     if is_structured(value):
@@ -116,6 +122,8 @@ def gold_of(value: object) -> object:
 
     Raises LogError for bytes, as Parquet may hold, that are not UTF-8 text.
     """
+    if value is None or type(value) is str:
+        return value or None
     if is_array(value):
         return [_scalar(each) for each in value if not is_missing(each)] or None
     return None if is_missing(value) else _scalar(value)
@@ -123,6 +131,8 @@ def gold_of(value: object) -> object:
 
 def name_of(value: object) -> str:
     """Return an id or name as text; raises ValueError for other values."""
+    if type(value) is str and value:
+        return value
     infinite = isinstance(value, float) and math.isinf(value)
     if is_missing(value) or is_structured(value) or isinstance(value, bool) or infinite:
         raise ValueError
@@ -133,9 +143,12 @@ def converted(
     where: str, name: str, values: Sequence[object], convert: Callable[[object], T]
 ) -> tuple[T, ...]:
     """Convert each entry of a list; raises LogError that names ``where``, the list and the bad entry."""
+    kinds = {*map(type, values)}
+    if (plain := _plain(values, kinds, convert)) is not None:
+        return plain
     with suppress(TypeError, ValueError, OverflowError):
         # Each distinct value once; of several kinds some are equal that have other texts, as 1 and true.
-        if len({NoneType, *map(type, values)}) < 3:
+        if len({NoneType, *kinds}) < 3:
             known = {value: convert(value) for value in set(values)}
             return tuple(map(known.__getitem__, values))
     result: list[T] = []
@@ -147,6 +160,20 @@ def converted(
             remedy = REMEDIES.get(convert, "") if not is_missing(value) else ""
             raise LogError(f"{where}: {name} must hold {needs} only, not {short(value)}{remedy}") from None
     return tuple(result)
+
+
+def _plain(values: Sequence[Any], kinds: set[type], convert: Callable[..., Any]) -> tuple[Any, ...] | None:
+    """Return a list of texts or numbers as it is, where converting its entries would change none of them."""
+    if convert is optional_text:
+        return tuple(values) if kinds <= _TEXTS and "" not in values else None
+    if not values or not kinds <= _NUMBERS:
+        return None
+    if convert is truth:
+        return tuple(values) if kinds == {int} and min(values) >= 0 and max(values) <= 1 else None
+    # NaN, which is smaller and larger than nothing, is a count that is missing.
+    if convert in (count, seconds) and min(values) >= 0 and max(values) <= MOST_COUNT:
+        return tuple(map(float, values))
+    return None
 
 
 def whole(text: object) -> str:
