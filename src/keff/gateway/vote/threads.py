@@ -2,7 +2,8 @@
 
 Mathematics is brought into one form by processes that may need seconds for one expression. Most answers do
 not need them (a number, or an expression that was seen before) and are read at once. The others take turns
-in the fast lane: one answer of each request at a time, in the order of arrival. What takes more than a moment
+in the fast lane: one answer of each request at a time, in the order of arrival; requests that have brought a
+heavy answer share half of the lane. What takes more than a moment
 of processor time goes on in the slow lane, whose processes run behind all others, and waits there behind its
 like. The limit of an answer is processor time of its own, as offline; waiting is no reason to read it
 otherwise. What its request has no time left for, or whose process was killed, is unread.
@@ -36,6 +37,7 @@ class ReadingThreads:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(2 * THREADS, thread_name_prefix="answers")
         self._free = {lane: asyncio.Semaphore(THREADS) for lane in (Lane.FAST, Lane.SLOW)}
+        self._heavy = asyncio.Semaphore(THREADS // 2)
         self._warming: list[Future[None]] = []
 
     def warm(self, reader: Reader | None) -> None:
@@ -49,8 +51,18 @@ class ReadingThreads:
             starts = [asyncio.wrap_future(start) for start in self._warming]
             await asyncio.wait(starts, return_when=asyncio.FIRST_COMPLETED)
 
-    async def run(self, lane: Lane, work: Callable[[Lane], T]) -> T:
-        """Run ``work`` in a thread of a lane; cancelled, it is dequeued or left to its own time limit."""
+    async def run(self, lane: Lane, work: Callable[[Lane], T], *, heavy: bool = False) -> T:
+        """Run ``work`` in a thread of a lane; cancelled, it is dequeued or left to its own time limit.
+
+        ``heavy`` requests, which have brought an answer that the fast lane does not suffice for, have half of
+        it together.
+        """
+        if lane is Lane.FAST and heavy:
+            async with self._heavy:
+                return await self._run(lane, work)
+        return await self._run(lane, work)
+
+    async def _run(self, lane: Lane, work: Callable[[Lane], T]) -> T:
         free = self._free[lane]
         await free.acquire()
         running = asyncio.get_running_loop().run_in_executor(self._threads, work, lane)
@@ -73,7 +85,7 @@ class AnswerReading:
         self._reader, self._pool = reader, pool
         self._seconds, self._end, self.waited = seconds, end, 0.0
         self._turns = {lane: asyncio.Lock() for lane in (Lane.FAST, Lane.SLOW)}
-        self._waiting, self._since = 0, 0.0
+        self._waiting, self._since, self._heavy = 0, 0.0, False
 
     async def read(self, choice: Fields) -> PathReading:
         """Return the vote of one choice; unread where the request has no time left for it."""
@@ -94,9 +106,11 @@ class AnswerReading:
                 await self._pool.ready()
                 for lane, turn in self._turns.items():
                     async with turn:
-                        read = await self._pool.run(lane, partial(_read_in, self._reader, choice))
+                        work = partial(_read_in, self._reader, choice)
+                        read = await self._pool.run(lane, work, heavy=self._heavy)
                     if not read.unread:
                         break
+                    self._heavy = True
         except TimeoutError:
             pass
         finally:
