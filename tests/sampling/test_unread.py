@@ -104,7 +104,9 @@ def test_no_vote_looks_sure_that_unread_answers_could_turn(spec: str, seed: int)
         if isinstance(decision, Stop):
             break
         n = min(n + decision.m, policy.cap)
-    unread = seen.count("?")
+    unread, counted = seen.count("?"), tally(keys)
+    # A rule in waves that drew on past its stop answers by all that was read.
+    assert not unread or counted.v1 == counted.counts[decision.answer or ""]
     if not unread or undecided(keys, unread, decision.answer):
         return
     for other in ("1", "2", "3", "new"):
@@ -122,3 +124,13 @@ def test_of_a_weighted_vote_one_unread_answer_may_turn_it(spec: str) -> None:
     assert undecided(keys, 1, decision.answer, weighted=True)
     early = decided(policy, View([*keys[:3], None], [0.5] * 4, unread=1))
     assert policy.cap == 4 or not isinstance(early, Stop)
+
+
+def test_a_rule_in_waves_answers_by_what_was_drawn_past_its_stop() -> None:
+    """Three to one after two waves, with two unread: the next wave turns it."""
+    policy = parse_policy("lead_k:2,cap=9,wave=3")
+    keys = ["1", "1", "2", "1", None, None, "2", "2", "2"]
+    assert not isinstance(decided(policy, View(keys[:6], unread=2)), Stop)
+    last = decided(policy, View(keys, unread=2))
+    assert isinstance(last, Stop)
+    assert (last.answer, last.weight) == ("2", 4 / 7)
