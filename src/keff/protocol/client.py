@@ -1,8 +1,8 @@
 """HTTP client of one upstream: one aiohttp session, with what a gateway needs and a session lacks.
 
-By hand are: a bound on unpacked bytes; NO_PROXY by port, domain and network; that a kept connection on which
-bytes came unasked is not used; one repeat of a POST whose kept connection had gone before anything came.
-Cookies are not kept and redirects not followed.
+By hand are: unpacking, with a bound, and an error where a packed body is cut short; NO_PROXY by port, domain
+and network; that a kept connection on which bytes came unasked is not used; one repeat of a POST whose kept
+connection had gone before anything came. Cookies are not kept and redirects not followed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import re
 import select
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,7 +22,6 @@ from urllib.request import getproxies_environment
 
 import aiohttp
 from aiohttp.connector import Connection
-from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
 from keff.errors import UsageError
@@ -41,8 +41,9 @@ EVENTS, _EVENT = "text/event-stream", re.compile(rb"\s*(?:data|event|id|retry)?:
 
 CUT = "it closed before its answer was whole"
 
-# Encodings that aiohttp undoes.
-UNPACKED = frozenset({"gzip", "deflate", "br", "zstd"})
+UNPACKED = frozenset({"gzip", "x-gzip", "deflate"})
+# Plain bytes that a packed part gives at once.
+ONE_PART = 2**18
 
 # Whether the call of this task was given a connection that was used before.
 _reused: ContextVar[bool] = ContextVar("reused")
@@ -77,7 +78,8 @@ class Call:
                 if name not in ("content-encoding", "content-length")
             }
         self._response, self._ended, self._first = response, ended, b""
-        self._open = True
+        self._open, self._raw_bytes = True, 0
+        self._plain = self._unpacked() if self._encoding in UNPACKED else self._came()
 
     @property
     def kind(self) -> str:
@@ -96,8 +98,7 @@ class Call:
         Some servers name no type, or another one. What was looked at stays to be read.
         """
         if self.kind != EVENTS and not self._first:
-            with _told():
-                self._first = await self._response.content.readany()
+            self._first = await anext(self._plain, b"")
         return self.kind == EVENTS or _EVENT.match(self._first) is not None
 
     async def parts(self, most: int | None = None) -> AsyncGenerator[bytes]:
@@ -109,25 +110,49 @@ class Call:
         if self._encoding not in ("identity", "", *UNPACKED):
             raise BodyError("it is compressed in a way that was not asked for")
         packed, gave = self._encoding in UNPACKED, 0
-        async for part in self._came():
+        async for part in self._whole():
             gave += len(part)
-            if packed and gave > min(LARGEST, max(FREE, RATIO * self._response.content.total_raw_bytes)):
+            if packed and gave > min(LARGEST, max(FREE, RATIO * self._raw_bytes)):
                 raise BodyError("it unpacks to more than an answer can hold")
             if most is not None and gave > most:
                 raise BodyError(f"it is larger than {most} bytes")
             yield part
         self._finish()
 
-    async def _came(self) -> AsyncIterator[bytes]:
+    async def _whole(self) -> AsyncIterator[bytes]:
         first, self._first = self._first, b""
         if first:
             yield first
+        async for part in self._plain:
+            yield part
+
+    async def _came(self) -> AsyncGenerator[bytes]:
         while True:
             with _told():
                 part = await self._response.content.readany()
             if not part:
                 return
+            self._raw_bytes += len(part)
             yield part
+
+    async def _unpacked(self) -> AsyncGenerator[bytes]:
+        """Yield plain parts of a body of one or more members; raises BodyError, or BrokenError if cut."""
+        unpack = None
+        async for packed in self._came():
+            while packed:
+                if unpack is None or unpack.eof:
+                    # Some servers send deflate without the head of zlib, whose first byte ends in 8.
+                    bare = self._encoding == "deflate" and packed[0] & 15 != 8
+                    unpack = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+                try:
+                    part = unpack.decompress(packed, ONE_PART)
+                except zlib.error:
+                    raise BodyError("it is not compressed as it says") from None
+                packed = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
+                if part:
+                    yield part
+        if unpack is not None and not unpack.eof:
+            raise BrokenError(CUT)
 
     async def read(self, most: int = LARGEST) -> bytes:
         """Return the whole body; raises BodyError above the limit, or the call's error."""
@@ -210,6 +235,7 @@ class Client:
             trace_configs=[traced],
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
+            auto_decompress=False,
         )
 
     async def close(self) -> None:
@@ -285,14 +311,12 @@ _FAILURES: tuple[tuple[type[Exception], type[Exception], str], ...] = (
 
 @contextmanager
 def _told() -> Generator[None]:
-    """Raise what aiohttp raises as OSError or BodyError, in the words of this module."""
+    """Raise what aiohttp raises as OSError, in the words of this module."""
     try:
         yield
     except aiohttp.ClientHttpProxyError as error:
         raise UnreachableError(f"its proxy refused the way ({error.status})") from None
     except (aiohttp.ClientError, TimeoutError) as error:
-        if isinstance(error.__cause__, ContentEncodingError):
-            raise BodyError("it is not compressed as it says") from None
         for kind, ours, why in _FAILURES:
             if isinstance(error, kind):
                 raise ours(why) from None
