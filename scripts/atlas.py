@@ -24,11 +24,15 @@ from keff.analysis.results.decision import Decision, VotingVerdict
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import points
 from keff.analysis.terms import Terms
+from keff.analysis.workload import Workload
 from keff.errors import UsageError
+from keff.policy import parse_policy
+from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval, Json, Result, plain
 from keff.report.figures import Spec, dressed, layer, quantity, series
 from keff.report.vega import svg_of
+from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
 
 # Every workload is taken to draw 8 paths today, or what it recorded where that is less, so that lines can be
@@ -113,7 +117,7 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
         kept=None if decision.kept is None else _plain(decision.kept),
         points=change.points,
         paths_saved=change.paths and change.paths.mapped(lambda paths: -paths / today),
-        tokens_saved=_tokens_saved(decision),
+        tokens_saved=_tokens_saved(votes, decision, today, seed),
         warnings=tuple(note.code for note in analysis.warnings),
     )
 
@@ -123,13 +127,22 @@ def _vote(analysis: Analysis, k: int) -> Interval | None:
     return analysis.measured(analysis.plurality, k)
 
 
-def _tokens_saved(decision: Decision) -> Interval | None:
-    """Return the share of the tokens of today's paths that is not drawn; None where tokens are unknown."""
-    change, spent = decision.change.tokens, decision.expected_tokens
-    if change is None or spent is None:
+def _tokens_saved(votes: Votes, decision: Decision, today: int, seed: int) -> Interval | None:
+    """Return the share of the tokens of today's paths that is not drawn; None where tokens are unknown.
+
+    As replayed, with the interval of a ratio of means over questions.
+    """
+    if votes.tokens is None or votes.answers is None or decision.verdict is None:
         return None
-    today = spent.value - change.value
-    return change.mapped(lambda tokens: -tokens / today)
+    rule = parse_policy(decision.policy)
+    if PolicySpec.parse(rule.spec).name == "fixed":  # paths are exchangeable: no order to average over
+        share = rule.cap / today
+        return Interval(1 - share, 1 - share, 1 - share, "exact")
+    work = Workload.of(votes, [rule], parse_policy(f"fixed:{today}"), seed=seed)
+    spent, full = work.outcome(rule).tokens, work.today.tokens
+    assert spent is not None and full is not None
+    share = work.rows.mean(spent) / work.rows.mean(full)
+    return work.rows.interval(1 - share - (spent - share * full) / work.rows.mean(full))
 
 
 def _plain(value: Interval) -> Interval:

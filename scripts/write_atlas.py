@@ -18,7 +18,7 @@ from keff.reading.open import Opening, open_record
 VERSION = "2 (November 2026)"
 CITATION = (
     "The keff authors: *Atlas of measured correlations of self-consistency paths*, version 2 "
-    "(November 2026), in keff 0.3.0. The estimators follow G. Yu et al., *Diversity Combining for Multi-Path "
+    "(November 2026), in keff 0.4.0. The estimators follow G. Yu et al., *Diversity Combining for Multi-Path "
     "LLM Reasoning*: please cite the paper, and the source of a record, too (`CITATION.cff`)."
 )
 TEMPERATURES = "Six temperatures from 0.5 to 1.0, ten paths each, are read as one pool."
