@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 import keff
+from benchmarks.places import RECORDED
 from keff.analysis.decision import Aim
 from keff.analysis.replay import Replaying
 from keff.analysis.results.decision import Decision, Seconds
 from keff.analysis.terms import Terms
 from keff.records import Interval
 
-RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"
 NOW = "8"
 SETTINGS = keff.Settings(aim=Aim(), terms=Terms(now=NOW))
 
@@ -176,9 +176,8 @@ def of_report(file: Path, folder: Path) -> Iterator[Figure]:
 def walked(file: Path, folder: Path) -> dict[str, list[tuple[str, Interval]]]:
     """Return every figure of a record by its name."""
     found: dict[str, list[tuple[str, Interval]]] = defaultdict(list)
-    labelled = all(
-        '"all_correct"' in line and '"all_correct": null' not in line for line in file.open(encoding="utf-8")
-    )
+    rows = map(json.loads, file.read_text("utf-8").splitlines())
+    labelled = all(row.get("all_correct") is not None for row in rows)
     places = [of_analysis(file), of_replay(file), of_report(file, folder)]
     if labelled:
         places += [of_noise(file), of_audit(file), of_compare(file, folder)]
@@ -222,7 +221,6 @@ def records() -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
 @pytest.mark.parametrize("name", QUICK)
 def test_no_quantity_of_a_record_has_two_values(name: str, tmp_path: Path) -> None:
     found = walked(RECORDED / f"{name}.jsonl", tmp_path)
@@ -231,7 +229,6 @@ def test_no_quantity_of_a_record_has_two_values(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded generations are not here")
 def test_no_quantity_of_any_record_has_two_values(tmp_path: Path) -> None:
     told = {file.stem: contradictions(walked(file, tmp_path)) for file in records()}
     assert len(told) == 60

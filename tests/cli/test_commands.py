@@ -223,7 +223,7 @@ def test_people_get_a_summary_on_stdout(log: Path) -> None:
     done = keff("analyze", log)
     assert done.returncode == 0
     assert "30 questions x 4 paths" in done.stdout
-    assert "Brackets hold 95% intervals" in done.stdout
+    assert "Brackets hold 95% intervals" in " ".join(done.stdout.split())
     assert "K* = " in keff("analyze", log, "-v").stdout
 
 

@@ -29,7 +29,7 @@ def questions(tmp_path: Path) -> Path:
 
 def sample(questions: Path, url: str, **wishes: Any) -> Progress:
     """Sample with --yes from a server that keff does not know to be on this machine."""
-    given = {"base_url": url.replace("127.0.0.1", "127.1"), "run": questions.parent / "run"} | wishes
+    given = {"base_url": url.replace("127.0.0.1", "0.0.0.0"), "run": questions.parent / "run"} | wishes
     wished = Wishes(task=str(questions), engine="openai", k=K, concurrency=2, yes=True, **given)
     return sample_as_wished(wished)[1]
 

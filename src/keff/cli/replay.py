@@ -40,8 +40,9 @@ DEFAULTS = (
     "adaptive_consistency:0.95",
     "esc:5",
     "budget:4",
-    "pilot_budget:0.98",
 )
+# Fitted on other questions than it is judged on, so it needs two that differ.
+FITTED = "pilot_budget:0.98"
 
 
 @o.grouped(without=("branches",))
@@ -84,9 +85,9 @@ def command(
         aim=aim_of({"retain": retain, "slower": slower}),
         seed=seed,
     )
-    replayed = replay(
-        votes, [*(policies or ()), *(policy or ())] or at_cap(DEFAULTS, top), np.random.default_rng(seed), how
-    )
+    usual = at_cap(DEFAULTS if votes.n_clusters < 2 else (*DEFAULTS, FITTED), top)
+    named = [*(policies or ()), *(policy or ())]
+    replayed = replay(votes, named or usual, np.random.default_rng(seed), how)
     replayed = replace(replayed, warnings=(*record.ballot.notes, *replayed.warnings))
     if out is not None:
         _write(out, replayed, fixed)
