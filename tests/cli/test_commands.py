@@ -117,7 +117,9 @@ def test_logs_of_one_question_each_are_a_table_that_says_how_they_become_one(tmp
         (tmp_path / f"{i}.json").write_text(json.dumps({"id": i, "gold": "1", "answers": ["1", "2", "1"]}))
     assert "3 records of one question: nothing to vote on within one" in keff("analyze", tmp_path).stdout
     assert "--seed" in bad("replay", tmp_path / "0.json", "--seed", "-1")
-    assert "record two or more, or name policies that are not fitted" in bad("replay", tmp_path / "0.json")
+    fitted = bad("replay", tmp_path / "0.json", "pilot_budget:0.98,cap=3")
+    assert "record two or more, or name policies that are not fitted" in fitted
+    assert "pilot_budget" not in keff("replay", tmp_path / "0.json").stdout
     said = keff("replay", tmp_path / "0.json", "lead_k:2", "--trim", "1").stdout
     assert "1 path" in said and "1 paths" not in said
 
