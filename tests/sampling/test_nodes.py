@@ -132,7 +132,7 @@ def test_a_record_read_on_two_nodes_is_that_of_one_process_though_one_is_killed(
     monkeypatch.setattr(ray, "get", kill_once)
     (counted,), (plain,) = open_records(path, Opening(on="ray")), open_records(path)
     assert ray.get is given
-    assert counted.ballot.votes.n == 4 * n and list(counted.ballot.ids or ()) == list(plain.ballot.ids or ())
+    assert counted.ballot.votes.n == 4 * n and list(counted.ballot.names) == list(plain.ballot.names)
     for name in ("answers", "correct", "clusters", "tokens"):
         np.testing.assert_array_equal(*(getattr(each.ballot.votes, name) for each in (counted, plain)), name)
     assert analyze(counted, Settings()).to_dict() == analyze(plain, Settings()).to_dict()
