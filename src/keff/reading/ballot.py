@@ -180,12 +180,12 @@ def ballot(
     return Ballot(votes, keys, table, reading, tuple(notes), coded)
 
 
-def _unread_answers(answers: Codes, keys: Coded, table: RecordedQuestions) -> Counter[str]:
+def _unread_answers(answers: Codes, keys: Coded, table: RecordedQuestions) -> dict[str, int]:
     """Return the answers [n, k] that have no key, with their numbers."""
     codes, counts = np.unique(answers[(keys.codes < 0) & (answers >= 0)], return_counts=True)
     names = table.numberings["answers"].names
-    unread = {names[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
-    return Counter({answer: count for answer, count in unread.items() if answer})
+    unread = zip(codes.tolist(), counts.tolist(), strict=True)
+    return {names[code]: count for code, count in unread if names[code]}
 
 
 class _Matrices:

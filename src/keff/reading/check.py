@@ -13,6 +13,7 @@ from keff.answers import golds
 from keff.errors import LogError
 from keff.log import Question
 from keff.reading.ballot import Ballot, Reading
+from keff.reading.branches import with_copies_together
 from keff.records import Note
 
 # Questions that are looked at: the form of gold answers shows on a few.
@@ -23,20 +24,20 @@ ENOUGH = 10
 TRIED_ON, PATHS = 50, 8
 # Characters beyond which an answer is a whole text.
 LONG = 80
-# Spaces that are tried for advice, the plainest first.
 # A wrong answer that leads on so many questions, and on this share of them, is looked at.
 FEWEST_LED, LED_SHARE, MOST_LED = 5, 0.05, 2000
+# Spaces that are tried for advice, the plainest first.
 TRIED = ("numeric", "choice", "math", "text")
 _TEXT = "long text"
 _NUMBER = re.compile(r"[-+]?[$€£]?[\d.,\s]*\d[\d.,\s]*%?")
 
 
-def checked(ballot: Ballot) -> Ballot:
-    """Return the ballot with notes on gold answers and answers that cannot be what they seem.
+def check_ballot(ballot: Ballot) -> Ballot:
+    """Return the ballot with notes on answers that cannot be what they seem, and copied questions together.
 
     Raises LogError where no figure would mean anything.
     """
-    return with_leader_checked(with_gold_checked(ballot))
+    return with_copies_together(with_leader_checked(with_gold_checked(ballot)))
 
 
 def with_leader_checked(ballot: Ballot) -> Ballot:

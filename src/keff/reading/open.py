@@ -28,8 +28,8 @@ from keff.reading.ballot import (
     read_again,
     with_answers,
 )
-from keff.reading.branches import branch_names, with_branches, with_copies_together
-from keff.reading.check import checked
+from keff.reading.branches import branch_names, with_branches
+from keff.reading.check import check_ballot
 from keff.reading.questions import RecordedQuestions
 from keff.records import Note, frozen
 
@@ -221,7 +221,7 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
         questions = questions.with_branches_as_slots()
     trim, stopped = _trim(log.info, questions.sizes.tolist(), opening)
     read = ballot(questions, log.reading, trim=trim, format=log.format)
-    votes = with_copies_together(checked(read))
+    votes = check_ballot(read)
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))

@@ -17,8 +17,7 @@ from keff.narrow import Fields
 from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
 from keff.reading.ballot import ballot
-from keff.reading.branches import with_copies_together
-from keff.reading.check import checked
+from keff.reading.check import check_ballot
 from keff.reading.open import Opening, Record, naming, reading
 from keff.records import Note
 from keff.stats.votes import Votes
@@ -116,8 +115,7 @@ def _made(
 ) -> Record:
     try:
         with naming(Path(name)):
-            votes = checked(ballot(questions, reading(info, opening), trim=opening.trim))
-            votes = with_copies_together(votes)
+            votes = check_ballot(ballot(questions, reading(info, opening), trim=opening.trim))
     except LogError as error:
         # What a command takes as an option is a keyword here: answer_space=, trim=.
         said = re.sub(r"--([a-z-]+) ", lambda option: option[1].replace("-", "_") + "=", str(error))
