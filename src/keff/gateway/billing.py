@@ -11,6 +11,7 @@ from keff.gateway.keys import ClientKey
 from keff.gateway.traffic.metrics import Metrics
 from keff.narrow import Fields, is_array, items
 from keff.protocol.reply import counts_of
+from keff.protocol.server import LENGTHS
 from keff.records import frozen
 from keff.sampling.cost import VERIFIER, Price, Usage, price_of
 
@@ -19,7 +20,8 @@ UNSTATED = 4096
 # Bytes of a prompt to a token.
 BYTES_PER_TOKEN = 4
 
-LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+# The fields that state a length, in chat and in Responses.
+LENGTH_FIELDS = (*LENGTHS, "max_output_tokens")
 
 # What a request may state at all.
 MOST_PATHS = 10**6
@@ -66,7 +68,7 @@ def estimated(body: Fields, raw: bytes, price: Price) -> PathEstimate:
 
     Its prompt has a token for every four bytes, and its answer the length that it states.
     """
-    stated = [number for name in LENGTHS if (number := _number(body.get(name))) is not None]
+    stated = [number for name in LENGTH_FIELDS if (number := _number(body.get(name))) is not None]
     prompt = Usage(len(raw) // BYTES_PER_TOKEN)
     whole = prompt + Usage(output=max(stated, default=UNSTATED))
     return PathEstimate(whole.dollars(price) + price.path, prompt.dollars(price), price.second)

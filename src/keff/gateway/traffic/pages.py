@@ -38,10 +38,13 @@ class Compared(NamedTuple):
     @property
     def words(self) -> str:
         """The change in words, such as "26% fewer paths"."""
-        share = self.keff / self.today - 1 if self.today else 0.0
-        more, less = ("more", "less") if self.name == "seconds" else ("more", "fewer")
-        what = "time" if self.name == "seconds" else self.name
-        return f"{abs(share):.0%} {more if share > 0 else less} {what}"
+        return change_in_words(self.name, self.keff / self.today - 1 if self.today else 0.0)
+
+
+def change_in_words(cost: str, share: float) -> str:
+    """Return a relative change of a cost in words, such as "26% fewer paths"."""
+    less, what = ("less", "time") if cost == "seconds" else ("fewer", cost)
+    return f"{abs(share):.0%} {'more' if share > 0 else less} {what}"
 
 
 def comparisons(state: Fields) -> list[Compared]:
@@ -63,6 +66,7 @@ def page(state: Fields) -> str:
         alarms=[name for name, on in fields(fields(state.get("drift")).get("alarms")).items() if on],
         at=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         figure=figure,
+        change_in_words=change_in_words,
         style=(files("keff.report") / "templates" / "page.css").read_text("utf-8"),
     )
 
