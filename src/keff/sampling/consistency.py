@@ -276,9 +276,9 @@ class _PathsOfQuestion:
         def view(places: Sequence[int]) -> View:
             paths = [drawn[place] for place in places]
             read = [logprob_of(path.completion.logprobs, confidence_of(self.policy)) for path in paths]
-            again = repeats([path.source for path in paths])
-            keys = tuple(None if same else path.key for path, same in zip(paths, again, strict=True))
-            unread = sum(path.unread and not same for path, same in zip(paths, again, strict=True))
+            distinct = _without_repeats(paths)
+            keys = tuple(path and path.key for path in distinct)
+            unread = sum(path is not None and path.unread for path in distinct)
             return View(keys, read if "confidence" in self.policy.needs else (), unread=unread)
 
         try:
@@ -295,14 +295,13 @@ class _PathsOfQuestion:
         finally:
             cancelled = await cancel_running(running)
         assert stop is not None
-        came = [drawn[place] for place in counted]
-        again = repeats([path.source for path in came])
-        paths = [path for path, same in zip(came, again, strict=True) if not same]
+        came = _without_repeats([drawn[place] for place in counted])
+        paths = [path for path in came if path is not None]
         keys = tuple(path.key for path in paths)
         unread = sum(path.unread for path in paths)
         verdict = Verdict.of(keys, stop, unread, weighted=weighs(self.policy))
         completions = tuple(path.completion for path in paths)
-        return Consensus(verdict, keys, completions, cancelled, sum(again))
+        return Consensus(verdict, keys, completions, cancelled, came.count(None))
 
     async def _path(self, index: int) -> _Path:
         # One seed for all would draw one path again and again.
@@ -321,6 +320,12 @@ class _PathsOfQuestion:
         found = await asyncio.to_thread(reading) if self.space.name in SLOW_SPACES else reading()
         told = replace(path, logprobs=with_answer(path.logprobs, found.answer))
         return _Path(found.key, told, source, found.rule == UNREAD)
+
+
+def _without_repeats(paths: Sequence[_Path]) -> list[_Path | None]:
+    """Return the paths, None for one that repeats an earlier one."""
+    again = repeats([path.source for path in paths])
+    return [None if same else path for path, same in zip(paths, again, strict=True)]
 
 
 def _seeded(request: Fields, index: int) -> dict[str, Any]:
