@@ -64,15 +64,20 @@ def test_a_full_disk_leaves_the_old_file_and_one_line(
     assert file.read_text() != "the good one"
 
 
-def test_a_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    files.write_text(file, "old")
+def die_in_the_middle(file: Path) -> None:
+    """Write half of a file in a process that ends there."""
     child = os.fork()
     if child == 0:
         with files.whole(file) as draft:
             draft.write_text("half of the n")
             os._exit(0)
     os.waitpid(child, 0)
+
+
+def test_a_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    files.write_text(file, "old")
+    die_in_the_middle(file)
     assert file.read_text() == "old"
 
 
@@ -130,12 +135,7 @@ def small_disk(size: int) -> Iterator[None]:
 
 def test_drafts_of_ended_processes_are_removed_by_the_next_write(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    child = os.fork()
-    if child == 0:
-        with files.whole(file) as draft:
-            draft.write_text("half")
-            os._exit(0)
-    os.waitpid(child, 0)
+    die_in_the_middle(file)
     (left,) = tmp_path.iterdir()
     other = tmp_path / ".keff.notes.txt"
     elsewhere = tmp_path / re.sub(r"\.[0-9a-f]{8}\.", ".00000000.", left.name)

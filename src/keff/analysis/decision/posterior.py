@@ -203,10 +203,9 @@ def _losses(
     shown = float(evidence.mean()) / max(float(evidence.std()), LEAST_ERROR / groups)
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
-    once = seen.loss[:, single]
     gains = [
-        seen.rows.difference(once - loss_of, error)
-        for loss_of, error in zip(seen.loss.T, seen.orders_error, strict=True)
+        seen.rows.difference(seen.loss[:, single] - lost, error)
+        for lost, error in zip(seen.loss.T, seen.orders_error, strict=True)
     ]
     gain_alone = np.array([gain.limits or (gain.value, gain.value) for gain in gains]).T
     return _Losses(loss, noise, gain_variance, shown, measured[single] - measured, gain_alone)

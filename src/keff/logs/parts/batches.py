@@ -24,7 +24,7 @@ FIELDS = {"all_answers": "answers"} | {
 TEXTS = ("all_answers", "all_keys", "all_rules")
 # Lists that are found again where answers are read again.
 READINGS = ("all_keys", "all_rules")
-# Fields of whole numbers from 0 to these.
+# The fields whose values are integers from 0, and the largest value of each.
 WHOLE = {"correct": 1, "truncated": 1, "slots": MOST_COUNT}
 
 
@@ -96,7 +96,7 @@ def batch_of_rows(rows: Sequence[Row], how: Batching) -> ColumnBatch | None:
     flat = {name: list(chain.from_iterable(column)) for name, column in lists.items()}
     fields = {FIELDS[name]: values for name, values in flat.items() if name not in TEXTS}
     once = {name: [row.get(name) for row in rows] for name in ("id", "gold_answer", "cluster", "question")}
-    return made(
+    return batch_of(
         sizes,
         {FIELDS[name]: coded(values) for name, values in flat.items() if name in TEXTS},
         {field: numbers_of(field, values) for field, values in fields.items()},
@@ -105,7 +105,7 @@ def batch_of_rows(rows: Sequence[Row], how: Batching) -> ColumnBatch | None:
     )
 
 
-def made(
+def batch_of(
     sizes: Sequence[NDArray[np.int64]],
     texts: Mapping[str, tuple[NDArray[Any], Sequence[str]] | None],
     numbers: Mapping[str, NDArray[Any] | None],
@@ -135,7 +135,7 @@ def made(
 
 
 def coded(values: Sequence[Any]) -> tuple[NDArray[Any], Sequence[str]] | None:
-    """Return texts or whole numbers as codes and names; None for other values."""
+    """Return texts or integers as codes and names; None for other values."""
     if not {*map(type, values)} <= {str, int, NoneType}:
         return None
     names = {value: place for place, value in enumerate(dict.fromkeys(values))}

@@ -30,8 +30,8 @@ from keff.logs.parts.batches import (
     WHOLE,
     Batching,
     ColumnBatch,
+    batch_of,
     in_range,
-    made,
 )
 from keff.logs.parts.tabled import KNOWN, model_of, question_of, unpacked
 from keff.logs.parts.values import optional_text
@@ -176,7 +176,7 @@ def _by_columns(batch: pyarrow.RecordBatch, most: int) -> ColumnBatch | None:
     if not all(map(_is_plain_list, lists.values())):
         return None
     flat = {name: values.flatten() for name, values in lists.items()}
-    return made(
+    return batch_of(
         [_integers(pyarrow.compute.list_value_length(values)) for values in lists.values()],
         {FIELDS[name]: _coded(values) for name, values in flat.items() if name in TEXTS},
         {FIELDS[name]: _numbers(FIELDS[name], values) for name, values in flat.items() if name not in TEXTS},
@@ -195,7 +195,7 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 
 
 def _coded(flat: pyarrow.Array) -> tuple[NDArray[Any], Sequence[str]] | None:
-    """Return texts or whole numbers as codes and names; None for other values."""
+    """Return texts or integers as codes and names, as ``coded`` does; None for other values."""
     if _TYPES.is_dictionary(flat.type):
         flat = flat.dictionary_decode()
     if _TYPES.is_null(flat.type):
