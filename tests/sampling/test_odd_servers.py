@@ -262,6 +262,26 @@ def test_a_wrong_key_or_model_ends_the_run_at_once(tmp_path: Path, status: int) 
     assert len(script.requests) <= 2
 
 
+ELSEWHERE = http(b"", 302, location="https://elsewhere.example/v1")
+
+
+def test_an_address_that_redirects_ends_the_run_at_once(tmp_path: Path) -> None:
+    with (
+        raw_server(lambda *_: ELSEWHERE) as url,
+        pytest.raises(EngineError, match="redirects to https://else"),
+    ):
+        draw(job(tmp_path, url, 4, 1))
+
+
+def test_one_redirect_is_a_failed_attempt_of_a_question_that_is_still_owed(tmp_path: Path) -> None:
+    with raw_server(lambda number, _: ELSEWHERE if number == 2 else given()) as url:
+        one = job(tmp_path, url, 4, 1)
+        progress = draw(replace(one, order=replace(one.order, concurrency=1)))
+        assert (progress.done, progress.failed, dict(progress.refused)) == (3, 1, {})
+        again = draw(one)
+    assert (again.kept, again.done) == (3, 1)
+
+
 @pytest.mark.parametrize(("concurrency", "max_n"), [(2, 1), (2, 3), (5, 1)])
 def test_no_more_requests_are_in_flight_than_wished_when_n_is_refused(
     tmp_path: Path, concurrency: int, max_n: int

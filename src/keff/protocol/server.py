@@ -348,8 +348,8 @@ class Refusal:
 
     @property
     def fatal(self) -> bool:
-        """Whether every other request will fail as well: wrong key, model or address."""
-        return self.status in FATAL or self.code == SPENT
+        """Whether every other request will fail as well: wrong key or model, or an address that redirects."""
+        return self.status in FATAL or 300 <= self.status < 400 or self.code == SPENT
 
 
 def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) -> Refusal:
