@@ -131,12 +131,16 @@ def of_compare(file: Path, folder: Path) -> Iterator[Figure]:
         )
     other.write_text("".join(json.dumps(row) + "\n" for row in turned))
     found = keff.compare(file, other)
-    assert isinstance(found, keff.Comparison) and found.better is not None
+    assert isinstance(found, keff.Comparison | keff.ScoreComparison) and found.better is not None
     assert found.better.scores is not None
     first, second = found.better.scores
-    yield "accuracy of one path", "compare: scores", exact(first)
-    yield "accuracy of one path", "compare: arm", exact(found.arms[0].p)
     yield "change of one path to the other arm", "compare: better", found.better.difference
+    yield "accuracy of one path", "compare: scores", exact(first)
+    equal = len({len(json.loads(line)["all_answers"]) for line in rows}) == 1
+    assert isinstance(found, keff.Comparison) == equal
+    if not isinstance(found, keff.Comparison):  # scores alone
+        return
+    yield "accuracy of one path", "compare: arm", exact(found.arms[0].p)
     yield "change of one path to the other arm", "compare: table", found.delta_p
     yield "change of one path to the other arm", "compare: difference of scores", exact(second - first)
     yield (
@@ -176,14 +180,17 @@ def of_report(file: Path, folder: Path) -> Iterator[Figure]:
 def walked(file: Path, folder: Path) -> dict[str, list[tuple[str, Interval]]]:
     """Return every figure of a record by its name."""
     found: dict[str, list[tuple[str, Interval]]] = defaultdict(list)
-    rows = map(json.loads, file.read_text("utf-8").splitlines())
+    rows = list(map(json.loads, file.read_text("utf-8").splitlines()))
     labelled = all(row.get("all_correct") is not None for row in rows)
     places = [of_analysis(file), of_replay(file), of_report(file, folder)]
-    if labelled:
-        places += [of_noise(file), of_audit(file), of_compare(file, folder)]
-    for place in places:
+    for place in [*places, of_audit(file)] if labelled else places:
         for name, where, value in place:
             found[name].append((where, value))
+    # Of questions with unequally many paths a vote has the first of each, and a score has all.
+    paths = "" if len({len(row["all_answers"]) for row in rows}) == 1 else " (all paths)"
+    for place in [of_noise(file), of_compare(file, folder)] if labelled else []:
+        for name, where, value in place:
+            found[name + paths].append((where, value))
     return found
 
 

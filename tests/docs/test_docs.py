@@ -62,7 +62,7 @@ def test_the_quick_start_runs_from_an_empty_folder(tmp_path: Path) -> None:
     shell = blocks(DOCS / "quickstart.md", "bash")
     assert len(shell) >= 6
     out = typed("\n".join(shell), tmp_path)
-    assert "Brackets hold 95% intervals" in out
+    assert "Brackets hold 95% intervals" in " ".join(out.split())
     assert "Vote: voting helped by" in out
     for name in ("plan.json", "report.html", "estimates.json", "pilot/paths.sqlite"):
         assert (tmp_path / name).stat().st_size > 0

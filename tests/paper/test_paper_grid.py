@@ -50,7 +50,8 @@ def short(line: str) -> str:
 
 
 def reproduced(folder: Path) -> Reproduction:
-    text = study_of(folder, SETTING, n=3, seeds="[42, 123]", form=str)
+    # Seeds may choose the same questions, and arms are compared on at least five.
+    text = study_of(folder, SETTING, n=5, seeds="[42, 123]", form=str)
     study = folder / "paper.toml"
     # MBPP runs programs, so one model stands for the five.
     study.write_text(text.replace('name = "mbpp", data', 'name = "mbpp", n = 5, models = ["qwen7b"], data'))
