@@ -14,12 +14,12 @@ import yaml
 REPO = Path(__file__).resolve().parents[2]
 STEPS: list[dict[str, Any]] = yaml.safe_load((REPO / "action.yml").read_text("utf-8"))["runs"]["steps"]
 
-# Asks 150 questions once; the seed is the file's name, and BROKEN of them fail.
+# Asks 150 questions once; the seed is the file's folder and name, and BROKEN of them fail.
 EVALUATE = """
 import json, os, random, sys
 file = os.environ["KEFF_OUT"]
 rates = random.Random(0)
-chance = random.Random(file)
+chance = random.Random("/".join(file.split("/")[-2:]))
 with open(file, "w") as out:
     for i in range(150):
         rate = rates.betavariate(2, 0.5) * (i >= int(os.environ.get("BROKEN", 0)))
