@@ -6,13 +6,12 @@ import csv
 import io
 import math
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from keff.report.tables import Column, Span, Table, latex, render
+from tests.rigs.typesetting import needs_latex, typeset
 
 COLUMNS = (
     Column("name", "Name & more"),
@@ -88,19 +87,11 @@ def test_columns_that_do_not_fit_go_on_below_and_name_their_rows(span: Span) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
+@needs_latex
 @pytest.mark.parametrize("span", ["column", "text"])
 def test_latex_sets_a_table_without_an_overfull_box(span: Span, tmp_path: Path) -> None:
-    for place, document in enumerate(CLASSES[span]):
-        file = tmp_path / f"{place}.tex"
-        body = "\n".join(latex(table, span) for table in (TABLE, WIDE))
-        file.write_text(
-            f"{document}\n\\usepackage{{booktabs}}\n\\begin{{document}}\nx\n{body}\\end{{document}}\n"
-        )
-        call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", file.name]
-        done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-2000:]
-        assert "Overfull" not in done.stdout
+    for document in CLASSES[span]:
+        typeset(document, [latex(table, span) for table in (TABLE, WIDE)], tmp_path)
 
 
 def test_counted_widths_are_no_less_than_those_of_times() -> None:
