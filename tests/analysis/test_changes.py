@@ -39,7 +39,7 @@ def test_the_change_from_today_is_paired_and_for_new_questions(now: str, retain:
     assert lo < points.value < hi
     assert hi - lo < 0.7 * (expected.limits[1] - expected.limits[0])
     assert "paired" in points.method
-    how = Replaying(now=now, replicates=100)
+    how = Replaying(now=now)
     seen = replay(workload(), [found.policy], np.random.default_rng(0), how).policies[0].change
     assert seen is not None and seen.accuracy is not None and seen.accuracy.limits is not None
     # Both hold two imagined units; the expected change leans on other workloads besides.

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from keff.analysis.recorded import PathTokens, RecordedPaths
+from keff.analysis.recorded import PathTokens, RecordedPaths, Rows
 from keff.analysis.replay import Replaying, markdown, replay
-from keff.analysis.replay.compare import Means, with_frontier
+from keff.analysis.replay.compare import Fixed, with_frontier
 from keff.analysis.results.replay import ReplayRow
-from keff.analysis.walks import changed, drive, expectations, run
+from keff.analysis.walks import PolicyOutcome, changed, drive, expectations, run
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.records import Interval
 from keff.stats.intervals import interval_mean
@@ -111,12 +111,17 @@ def test_tokens_weigh_what_was_drawn() -> None:
 
 
 def test_equal_cost_is_fixed_k_randomised_between_neighbours() -> None:
-    curve = np.array([[0.5], [0.6], [0.8]])
-    means = Means(np.array([0.75]), np.array([25.0]), curve, np.array([10.0]))
-    assert means.delta()[0] == pytest.approx(0.75 - 0.7)
-    assert means.kept(3)[0] == pytest.approx(0.75 / 0.8)
-    beyond = Means(np.array([0.75]), np.array([99.0]), curve, np.array([10.0]))
-    assert beyond.delta()[0] == pytest.approx(0.75 - 0.8)
+    n = 6
+    rows = Rows(np.arange(n), n)
+    fixed = Fixed(np.tile([0.5, 0.6, 0.8], (n, 1)), np.full(n, 10.0), 3)
+
+    def outcome(tokens: float) -> PolicyOutcome:
+        each = np.ones(n)
+        return PolicyOutcome(each, each, each, 0.75 * each, tokens * each)
+
+    assert fixed.at_equal_cost(rows, outcome(25.0)).value == pytest.approx(0.75 - 0.7)
+    assert fixed.at_equal_cost(rows, outcome(99.0)).value == pytest.approx(0.75 - 0.8)
+    assert fixed.kept(rows, outcome(25.0)).value == pytest.approx(0.75 / 0.8)
 
 
 def test_the_frontier_is_what_nothing_beats() -> None:
@@ -150,9 +155,7 @@ def test_clusters_are_resampled_whole() -> None:
 
 
 def test_the_table_has_a_line_for_each_policy() -> None:
-    text = markdown(
-        replay(records(), ["fixed:4", "curtailed:cap=24"], rng(), Replaying(cap=24, replicates=50))
-    )
+    text = markdown(replay(records(), ["fixed:4", "curtailed:cap=24"], rng(), Replaying(cap=24)))
     assert text.count("\n| `") == 2 and "100.0% [100.0, 100.0]" in text
 
 
@@ -246,7 +249,7 @@ def test_blocks_of_questions_change_no_number(monkeypatch: pytest.MonkeyPatch, k
     monkeypatch.setattr("keff.analysis.workload.ORDERS_IN_ALL", 20 * 90)
 
     def told() -> dict[str, object]:
-        return replay(votes, rules, np.random.default_rng(1), Replaying(replicates=20)).to_dict()
+        return replay(votes, rules, np.random.default_rng(1)).to_dict()
 
     whole = told()
     monkeypatch.setattr("keff.analysis.recorded.BLOCK_CELLS", 9 * 20 * 40)

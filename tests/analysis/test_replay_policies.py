@@ -9,7 +9,7 @@ import pytest
 
 from keff.analysis.recorded import Rows
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.replay.compare import Fixed, Pilot, Refitter
+from keff.analysis.replay.compare import Pilot, Refitter
 from keff.analysis.walks import PolicyOutcome
 from keff.errors import PolicyError
 from keff.policies import fixed
@@ -45,9 +45,9 @@ def test_pilots_are_small_and_judged_elsewhere() -> None:
     # Question i is right when i is odd; the pilot is told apart by its clusters.
     votes = Votes(answers, np.tile(np.arange(n)[:, None] % 2, (1, 8)), clusters=np.arange(n))
     spy = Spy()
-    found = replay(votes, [spy], rng(), Replaying(cap=8, replicates=100, pilot=Pilot(10, 4))).policies[0]
+    found = replay(votes, [spy], rng(), Replaying(cap=8, pilot=Pilot(10, 4))).policies[0]
     assert spy.pilots.pop().n == votes.n  # what is named as fitted rests on the whole record
-    assert len(spy.pilots) == 25 + 100
+    assert len(spy.pilots) == 25
     assert {(pilot.n, pilot.k) for pilot in spy.pilots} == {(10, 4)}
     first = spy.pilots[0]
     assert first.clusters is not None
@@ -60,7 +60,7 @@ def test_pilots_are_small_and_judged_elsewhere() -> None:
 def test_fitted_policies_have_rows_with_intervals() -> None:
     votes = records(n=60)
     specs = ["adaptive_k:cap=24", "pilot_budget:0.95,cap=24", "pilot_budget:0.95,a=1,w=0.2,cap=24"]
-    found = replay(votes, specs, rng(), Replaying(cap=24, replicates=60))
+    found = replay(votes, specs, rng(), Replaying(cap=24))
     for one in found.policies:
         assert one.accuracy.lo <= one.accuracy.value <= one.accuracy.hi
         assert 1 <= one.mean_paths <= 24
@@ -135,8 +135,15 @@ def test_a_cap_beyond_the_records_is_told_what_works() -> None:
             replay(records(k=10), [spec], rng())
 
 
+def test_a_fitted_rule_has_the_interval_of_the_rule_that_it_always_becomes() -> None:
+    votes = records(n=60, k=8)
+    fitted, plain = replay(votes, [Spy(), "fixed:5"], rng(), Replaying(cap=8)).policies
+    for name in ("accuracy", "kept"):
+        mine, its = getattr(fitted, name), getattr(plain, name)
+        assert (mine.value, mine.lo, mine.hi) == pytest.approx((its.value, its.lo, its.hi))
+
+
 def test_the_noise_of_the_drawn_orders_is_in_the_interval_of_a_fitted_rule() -> None:
-    """With all questions alike, replicates differ by the noise alone: that of the mean of the rest."""
     n, noise = 40, 0.04
     votes = Votes(np.zeros((n, 8), np.int64), np.ones((n, 8), np.int64))
     even = np.full(n, 0.5)
@@ -144,6 +151,4 @@ def test_the_noise_of_the_drawn_orders_is_in_the_interval_of_a_fitted_rule() -> 
     policy = parse_policy("adaptive_k")
     rows = Rows(votes.cluster_ids, n)
     refitter = Refitter(votes, rows, policy, Pilot(4, 4), lambda _: outcome, np.random.default_rng(0))
-    spread = refitter.bootstrap(Fixed(np.full((n, 8), 0.5), np.ones(n), 8), 200).accuracy
-    # A resample of the questions weighs some twice, so its mean is that of fewer: about half as many.
-    assert np.sqrt(noise / n) < spread.std() < np.sqrt(3 * noise / n)
+    assert rows.error(refitter.outcome_without().noise, rows.weights) == pytest.approx(np.sqrt(noise / n))

@@ -65,7 +65,7 @@ def schemas() -> Any:
 
 QUICK = Comparing(replicates=100)
 POLICIES = ["fixed:3", "adaptive_k:cap=6"]
-REPLAYED = Replaying(cap=6, replicates=20)
+REPLAYED = Replaying(cap=6)
 AIMED = Settings(k_max=8, aim=Aim(value_per_correct=1.0, cost_per_path=0.01))
 
 

@@ -63,7 +63,7 @@ def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_default_policies_fit_the_record(log: Path) -> None:
-    done = keff(log, "--replicates", 100)
+    done = keff(log)
     assert done.returncode == 0, done.stderr
     assert "curtailed" in done.stdout
 
@@ -71,7 +71,7 @@ def test_the_default_policies_fit_the_record(log: Path) -> None:
 @pytest.mark.slow
 def test_the_figure_is_drawn_with_the_same_bytes_every_time(log: Path, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    policies = ("--policy", "lead_k:3,cap=16", "--policy", "fixed:16", "--cap", 16, "--replicates", 100)
+    policies = ("--policy", "lead_k:3,cap=16", "--policy", "fixed:16", "--cap", 16)
     for name in ("first.svg", "second.svg"):
         done = keff(log, *policies, "-o", tmp_path / name)
         assert done.returncode == 0, done.stderr
@@ -101,14 +101,14 @@ def write(file: Path, answers: list[list[str]], **more: object) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_the_default_policies_fit_a_short_record(tmp_path: Path, k: int) -> None:
-    done = keff(write(tmp_path / "log.jsonl", [["0", "1", "0", "2"][:k]] * 12), "--replicates", 100)
+    done = keff(write(tmp_path / "log.jsonl", [["0", "1", "0", "2"][:k]] * 12))
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_template_slots_are_refused_with_two_ways_that_work(tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", [list("0010") * 3] * 12, slots=[3, 5] * 6)
-    policy = ("--policy", "lead_k:2,cap=6", "--replicates", 100, "--json")
+    policy = ("--policy", "lead_k:2,cap=6", "--json")
     refused = keff(log, *policy)
     assert refused.returncode == 2
     assert "PATH#3" in refused.stderr and "--random-slots" in refused.stderr
@@ -117,13 +117,13 @@ def test_template_slots_are_refused_with_two_ways_that_work(tmp_path: Path) -> N
 
 
 def test_the_folder_of_the_table_is_made(log: Path, tmp_path: Path) -> None:
-    done = keff(log, "--policy", "fixed:4", "--replicates", 100, "-o", tmp_path / "new" / "t.md")
+    done = keff(log, "--policy", "fixed:4", "-o", tmp_path / "new" / "t.md")
     assert done.returncode == 0 and (tmp_path / "new" / "t.md").exists()
 
 
 def test_no_figure_where_nothing_is_right(tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", [["1"] * 8] * 12)
-    done = keff(log, "--policy", "fixed:4", "--replicates", 100, "-o", tmp_path / "f.svg")
+    done = keff(log, "--policy", "fixed:4", "-o", tmp_path / "f.svg")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
@@ -135,7 +135,7 @@ def test_no_figure_where_nothing_is_right(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_one_line(log: Path, options: tuple[object, ...], says: str) -> None:
-    done = keff(log, *options, "--replicates", 100)
+    done = keff(log, *options)
     assert done.returncode == 2
     assert says in done.stderr and done.stderr.count("\n") == 1
 

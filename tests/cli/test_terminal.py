@@ -59,7 +59,7 @@ def write_log(file: Path, n: int, k: int, *, labelled: bool = True) -> Path:
 
 
 def test_a_replay_shows_every_policy_whole(tmp_path: Path) -> None:
-    lines = at_a_terminal("replay", write_log(tmp_path / "log.jsonl", 40, 40), "--replicates", 100)
+    lines = at_a_terminal("replay", write_log(tmp_path / "log.jsonl", 40, 40))
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     for policy in ("adaptive_consistency:0.95", "pilot_budget:0.98", "fixed:32"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from keff.analysis.replay import Replaying, replay
+from keff.analysis.replay import replay
 from keff.analysis.walks import run
 from keff.errors import PolicyError
 from keff.policy import Sample, Stop, View, parse_policy
@@ -118,7 +118,7 @@ def test_a_replay_calibrates_on_other_questions_and_reads_named_confidences() ->
     votes = Votes(votes.answers, votes.correct, confidences=np.zeros_like(score), named={"judge": score})
     rules = ["fixed:8", "switch:0.7,cap=8,confidence=judge", "fixed:8,weight=log_odds,confidence=judge"]
     rules += ["fixed:8,weight=log_odds", "lead_k:2,cap=8,weight=log_odds,confidence=judge,wave=2"]
-    seen = replay(votes, rules, np.random.default_rng(0), Replaying(replicates=50))
+    seen = replay(votes, rules, np.random.default_rng(0))
     plain, switched, weighed, constant, waves = seen.policies
     assert switched.mean_paths < 4 and switched.accuracy.value > plain.accuracy.value + 0.05
     assert weighed.accuracy.value > plain.accuracy.value + 0.05

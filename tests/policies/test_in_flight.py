@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import drawn
 from benchmarks.places import RECORDED
 from how_many import examples
-from keff.analysis.replay import Replaying, replay
+from keff.analysis.replay import replay
 from keff.analysis.walks import expectations, run
 from keff.errors import PolicyError
 from keff.policy import Policy, RunningVote, Stop, View, parse_policy, tally
@@ -147,7 +147,7 @@ def test_replay_pays_a_cancelled_path_up_to_its_end_or_whole() -> None:
         np.zeros((20, 8), int), np.ones((20, 8), int), tokens=rng.integers(1, 100, (20, 8)).astype(float)
     )
     spec = "lead_k:3,cap=8,in_flight=8,order=arrival"
-    row = replay(votes, [spec], rng, Replaying(replicates=100)).policies[0]
+    row = replay(votes, [spec], rng).policies[0]
     third = np.sort(votes.tokens, axis=1)[:, 2] if votes.tokens is not None else np.zeros(0)
     assert votes.tokens is not None and row.mean_tokens is not None
     ran = np.minimum(votes.tokens, third[:, None]).sum(axis=1).mean()
@@ -161,7 +161,7 @@ def test_replay_pays_a_cancelled_path_up_to_its_end_or_whole() -> None:
 def test_what_was_not_timed_is_not_replayed_in_flight() -> None:
     votes = Votes(np.zeros((4, 8), int), np.ones((4, 8), int))
     with pytest.raises(PolicyError, match="record the seconds or the tokens"):
-        replay(votes, ["lead_k:3,cap=8,in_flight=2"], np.random.default_rng(0), Replaying(replicates=100))
+        replay(votes, ["lead_k:3,cap=8,in_flight=2"], np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -161,9 +161,9 @@ class Measured:
     dollars: Interval | None
 
 
-def measured(work: Workload, rule: Policy) -> Measured:
-    """Return what a rule did on the recorded questions."""
-    rows, found, today = work.rows, work.outcome(rule), work.today
+def measured(work: Workload, spec: str, found: PolicyOutcome) -> Measured:
+    """Return what a rule did on the recorded questions, from its outcome on each."""
+    rows, today = work.rows, work.today
 
     def mean(values: FloatArray | None) -> Interval | None:
         return None if values is None else rows.interval(values)
@@ -171,7 +171,7 @@ def measured(work: Workload, rule: Policy) -> Measured:
     error, points = rows.error(found.noise, rows.weights), None
     if found.accuracy is not None and today.accuracy is not None:
         points = rows.difference(found.accuracy - today.accuracy, error)
-        if rule.spec in (work.now.spec, exact(work.now).spec):  # today's answers, whatever the questions
+        if spec in (work.now.spec, exact(work.now).spec):  # today's answers, whatever the questions
             points = Interval(0.0, 0.0, 0.0, "today's answers")
     return Measured(
         accuracy=None if found.accuracy is None else rows.share(found.accuracy, error),

@@ -55,7 +55,6 @@ def command(
     now: o.Now = None,
     prices: o.Prices = None,
     pace: o.PaceText = None,
-    replicates: o.Replicates = 1000,
     random_slots: o.RandomSlots = False,
     retain: o.Retain = None,
     slower: o.Slower = "1",
@@ -76,7 +75,6 @@ def command(
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
     how = Replaying(
         cap=cap,
-        replicates=replicates,
         random_slots=random_slots,
         now=now,
         tariff=None if prices is None else tariff_of(prices),

@@ -18,7 +18,6 @@ from keff.analysis.replay.compare import (
     Fixed,
     Pilot,
     Refitter,
-    interval,
     with_frontier,
 )
 from keff.analysis.results.decision import Change, Decision
@@ -30,7 +29,7 @@ from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, frozen
 from keff.stats.time import ALONE, Crowding
-from keff.stats.votes import FloatArray, Votes
+from keff.stats.votes import Votes
 
 
 @frozen
@@ -38,7 +37,7 @@ class Replaying:
     """Settings of a replay.
 
     ``cap`` is what accuracy is compared with (default: what is drawn today). Policies that are fitted are
-    fitted to ``pilot`` (default: min(50, n/2) items x 8 paths), on at most ``replicates`` resamples;
+    fitted to ``pilot`` (default: min(50, n/2) items x 8 paths);
     ``random_slots`` whether template slots are drawn at random in deployment. ``now`` is what is drawn today,
     a policy or a number of paths (default: the recorded ones, at most 64). ``tariff`` gives dollars to the
     record's ``model``; ``pace`` gives seconds to tokens where none are recorded; ``crowding`` how paths that
@@ -47,7 +46,6 @@ class Replaying:
     """
 
     cap: int | None = None
-    replicates: int = 1000
     pilot: Pilot | None = None
     random_slots: bool = False
     now: str | None = None
@@ -70,10 +68,10 @@ def replay(
     Fixed K in closed form; every other policy over the random orders of a ``Workload``, as in a decision.
     Ties are split. ``accuracy`` is a share; ``kept`` (of the accuracy of plurality at the cap) and
     ``delta_at_equal_cost`` (against fixed K randomised to the same mean tokens, or paths) are paired
-    differences. Fitted policies are fitted to pilots disjoint from the questions they are judged on, anew in
-    every resample, and have percentile intervals. ``rng`` draws those pilots. A rule without its cap draws as
-    many paths as are recorded, where its usual cap is above that. Raises PolicyError for a cap above the
-    recorded K, for fields that are missing, and for template slots, which are not exchangeable.
+    differences. What a policy that is fitted does on a question is its mean over fits to pilots without that
+    question; ``rng`` draws those pilots. A rule without its cap draws as many paths as are recorded, where
+    its usual cap is above that. Raises PolicyError for a cap above the recorded K, for fields that are missing,
+    and for template slots, which are not exchangeable.
     """
     settings = settings or Replaying()
     rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]
@@ -144,7 +142,7 @@ def _judged(
     fixed = Fixed(None if exact is None else rows.of(exact), unit, cap)
     # A pilot of the usual size, or half of a smaller record.
     pilot = settings.pilot or Pilot(max(1, min(50, votes.n // 2)), min(8, votes.k))
-    judging = Judging(work, fixed, settings.replicates, pilot, rng)
+    judging = Judging(work, fixed, pilot, rng)
     return with_frontier([judging.row(rule) for rule in rules])
 
 
@@ -188,16 +186,15 @@ class Judging:
 
     work: Workload
     fixed: Fixed
-    replicates: int
     pilot: Pilot
     rng: np.random.Generator
 
     def row(self, policy: Policy) -> ReplayRow:
         """Return the row of one policy; without labels what needs them is None."""
-        if isinstance(policy, Fittable) and not policy.fitted:
-            return self._fitted(policy, policy)
-        work, outcome, fixed = self.work, self.work.outcome(policy), self.fixed
-        figures = measured(work, policy)
+        fittable = policy if isinstance(policy, Fittable) and not policy.fitted else None
+        work, fixed = self.work, self.fixed
+        outcome = work.outcome(policy) if fittable is None else self._cross_fitted(fittable)
+        figures = measured(work, policy.spec, outcome)
         kept = delta = None
         if outcome.accuracy is not None:
             delta = fixed.at_equal_cost(work.rows, outcome)
@@ -208,7 +205,7 @@ class Judging:
                 delta = Interval(0.0, 0.0, 0.0, "fixed paths")
         row = self._row(policy.spec, outcome, figures.accuracy, kept, delta)
         waited = at_once = None
-        if work.votes.seconds is not None:
+        if work.votes.seconds is not None and fittable is None:
             times = work.along("single" if way_of(policy) == "single" else "timed").outcome(policy)
             waited = waits_of(times.wait, work.votes.cluster_ids)
             at_once = waited if times.at_once is None else waits_of(times.at_once, work.votes.cluster_ids)
@@ -224,39 +221,15 @@ class Judging:
             seconds_at_once=at_once,
             change=Change(work.now.spec, figures.points, paths, spent),
             same_answer=figures.same_answer,
+            pilot=None if fittable is None else self.pilot.costs(row.mean_paths, "labels" in policy.needs),
+            fitted=None if fittable is None else fittable.fit(work.votes).spec,
         )
 
-    def _fitted(self, policy: Policy, fittable: Fittable) -> ReplayRow:
-        """Return the row of a policy that is fitted: means over pilots, which the questions do not show."""
-        work, rows = self.work, self.work.rows
-        refitter = Refitter(work.votes, rows, fittable, self.pilot, work.outcome, self.rng)
-        outcome, point = refitter.splits(self.fixed)
-        accuracy = kept = delta = spread = None
-        if point is not None:
-            if rows.groups > 1:
-                spread = refitter.bootstrap(self.fixed, self.replicates)
-            accuracy = interval(point.accuracy, spread and spread.accuracy)
-            cap = self.fixed.cap
-            kept = interval(point.kept(cap), spread and spread.kept(cap))
-            delta = interval(point.delta(), spread and spread.delta())
-        row, today = self._row(policy.spec, outcome, accuracy, kept, delta), work.today
-
-        def mean(mine: FloatArray | None, other: FloatArray | None) -> Interval | None:
-            if mine is None or other is None:
-                return None
-            return Interval(rows.mean(mine - other), None, None, "mean over pilots")
-
-        paths = mean(outcome.paths, today.paths)
-        assert paths is not None
-        accurate, dollars = mean(outcome.accuracy, today.accuracy), mean(outcome.dollars, today.dollars)
-        return replace(
-            row,
-            pilot=self.pilot.costs(rows.mean(outcome.paths), "labels" in policy.needs),
-            dollars=None if outcome.dollars is None else rows.interval(outcome.dollars),
-            change=Change(work.now.spec, accurate, paths, dollars),
-            same_answer=None if outcome.as_now is None else mean(outcome.as_now, np.zeros(1)),
-            fitted=fittable.fit(work.votes).spec,
-        )
+    def _cross_fitted(self, fittable: Fittable) -> PolicyOutcome:
+        """Return what a policy does on each question, over fits to pilots without that question."""
+        work = self.work
+        refitter = Refitter(work.votes, work.rows, fittable, self.pilot, work.outcome, self.rng)
+        return refitter.outcome_without()
 
     def _row(
         self,

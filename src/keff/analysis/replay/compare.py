@@ -16,10 +16,6 @@ from keff.records import Interval, frozen
 from keff.stats.intervals import PAIRED
 from keff.stats.votes import FloatArray, IntArray, Votes
 
-# Of every interval, as everywhere in keff.
-LEVEL = 0.95
-METHOD = "cluster_bootstrap"
-
 
 @frozen
 class Fixed:
@@ -68,55 +64,6 @@ class Fixed:
         return rows.difference(outcome.accuracy - at_cost - spent, error)
 
 
-@frozen
-class Means:
-    """Means over items in B replicates: of a policy and of the fixed-K curve [T, B]."""
-
-    accuracy: FloatArray
-    cost: FloatArray
-    curve: FloatArray
-    unit: FloatArray
-
-    def kept(self, cap: int) -> FloatArray:
-        """Return the share of the accuracy at ``cap`` that is kept; NaN where that is 0."""
-        full = self.curve[cap - 1]
-        return np.divide(self.accuracy, full, out=np.full(len(full), np.nan), where=full > 0)
-
-    def delta(self) -> FloatArray:
-        """Return the accuracy minus fixed K's at equal cost (randomised between neighbouring K)."""
-        top = len(self.curve) - 1
-        place = np.clip(self.cost / self.unit - 1, 0, top)
-        low = np.minimum(place.astype(int), max(top - 1, 0))
-        column = np.arange(len(place))
-        below, above = self.curve[low, column], self.curve[np.minimum(low + 1, top), column]
-        return self.accuracy - (below + (place - low) * (above - below))
-
-
-def item_columns(outcome: PolicyOutcome, fixed: Fixed) -> FloatArray:
-    """Return columns per item [m, 3+T]: accuracy and cost of a policy, unit cost, the fixed-K curve."""
-    cost = outcome.paths if outcome.tokens is None else outcome.tokens
-    columns = [outcome.accuracy, cost, fixed.unit, fixed.accuracy]
-    return np.column_stack(columns)  # type: ignore[arg-type]
-
-
-def means_of(totals: FloatArray) -> Means:
-    """Return the means from totals or means [3+T, B] of ``item_columns``."""
-    return Means(totals[0], totals[1], totals[3:], totals[2])
-
-
-def interval(points: FloatArray, replicates: FloatArray | None) -> Interval:
-    """Return the mean of point estimates (one, or one per pilot) with the replicates' percentile interval.
-
-    No interval with fewer than two clusters.
-    """
-    value = float(points.mean())
-    known = None if replicates is None else replicates[~np.isnan(replicates)]
-    if known is None or not len(known) or np.isnan(value):
-        return Interval(value, None, None, METHOD)
-    lo, hi = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(value, float(lo), float(hi), METHOD)
-
-
 def with_frontier(rows: Sequence[ReplayRow]) -> tuple[ReplayRow, ...]:
     """Return the rows, those on the accuracy-cost frontier marked."""
     return tuple(
@@ -132,11 +79,8 @@ def _beats(other: ReplayRow, row: ReplayRow) -> bool:
     return min(gains) >= 0 and max(gains) > 0
 
 
-# Random pilots behind a point estimate.
+# Random pilots to which a policy is fitted.
 SPLITS = 25
-
-# Bootstrap replicates of a fitted policy, each with a pilot and a fit of its own.
-MOST_REFITS = 200
 
 # Numbers of questions that a pilot may serve.
 SERVED = (100, 1000, 10_000)
@@ -172,23 +116,21 @@ class Refitter:
     outcome: Callable[[Policy], PolicyOutcome]
     rng: np.random.Generator
 
-    def _fit(self, clusters: IntArray) -> tuple[PolicyOutcome, IntArray]:
-        """Return the policy fitted to a pilot: the first of ``clusters`` that hold enough items.
+    def _fit(self, order: IntArray) -> tuple[PolicyOutcome, IntArray]:
+        """Return the policy fitted to the first clusters of an order that hold enough items.
 
-        Returns also the row weights of the rest, as often as each cluster is listed.
+        Returns also the row weights of the questions outside them.
         """
         ids = self.rows.clusters
-        order = clusters[np.sort(np.unique(clusters, return_index=True)[1])]
         used = 1 + int(np.searchsorted(np.cumsum(np.bincount(ids)[order]), self.pilot.items))
         chosen = order[: max(min(used, len(order) - 1), 1)]
         columns = self.rng.permutation(self.votes.k)[: self.pilot.paths]
         fitted = self.policy.fit(self.votes.take(np.flatnonzero(np.isin(ids, chosen))).paths(columns))
-        times = np.bincount(clusters, minlength=self.rows.groups)
-        times[chosen] = 0
-        return self.outcome(fitted), self.rows.of_questions(times[ids])
+        left_out = np.isin(ids, chosen, invert=True).astype(np.int64)
+        return self.outcome(fitted), self.rows.of_questions(left_out)
 
-    def splits(self, fixed: Fixed) -> tuple[PolicyOutcome, Means | None]:
-        """Return each item's mean outcome over pilots without it, and the means by pilot."""
+    def outcome_without(self) -> PolicyOutcome:
+        """Return each item's mean outcome over the fits to pilots without it."""
         groups = self.votes.n_clusters
         fits = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
         weights = np.array([weight for _, weight in fits])
@@ -196,30 +138,10 @@ class Refitter:
         for name in NAMES:
             values = [getattr(outcome, name) for outcome, _ in fits]
             means[name] = None if values[0] is None else _average(np.array(values), weights)
-        by_pilot = [
-            self._row(outcome, weight, fixed) for outcome, weight in fits if outcome.accuracy is not None
-        ]
-        return PolicyOutcome(**means), means_of(np.array(by_pilot).T) if by_pilot else None  # type: ignore[arg-type]
-
-    def _row(self, outcome: PolicyOutcome, weight: IntArray, fixed: Fixed) -> FloatArray:
-        shares = weight / max(int(weight.sum()), 1)
-        return shares @ item_columns(outcome, fixed)
-
-    def bootstrap(self, fixed: Fixed, replicates: int) -> Means:
-        """Return bootstrap means: resample clusters, draw a pilot, fit, and judge on the rest.
-
-        All replicates share the drawn orders, so the random error of those is added to each.
-        """
-        groups, luck = self.votes.n_clusters, np.random.default_rng(1)
-        rows: list[FloatArray] = []
-        for _ in range(min(replicates, MOST_REFITS)):
-            outcome, weight = self._fit(self.rng.integers(0, groups, groups))
-            if not weight.sum():
-                continue
-            row = self._row(outcome, weight, fixed)
-            row[0] += self.rows.error(outcome.noise, weight) * luck.standard_normal()
-            rows.append(row)
-        return means_of(np.array(rows).T)
+        # All fits share the drawn orders, so their mean is as noisy as one of them.
+        noise = [outcome.noise for outcome, _ in fits if outcome.noise is not None]
+        means["noise"] = np.mean(noise, axis=0) if noise else None
+        return PolicyOutcome(**means)  # type: ignore[arg-type]
 
 
 def _average(values: FloatArray, weights: IntArray) -> FloatArray:
