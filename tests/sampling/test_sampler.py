@@ -16,7 +16,7 @@ import pytest
 from keff import plugins
 from keff.engine import Capabilities
 from keff.errors import EngineError, StoreError, UsageError
-from keff.policy import parse_policy
+from keff.policy import parse_policy, tally
 from keff.records import Sampling
 from keff.sampling.job import Job, execute, parse_templates, score
 from keff.sampling.sampler import Order, Progress, wanted
@@ -163,6 +163,21 @@ def test_a_policy_stops_drawing_and_resumes_where_it_stopped(tmp_path: Path) -> 
     assert draw(job(tmp_path, n=20, policy=policy, engine={"p": 0.8, "c": 0.2})).done == 0
 
 
+def test_a_vote_that_stopped_within_the_stored_paths_is_not_taken_up_again(tmp_path: Path) -> None:
+    kinds = {"p": 0.4, "c": 0.0}
+    draw(job(tmp_path, n=12, k=9, engine=kinds))
+    draw(job(tmp_path, n=12, policy=parse_policy("lead_k:2,cap=12"), engine=kinds))
+    drawn_on, level_at_nine = set[str](), set[str]()
+    with Run.open(tmp_path / "run") as run:
+        for item in run.items():
+            keys = [path.judged and path.judged.key for path in run.kept(item.id)]
+            seen = [tally(keys[:n]) for n in range(10)]
+            drawn_on |= {item.id} if len(keys) > 9 else set()
+            level_at_nine |= {item.id} if seen[9].v1 - seen[9].v2 < 2 else set()
+            assert (len(keys) > 9) == all(votes.v1 - votes.v2 < 2 for votes in seen)
+    assert drawn_on < level_at_nine
+
+
 class Uneven:
     """The fake engine with paths that end out of order; ``most`` ran at once for one item."""
 
@@ -205,8 +220,9 @@ def test_paths_in_flight_stop_where_one_path_at_a_time_does(tmp_path: Path) -> N
     assert engine.asked == asked
 
 
-def test_a_path_in_flight_that_fails_leaves_its_question_unfinished_and_is_drawn_when_resumed(
-    tmp_path: Path,
+@pytest.mark.parametrize("spec", ["curtailed:cap=5,in_flight=2", "curtailed:cap=5", "fixed:5"])
+def test_a_path_that_fails_leaves_its_question_unfinished_and_is_drawn_when_resumed(
+    tmp_path: Path, spec: str
 ) -> None:
     class Down(Uneven):
         async def generate(self, messages: Any, sampling: Sampling, n: int) -> Any:
@@ -215,8 +231,9 @@ def test_a_path_in_flight_that_fails_leaves_its_question_unfinished_and_is_drawn
                 raise EngineError("down")
             return await super().generate(messages, sampling, n)
 
-    policy = parse_policy("curtailed:cap=5,in_flight=2")
-    one = replace(job(tmp_path, n=3, policy=policy, attempts=1, concurrency=2), engine=Down(p=0.6))
+    one = replace(
+        job(tmp_path, n=3, policy=parse_policy(spec), attempts=1, concurrency=2), engine=Down(p=0.6)
+    )
     first = draw(one)
     again = draw(one)
     assert (first.unfinished, again.unfinished) == (2, 0)

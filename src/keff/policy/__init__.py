@@ -3,7 +3,7 @@
 In: the votes so far (``View``). Out: ``Sample`` so many more, or ``Stop`` with an answer.
 A policy is pure: the same view gives the same decision, live or replayed. Any stopping rule can be followed
 by a weighted vote, draw in waves or in flight, and give up (``lead_k:3,weight=confidence,wave=4,give_up=4``).
-Read ``view``, then ``spec`` (the grammar), then ``drawing``.
+Read ``view``, then ``spec`` (the grammar), ``drawing``, and ``live``, which runs a vote.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from keff.errors import PluginError, PolicyError
 from keff.policy.drawing import (
     InFlight,
     InWaves,
-    RunningVote,
-    cancel_running,
-    fly,
     gave_up,
     giving_up,
     in_flight,
     in_flight_of,
     in_waves,
 )
+from keff.policy.live import RunningVote, cancel_running, run_vote
 from keff.policy.spec import DEFAULT_CAP, PolicySpec, check_cap, format_spec
 from keff.policy.view import (
     Branching,
@@ -93,12 +91,12 @@ __all__ = [
     "check_fitted",
     "confidence_of",
     "decided",
-    "fly",
     "for_one_model",
     "format_spec",
     "gave_up",
     "in_flight_of",
     "parse_policy",
+    "run_vote",
     "tally",
     "undecided",
     "weighs",

@@ -18,24 +18,21 @@ runs is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy.spec import MAX_CAP
-from keff.policy.view import Branching, Policy, Sample, Stop, View, decided, tally
+from keff.policy.view import Branching, Policy, Sample, Stop, View, tally
 from keff.policy.weighting import Answering, Bounded, Calibrated, LogOddsVote, Over, ahead_of, part_of
 from keff.records import frozen
 from keff.stats.votes import BoolArray
 from keff.stats.voting.draws import Draws
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 @frozen
@@ -257,82 +254,3 @@ def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
 def in_flight_of(policy: Policy) -> InFlight | None:
     """Return a policy's in-flight wrapper; None for one that draws in rounds."""
     return part_of(policy, InFlight)
-
-
-@dataclass
-class RunningVote:
-    """State of one vote with paths in flight, free of I/O: what to launch, what counts, when to stop.
-
-    ``view`` gives the votes of launch positions, in the order in which they count. The drivers (library,
-    sampler, gateway) start the positions of ``launch`` and report each that ended to ``end``.
-    """
-
-    policy: Policy
-    view: Callable[[Sequence[int]], View]
-    counted: list[int] = field(default_factory=list[int])
-    launched: int = 0
-    stop: Stop | None = None
-
-    def __post_init__(self) -> None:
-        flight = in_flight_of(self.policy)
-        assert flight is not None
-        self._flight, self._running, self._waiting = flight, 0, set[int]()
-
-    def launch(self) -> Iterator[int]:
-        """Yield the launch positions of paths to start now."""
-        while self.stop is None and self._running < self._flight.width and self.launched < self.policy.cap:
-            self._running += 1
-            self.launched += 1
-            yield self.launched - 1
-
-    def end(self, position: int) -> None:
-        """Record a finished path, and consult the policy after each vote that counts now."""
-        self._running -= 1
-        self._waiting.add(position)
-        while self.stop is None and (place := self._next()) is not None:
-            self._waiting.remove(place)
-            self.counted.append(place)
-            view = replace(self.view(self.counted), launched=tuple(self.counted))
-            decision = decided(self.policy, view)
-            self.stop = decision if isinstance(decision, Stop) else None
-
-    def _next(self) -> int | None:
-        if self._flight.order == "arrival":
-            return min(self._waiting, default=None)
-        return len(self.counted) if len(self.counted) in self._waiting else None
-
-
-async def fly(
-    vote: RunningVote,
-    draw: Callable[[int], Coroutine[object, object, None]],
-    running: dict[asyncio.Task[None], int],
-) -> None:
-    """Run a vote to its stop: start the paths it launches, and record those that finish.
-
-    ``draw`` draws the path of a launch position; what it raises ends the vote. ``running`` are the paths in
-    flight by their position: the caller cancels them, however the vote ends (``cancel_running``).
-    """
-    import asyncio  # a replay needs no event loop
-
-    while vote.stop is None:
-        for place in vote.launch():
-            running[asyncio.create_task(draw(place))] = place
-        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        # Of paths that are heard of together the first launched counts first.
-        for task in sorted(done, key=running.__getitem__):
-            place = running.pop(task)
-            task.result()
-            vote.end(place)
-
-
-async def cancel_running(running: Iterable[asyncio.Future[Any]]) -> int:
-    """Cancel running tasks and await their end; returns how many."""
-    import asyncio
-
-    tasks = list(running)
-    if open_ := [task for task in tasks if task.cancel()]:
-        await asyncio.wait(open_)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # heard of, though it no longer counts
-    return sum(task.cancelled() for task in tasks)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
 from keff.engine import Engine
 from keff.errors import PolicyError
-from keff.policy import Branching, Policy, Sample, Stop, View
+from keff.policy import Branching, Policy, RunningVote, View, cancel_running, run_vote
 from keff.records import Item, frozen
 from keff.sampling.orders import Order, Progress
-from keff.sampling.sampler import PREPARED, Session, bounded, launch_view
+from keff.sampling.sampler import PREPARED, MissingPathError, Session, bounded, launch_view
 from keff.sampling.store import Run
 from keff.task import Task
 
@@ -38,7 +37,7 @@ async def sample_branches(
     """
     _check(arms, policy)
     sessions = {name: Session(arm.run, arm.task, arm.engine, arm.order, None) for name, arm in arms.items()}
-    units = (_follow(item, arms, sessions, policy) for item in items)
+    units = (_ItemVote(item, arms, sessions, policy).run() for item in items)
     await bounded(units, PREPARED * max(session.limit for session in sessions.values()))
     for session in sessions.values():
         session.end()
@@ -53,37 +52,55 @@ def _check(arms: Mapping[str, BranchSampler], policy: Policy) -> None:
         raise PolicyError(f"{policy.spec} {what}: the branches are {', '.join(arms)}")
 
 
-async def _follow(
-    item: Item, arms: Mapping[str, BranchSampler], sessions: Mapping[str, Session], policy: Policy
-) -> None:
-    for session in sessions.values():
-        session.begin(item)
-    while True:
-        view, decision = branch_view(arms, item, policy)
-        if isinstance(decision, Stop) or any(session.halted() for session in sessions.values()):
-            return
-        used, wanted = Counter(view.branches), Counter(decision.branches)
-        reached = [sessions[name].reach(item, used[name] + more) for name, more in wanted.items()]
-        if not all(await asyncio.gather(*reached)):
-            return
+class _ItemVote:
+    """The vote of one item, whose paths are drawn into the runs of their branches."""
 
+    def __init__(
+        self,
+        item: Item,
+        arms: Mapping[str, BranchSampler],
+        sessions: Mapping[str, Session],
+        policy: Policy,
+    ) -> None:
+        self.item, self.arms, self.sessions, self.policy = item, arms, sessions, policy
 
-def branch_view(arms: Mapping[str, BranchSampler], item: Item, policy: Policy) -> tuple[View, Sample | Stop]:
-    """Return the policy's view of an item, its kept paths up to the first gap, and the decision."""
-    kept = {
-        name: launch_view(arm.run, arm.task, item, arm.order.slots[0], policy).keys
-        for name, arm in arms.items()
-    }
-    keys: list[str | None] = []
-    asked: list[str] = []
-    left = True
-    while True:
-        view = View(tuple(keys), branches=tuple(asked))
-        decision = policy.decide(view)
-        if isinstance(decision, Stop) or not left:
-            return view, decision
-        for name in decision.branches:
-            if not (left := asked.count(name) < len(kept[name])):
-                break
-            keys.append(kept[name][asked.count(name)])
-            asked.append(name)
+    async def run(self) -> None:
+        """Draw paths until the policy stops; stored paths count without being drawn."""
+        for session in self.sessions.values():
+            session.begin(self.item)
+        held = self._stored()
+        self.vote = RunningVote(self.policy, self._view, lambda place: len(self._at(place, held)) > 0)
+        running: dict[asyncio.Task[None], Sequence[int]] = {}
+        try:
+            await run_vote(self.vote, self._calls, running)
+        except MissingPathError:
+            return
+        finally:
+            await cancel_running(running)
+
+    def _calls(self, places: Sequence[int]) -> Iterator[tuple[list[int], Coroutine[None, None, None]]]:
+        if any(session.halted() for session in self.sessions.values()):
+            raise MissingPathError
+        asked = self.vote.branches
+        for name in dict.fromkeys(asked[place] for place in places):
+            own = [place for place in places if asked[place] == name]
+            yield own, self.sessions[name].reach(self.item, asked[: own[-1] + 1].count(name))
+
+    def _view(self, places: Sequence[int]) -> View:
+        stored = self._stored()
+        keys = [key for place in places for key in self._at(place, stored)]
+        if len(keys) < len(places):
+            raise MissingPathError
+        return View(keys, branches=self.vote.branches[: len(places)])
+
+    def _stored(self) -> dict[str, Sequence[str | None]]:
+        return {
+            name: launch_view(arm.run, arm.task, self.item, arm.order.slots[0], self.policy).keys
+            for name, arm in self.arms.items()
+        }
+
+    def _at(self, place: int, stored: Mapping[str, Sequence[str | None]]) -> Sequence[str | None]:
+        """Return the key at a launch position, as a list of one; of none where it is not stored."""
+        name = self.vote.branches[place]
+        index = self.vote.branches[:place].count(name)
+        return stored[name][index : index + 1]

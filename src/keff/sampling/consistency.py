@@ -17,17 +17,14 @@ from keff.plugins import import_extra
 from keff.policy import (
     Policy,
     RunningVote,
-    Sample,
     Stop,
     View,
     WeightKind,
     cancel_running,
     confidence_of,
-    decided,
-    fly,
     for_one_model,
-    in_flight_of,
     parse_policy,
+    run_vote,
     tally,
     undecided,
     weighs,
@@ -268,7 +265,7 @@ class _PathsOfQuestion:
     async def run(self) -> Consensus:
         """Draw until the policy stops, then cancel paths in flight."""
         drawn: dict[int, _Path] = {}
-        running: dict[asyncio.Task[None], int] = {}
+        running: dict[asyncio.Task[None], Sequence[int]] = {}
 
         async def draw(place: int) -> None:
             drawn[place] = await self._path(place)
@@ -281,25 +278,17 @@ class _PathsOfQuestion:
             unread = sum(path is not None and path.unread for path in distinct)
             return View(keys, read if "confidence" in self.policy.needs else (), unread=unread)
 
+        vote = RunningVote(self.policy, view)
         try:
-            if in_flight_of(self.policy) is not None:
-                vote = RunningVote(self.policy, view)
-                await fly(vote, draw, running)
-                counted, stop = vote.counted, vote.stop
-            else:
-                while isinstance(stop := decided(self.policy, view(counted := range(len(drawn)))), Sample):
-                    places = range(len(drawn), len(drawn) + stop.m)
-                    running = {asyncio.create_task(draw(place)): place for place in places}
-                    # All of this round at once, so that a failure is heard of before the others end.
-                    await asyncio.gather(*running)
+            await run_vote(vote, lambda places: (([place], draw(place)) for place in places), running)
         finally:
             cancelled = await cancel_running(running)
-        assert stop is not None
-        came = _without_repeats([drawn[place] for place in counted])
+        assert vote.stop is not None
+        came = _without_repeats([drawn[place] for place in vote.counted])
         paths = [path for path in came if path is not None]
         keys = tuple(path.key for path in paths)
         unread = sum(path.unread for path in paths)
-        verdict = Verdict.of(keys, stop, unread, weighted=weighs(self.policy))
+        verdict = Verdict.of(keys, vote.stop, unread, weighted=weighs(self.policy))
         completions = tuple(path.completion for path in paths)
         return Consensus(verdict, keys, completions, cancelled, came.count(None))
 

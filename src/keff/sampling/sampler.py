@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from keff.answers import SLOW_SPACES, UNREAD
 from keff.engine import Engine
@@ -12,13 +13,11 @@ from keff.errors import EngineError, UsageError
 from keff.policy import (
     Policy,
     RunningVote,
-    Stop,
     View,
     cancel_running,
     confidence_of,
-    decided,
-    fly,
     in_flight_of,
+    run_vote,
 )
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import answer_logprob
@@ -90,8 +89,8 @@ async def bounded(units: Iterator[Coroutine[None, None, None]], limit: int) -> N
         await cancel_running(workers)
 
 
-class _MissingPathError(Exception):
-    """Raised where a path in flight failed, or no more may be drawn."""
+class MissingPathError(Exception):
+    """Raised where a path of a vote failed, or no more may be drawn."""
 
 
 @frozen
@@ -177,64 +176,42 @@ class Session:
         self.watch(self.progress)
 
     async def _follow_policy(self, item: Item) -> None:
-        policy = self.order.policy
+        """Draw an item's paths under the policy; stored paths count without being drawn."""
+        policy, slot = self.order.policy, self.order.slots[0]
         assert policy is not None
-        slot = self.order.slots[0]
         self.begin(item)
-        if in_flight_of(policy) is not None:
-            await self._fly(item, policy)
-            return
-        while True:
-            view = launch_view(self.run, self.task, item, slot, policy)
-            decision = decided(policy, view)
-            if isinstance(decision, Stop) or self.halted():
-                return
-            if not await self.reach(item, len(view.keys) + decision.m):
-                self.progress.unfinished += 1
-                return
+        owed = {place for span in self._owed(item, policy.cap) for place in _places(span)}
 
-    async def _fly(self, item: Item, policy: Policy) -> None:
-        """Draw an item's paths in flight under its policy; stored paths count as finished at once."""
-        slot, running = self.order.slots[0], dict[asyncio.Task[None], int]()
-
-        def owed() -> dict[int, OwedPaths]:
-            spans = self.run.owed([item.id], [(slot, policy.cap)])[item.id]
-            return {place: span for span in spans for place in range(span.start, span.start + span.count)}
-
-        first = owed()
-
-        async def draw(place: int) -> None:
-            if place not in first:
-                return
-            await self._draw(item, replace(first[place], start=place, count=1))
-            if place in owed():
-                raise _MissingPathError
+        def calls(places: Sequence[int]) -> Iterator[tuple[range, Coroutine[None, None, None]]]:
+            if self.halted():
+                raise MissingPathError
+            for span in self._owed(item, places[-1] + 1):
+                start = max(span.start, places[0])
+                own = replace(span, start=start, count=span.start + span.count - start)
+                for part in _split(own, self.engine.capabilities.max_n):
+                    yield _places(part), self._draw(item, part)
 
         def view(places: Sequence[int]) -> View:
-            seen, n = launch_view(self.run, self.task, item, slot, policy), len(places)
-            return View(seen.keys[:n], seen.confidence[:n], unread=seen.unread)
+            seen = launch_view(self.run, self.task, item, slot, policy, len(places))
+            if len(seen.keys) < len(places):
+                raise MissingPathError
+            return seen
 
-        vote, owing = RunningVote(policy, view), list[int]()
-        for place in vote.launch():
-            # What is held counts before anything is asked for: a vote that had stopped asks nothing.
-            if place in first:
-                owing.append(place)
-            else:
-                vote.end(place)
-        if vote.stop is None:
-            running.update({asyncio.create_task(draw(place)): place for place in owing})
+        running: dict[asyncio.Task[None], Sequence[int]] = {}
         try:
-            await fly(vote, draw, running)
-        except _MissingPathError:
+            await run_vote(RunningVote(policy, view, lambda place: place not in owed), calls, running)
+        except MissingPathError:
             self.progress.unfinished += self.progress.stopped is None
         finally:
             await cancel_running(running)
 
-    async def reach(self, item: Item, target: int) -> bool:
-        """Draw an item up to ``target`` paths; returns whether it has them now."""
-        shares = [(self.order.slots[0], target)]
-        await self._draw_all(item, self.run.owed([item.id], shares)[item.id])
-        return not self.run.owed([item.id], shares)[item.id]
+    def _owed(self, item: Item, paths: int) -> list[OwedPaths]:
+        """Return what an item lacks of its first so many paths."""
+        return self.run.owed([item.id], [(self.order.slots[0], paths)])[item.id]
+
+    async def reach(self, item: Item, target: int) -> None:
+        """Draw an item up to ``target`` paths."""
+        await self._draw_all(item, self._owed(item, target))
 
     async def _draw_all(self, item: Item, spans: Iterable[OwedPaths], tries: int = 1) -> None:
         """Draw spans concurrently, in requests as large as the engine allows."""
@@ -378,18 +355,25 @@ class Session:
         self.progress.rules.update(score.rule for _, score in judged)
 
 
+def _places(span: OwedPaths) -> range:
+    return range(span.start, span.start + span.count)
+
+
 def _split(span: OwedPaths, most: int) -> Iterator[OwedPaths]:
     for start in range(span.start, span.start + span.count, most):
         yield replace(span, start=start, count=min(most, span.start + span.count - start))
 
 
-def launch_view(run: Run, task: Task, item: Item, slot: int, policy: Policy) -> View:
-    """Return the policy's view of an item's stored paths up to the first gap, rated where it reads that."""
+def launch_view(
+    run: Run, task: Task, item: Item, slot: int, policy: Policy, paths: int | None = None
+) -> View:
+    """Return the policy's view of an item's first stored paths, up to the first gap, rated where needed."""
     name = confidence_of(policy)
     keys: list[str | None] = []
     confidence: list[float] = []
     unread = 0
-    for index, scored in enumerate(path for path in run.kept(item.id) if path.path.slot == slot):
+    stored = (path for path in run.kept(item.id) if path.path.slot == slot)
+    for index, scored in enumerate(islice(stored, paths)):
         if scored.path.index != index:
             break
         judged = scored.judged or task.judge(item, scored.completion)

@@ -1,12 +1,9 @@
-"""The live vote of one request: paths are drawn and counted until the policy stops.
-
-A policy that keeps paths in flight says whether votes count as they arrive; all others count in launch order.
-"""
+"""The live vote of one request: paths are drawn and counted until the policy stops, or a limit is met."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -16,15 +13,15 @@ from keff.gateway.upstream.answer import LONGEST_ASKED, Answer, UpstreamError
 from keff.gateway.vote.kinds import SETTLED, Settlement, holds
 from keff.narrow import entries
 from keff.policy import (
+    Branching,
     Policy,
     RunningVote,
     Stop,
     View,
     cancel_running,
-    decided,
-    fly,
     gave_up,
     in_flight_of,
+    run_vote,
     tally,
     undecided,
     weighs,
@@ -156,7 +153,7 @@ Judge = Callable[[Answer], Awaitable[list[Drawn]]]
 
 
 class EndedError(Exception):
-    """Raised to end a vote in flight before its policy stops, for ``cause``."""
+    """Raised to end a vote before its policy stops, for ``cause``."""
 
     def __init__(self, cause: Cause) -> None:
         super().__init__(cause)
@@ -187,9 +184,11 @@ class Vote:
     failed: int = 0
     _launched: int = 0
     _lost: set[int] = field(default_factory=set[int])
-    _running: dict[asyncio.Task[None], int] = field(default_factory=dict[asyncio.Task[None], int])
+    _running: dict[asyncio.Task[None], Sequence[int]] = field(
+        default_factory=dict[asyncio.Task[None], Sequence[int]]
+    )
     _error: UpstreamError | None = None
-    _stop: Stop | None = None
+    _seen: int = 0
     settlement: Settlement = field(default_factory=Settlement)
     deadline: float | None = None
     replacements: int = 16
@@ -207,20 +206,20 @@ class Vote:
         Answers with what is there; raises UpstreamError or Problem (504) when that is nothing. However it
         ends, cancelled too, every call in flight is cancelled first.
         """
-        counted: Sequence[int] = range(0)
+        vote = RunningVote(self.policy, self._view, round_limit=self._most_of_next_round, branches=self.asked)
         cause: Cause = "deadline"
         try:
             async with asyncio.timeout(self.deadline):
-                if in_flight_of(self.policy) is None:
-                    consumed, cause = await self._follow()
-                    counted = range(consumed)
-                else:
-                    counted, cause = await self._fly()
+                await run_vote(vote, self._calls, self._running)
+            cause = "no_agreement" if gave_up(self.policy, self._keys(vote.counted)) else "policy"
+        except EndedError as ended:
+            cause = ended.cause
         except TimeoutError:
-            counted = range(self._launched)
+            pass
         finally:
             cancelled = 0 if self.keep and cause == "policy" else await self._cancel()
-        return self._outcome(counted, cause, cancelled)
+        counted = sorted(self.drawn) if cause in ("deadline", "failures") else vote.counted
+        return self._outcome(counted, vote.stop, cause, cancelled)
 
     async def extend(self, paths: int) -> list[str | None]:
         """Draw up to ``paths`` after ``run``; returns the keys in launch order.
@@ -228,10 +227,12 @@ class Vote:
         To a lost, unread or repeated one.
         """
         try:
-            await self._wait_for(self._launched)
+            await self._wait()
             while self._launched < paths and not self._lost:
-                self._launch(self._launched + min(self.sharing.most * 4, paths - self._launched))
-                await self._wait_for(self._launched)
+                most = min(self._launched + self.sharing.most * 4, paths)
+                for places, call in self._calls(range(self._launched, most)):
+                    self._running[asyncio.create_task(call)] = places
+                await self._wait()
         finally:
             await self._cancel()
         self._read_as_one_kind(range(len(self.drawn)))
@@ -247,98 +248,59 @@ class Vote:
         running, self._running = self._running, {}
         return await cancel_running(running)
 
-    async def _fly(self) -> tuple[Sequence[int], Cause]:
-        """Keep paths in flight, one call each, and consult the policy after every vote."""
-        vote = RunningVote(self.policy, self._view_in_flight)
+    async def _wait(self) -> None:
+        """Wait for every call in flight."""
+        for task in list(self._running):
+            await task
+            del self._running[task]
 
-        async def draw(place: int) -> None:
-            self._launched = max(self._launched, place + 1)
-            await self._span(place, 1)
-            if place in self._lost:
-                raise EndedError("failures")
-
-        try:
-            await fly(vote, draw, self._running)
-        except EndedError as ended:
-            counted = sorted(self.drawn) if ended.cause == "failures" else vote.counted
-            return counted, ended.cause
-        self._stop = vote.stop
-        return vote.counted, self._stop_reason(self._keys(vote.counted))
-
-    def _view_in_flight(self, places: Sequence[int]) -> View:
-        """Return the policy's view of some paths; raises EndedError where no more are needed."""
+    def _view(self, places: Sequence[int]) -> View:
+        """Return the policy's view of some paths; raises EndedError where the vote ends without it."""
+        self._check_lost(places)
         self._read_as_one_kind(places)
-        paths = self._at(places)
-        if self.probe and len(paths) == 1 and self.policy.cap > 1 and self._is_alone(paths[0]):
-            raise EndedError("free_text")
-        if len(paths) == min(SETTLED, self.policy.cap) and (cause := self._cause_to_end(paths, first=True)):
+        paths = [self.drawn.get(place) for place in places]
+        if cause := self._cause_to_end(self._at(places)):
             raise EndedError(cause)
-        return self._view_of(paths)
+        confidence = [float("nan") if path is None else path.confidence for path in paths]
+        return View(
+            [path and path.vote for path in paths],
+            confidence if "confidence" in self.policy.needs else (),
+            self.asked[: len(paths)] if isinstance(self.policy, Branching) else (),
+            unread=sum(path is not None and path.unread for path in paths),
+        )
 
-    def _cause_to_end(self, paths: Sequence[Drawn], *, first: bool) -> Cause | None:
+    def _most_of_next_round(self, counted: int) -> int:
+        """Return how many paths to draw before the vote may end without its policy."""
+        if self.probe and not counted:
+            return 1
+        return SETTLED - counted if self.give_up and 1 < counted < SETTLED else self.policy.cap
+
+    def _cause_to_end(self, paths: Sequence[Drawn]) -> Cause | None:
         """Return the cause to end the vote before its policy does (free text, no agreement), else None.
 
-        In the ``first`` round that is where no path holds an answer. Cut paths do not speak against that; but
-        where a plan says that answers are there, a round of nothing else does not speak for it. Where one
-        branch finds no answer, the next may.
+        That is where none of the first paths holds an answer, or the very first where it is drawn alone. Cut
+        paths do not speak against that; but where a plan says that answers are there, nothing but cut ones
+        does not speak for it. Where one branch finds no answer, the next may.
         """
-        if first and self.free_text != "draw" and self.policy.cap > 1 and not self.asked:
+        enough = FEWEST_READ if in_flight_of(self.policy) is None else min(SETTLED, self.policy.cap)
+        is_first, self._seen = self._seen < enough <= len(paths), len(paths)
+        if self.free_text != "draw" and self.policy.cap > 1 and not self.asked:
+            if self.probe and len(paths) == 1 and not holds(paths[0].readings or {}):
+                return "free_text"
             whole = any(not path.truncated or path.readings is not None for path in paths)
-            if whole and all(path.vote is None and not path.unread for path in paths):
+            if is_first and whole and all(path.vote is None and not path.unread for path in paths):
                 return "free_text"
         gives_up = self.give_up and self.settlement.agrees_on_nothing([path.vote for path in paths])
         return "no_agreement" if gives_up else None
 
-    def _is_alone(self, path: Drawn) -> bool:
-        """Return whether the first path is free text, which is passed on without a vote."""
-        return self.free_text != "draw" and not holds(path.readings or {})
-
-    async def _follow(self) -> tuple[int, Cause]:
-        policy, consumed = self.policy, 0
-        while True:
-            decision = decided(policy, self._view(consumed))
-            if isinstance(decision, Stop):
-                self._stop = decision
-                return consumed, self._stop_reason(self._keys(range(consumed)))
-            m = decision.m
-            if not consumed and self.probe and m > 1 and (early := await self._probe()):
-                return 1, early
-            if self.give_up and 0 < consumed < SETTLED:
-                m = min(m, SETTLED - consumed)
-            consumed += m
-            self.asked += decision.branches
-            self._launch(consumed)
-            await self._wait_for(consumed)
-            if self._failed_within(consumed):
-                return consumed, "failures"
-            self._read_as_one_kind(range(consumed))
-            if cause := self._cause_to_end(
-                self._at(range(consumed)), first=consumed - m < FEWEST_READ <= consumed
-            ):
-                return consumed, cause
-
-    def _stop_reason(self, keys: Sequence[str | None]) -> Cause:
-        """Return the reason for which the policy stopped."""
-        return "no_agreement" if gave_up(self.policy, keys) else "policy"
-
-    def _failed_within(self, consumed: int) -> bool:
-        """Return whether a lost path among the first ``consumed`` ends the vote.
-
-        Raises what a branch failed of where none may be skipped.
-        """
-        if not any(index < consumed for index in self._lost):
-            return False
-        if self.asked and not self.skip and self._error is not None:
+    def _check_lost(self, places: Sequence[int]) -> None:
+        """Raise EndedError where a path is lost, unless a branch may be skipped; else raise what it met."""
+        if self._lost.isdisjoint(places):
+            return
+        if not self.asked:
+            raise EndedError("failures")
+        if not self.skip and self._error is not None:
             raise self._error
-        return not self.asked
-
-    async def _probe(self) -> Cause | None:
-        """Draw the first path alone; returns the cause to stop there, else None."""
-        self._launch(1)
-        await self._wait_for(1)
-        if 0 in self._lost:
-            return "failures"
-        return "free_text" if self._is_alone(self.drawn[0]) else None
 
     def _read_as_one_kind(self, places: Sequence[int]) -> None:
         """Determine the kind of answer from the first paths, and set all vote keys by it."""
@@ -356,25 +318,14 @@ class Vote:
     def _keys(self, places: Iterable[int]) -> list[str | None]:
         return [path.vote for path in self._at(places)]
 
-    def _view(self, consumed: int) -> View:
-        if self.asked:
-            seen = [self.drawn.get(index) for index in range(consumed)]
-            return View(
-                [path and path.vote for path in seen],
-                branches=self.asked[:consumed],
-                unread=sum(path is not None and path.unread for path in seen),
-            )
-        return self._view_of(self._at(range(consumed)))
-
-    def _view_of(self, paths: Sequence[Drawn]) -> View:
-        confidence = [path.confidence for path in paths] if "confidence" in self.policy.needs else ()
-        return View([path.vote for path in paths], confidence, unread=sum(path.unread for path in paths))
-
-    def _launch(self, target: int) -> None:
-        while self._launched < target:
-            n = min(self._sharing(self._launched).most, self._paths_of_one_branch(self._launched, target))
-            self._running[asyncio.create_task(self._span(self._launched, n))] = self._launched
-            self._launched += n
+    def _calls(self, places: Sequence[int]) -> Iterator[tuple[Sequence[int], Coroutine[None, None, None]]]:
+        """Yield the calls that draw some paths in a row, each of one branch and of as many as it takes."""
+        start, end = places[0], places[-1] + 1
+        self._launched = max(self._launched, end)
+        while start < end:
+            n = min(self._sharing(start).most, self._paths_of_one_branch(start, end))
+            yield range(start, start + n), self._span(start, n)
+            start += n
 
     def _paths_of_one_branch(self, start: int, target: int) -> int:
         """Return how many paths in a row, from ``start`` to below ``target``, one branch draws."""
@@ -385,13 +336,6 @@ class Vote:
 
     def _sharing(self, start: int) -> Sharing:
         return self.shares.get(self.asked[start], self.sharing) if self.asked else self.sharing
-
-    async def _wait_for(self, consumed: int) -> None:
-        """Wait for every path launched before ``consumed``, and for no later one."""
-        wanted = [task for task, start in self._running.items() if start < consumed]
-        for task in wanted:
-            await task
-            del self._running[task]
 
     async def _span(self, start: int, n: int) -> None:
         """Draw paths ``start`` to ``start + n - 1``, failed ones again in their place."""
@@ -453,7 +397,7 @@ class Vote:
             seen.add(path.branch)
             self.drawn[place] = path._replace(repeated=repeated or same)
 
-    def _outcome(self, counted: Sequence[int], cause: Cause, cancelled: int) -> Outcome:
+    def _outcome(self, counted: Sequence[int], stop: Stop | None, cause: Cause, cancelled: int) -> Outcome:
         self._read_as_one_kind(counted)
         drawn = self._at(counted)
         paths, again = (tuple(path for path in drawn if path.repeated is same) for same in (False, True))
@@ -462,7 +406,7 @@ class Vote:
             few = f"{len(self.drawn)} of {self.least} choices" if self.drawn else "no path"
             raise error or Problem(504, f"{few} finished before the deadline", code="deadline")
         unused = tuple(path for index, path in self.drawn.items() if index not in counted)
-        stop = self._stop or cut_short(paths, cause)
+        stop = stop or cut_short(paths, cause)
         return Outcome(stop, cause, paths, unused, self.failed, cancelled, again, weighs(self.policy))
 
 
