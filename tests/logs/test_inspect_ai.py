@@ -76,6 +76,17 @@ def test_a_score_that_is_no_grade_names_its_scorer(tmp_path: Path, value: str) -
         open_record(pack(tmp_path / "log.eval", files))
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_with_two_headers_is_refused(tmp_path: Path) -> None:
+    file = pack(tmp_path / "log.eval", members())
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(
+            "header.json", json.dumps(json.loads(members()["header.json"]) | {"status": "error"})
+        )
+    with pytest.raises(LogError, match=r"it holds header.json 2 times"):
+        open_record(file)
+
+
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MOST_BYTES", 10**6)
     file = pack(tmp_path / "log.eval", members() | {"samples/x_epoch_1.json": b"0" * (10**6 + 1)})

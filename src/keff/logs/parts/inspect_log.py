@@ -37,11 +37,16 @@ def header(path: Path) -> Fields:
     """Return the header of the log: ``eval``, ``status``, ``error`` and more."""
     if not _is_zip(path):
         return fields(whole_json(path))
-    known = {info.filename: info for info in members(path)}
-    name = next((name for name in HEADERS if name in known), None)
-    if name is None:
-        raise LogError(f"{path}: it has no header.json")
-    return parse(f"{path}: {name}", unpack(path, known[name]), first=True)
+    held = members(path)
+    for name in HEADERS:
+        found = [info for info in held if info.filename == name]
+        if len(found) > 1:
+            raise LogError(
+                f"{path}: it holds {name} {len(found)} times: keep the one that is right, or log again"
+            )
+        if found:
+            return parse(f"{path}: {name}", unpack(path, found[0]), first=True)
+    raise LogError(f"{path}: it has no header.json")
 
 
 def samples(path: Path) -> Iterator[tuple[str, InspectSample]]:
