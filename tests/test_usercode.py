@@ -104,7 +104,7 @@ def test_a_run_folder_of_somebody_else_names_code_in_vain(run: Path, option: str
     evil = run.parent / "evil.py"
     evil.write_text(f'open("{run.parent / "stolen"}", "w")\ndef f(*_):\n    return True\n')
     manifest["task_options"][option] = True if option == "unsafe_exec" else f"{evil}:f"
-    manifest["code"] = {}
+    manifest |= {"code": {}, "seal": None}
     (run / RUN_FILE).write_text(json.dumps(manifest))
     read = Manifest.read(run)
     assert option not in read.task_options

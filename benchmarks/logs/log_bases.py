@@ -248,9 +248,18 @@ def lighteval(folder: Path, answers: Answers) -> Base:
     return _parquet("lighteval", folder / "details_toy_2026-01-01T00-00-00.parquet", rows)
 
 
+def unsealed(run: Path) -> None:
+    """Leave a run as a killed process does: without its seal."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["seal"] = None
+    (run / "manifest.json").write_text(json.dumps(manifest, indent=2))
+
+
 def run(folder: Path, answers: Answers) -> Base:
     path = folder / "run"
     import_log(keff_jsonl(folder, answers).path, path)
+    # A seal would have every damage refused; a run whose process was killed has none.
+    unsealed(path)
     kinds = ((path / "manifest.json", "text"), (path / "paths.sqlite", "pages"))
     return Base("run", path, kinds)
 

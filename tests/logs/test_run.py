@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.logs.log_bases import unsealed
 from command_line import keff
 from keff.errors import StoreError
 from keff.reading.open import open_record
@@ -28,6 +29,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def change(folder: Path, sql: str) -> None:
+    unsealed(folder)
     with closing(sqlite3.connect(folder / DATABASE)) as database, database:
         database.execute(sql)
 

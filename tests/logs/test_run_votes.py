@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.logs.log_bases import unsealed
 from keff import plugins
 from keff.errors import KeffError
 from keff.logs.run import RunLog
@@ -63,6 +64,7 @@ def test_answers_log_probabilities_are_no_ratings(tmp_path: Path) -> None:
 
 def test_a_run_of_an_older_version_has_no_place_for_confidences(tmp_path: Path) -> None:
     path = sampled(tmp_path, ORDERS["one prompt"])
+    unsealed(path)
     with closing(sqlite3.connect(path / DATABASE)) as database:
         database.execute("drop table confidences")
     assert set(open_record(path).ballot.votes.named) == {"logprob_bottom", "logprob_total"}
@@ -103,6 +105,7 @@ def test_a_value_of_a_wrong_kind_is_refused_in_one_line_or_changes_one_question(
     run = sampled(tmp_path, ORDERS["one prompt"])
     before = open_record(run).ballot
     whole = dict(zip(before.names, before.keys, strict=True))
+    unsealed(run)
     with closing(sqlite3.connect(run / DATABASE)) as database, database:
         for trigger in ("paths_keep", "paths_stay"):
             database.execute(f"drop trigger {trigger}")

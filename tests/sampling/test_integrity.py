@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.logs.log_bases import unsealed
 from keff.records import Completion
 from keff.records import Path as Row
 from keff.sampling.integrity import Integrity
@@ -46,6 +47,7 @@ def test_texts_of_other_items_and_slots_are_no_pairs(tmp_path: Path) -> None:
 
 def test_a_text_that_is_not_utf_8_is_counted_as_any_other(tmp_path: Path) -> None:
     counted(tmp_path, list("aab"))
+    unsealed(tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / "paths.sqlite")) as database, database:
         database.execute("drop trigger paths_keep")
         database.execute("update paths set text = cast(x'ff' as text) where text = 'a'")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.logs.log_bases import unsealed
 from keff import plugins
 from keff.engine import Capabilities
 from keff.errors import EngineError, StoreError, UsageError
@@ -255,6 +256,7 @@ def test_another_temperature_is_refused_with_the_field(tmp_path: Path) -> None:
 
 def test_scores_that_a_kill_lost_are_made_again_without_drawing(tmp_path: Path) -> None:
     draw(job(tmp_path))
+    unsealed(tmp_path / "run")
     database = sqlite3.connect(tmp_path / "run" / DATABASE)
     before = database.execute("select * from scores order by 1, 2, 3").fetchall()
     database.execute("delete from scores where path > 1")

@@ -40,7 +40,7 @@ def command(
         task = plugins.load("task", str(options.pop("name", manifest.config.task["name"])), **options)
         total = score(opened, task, everything=True)
         if changed and code is not None:
-            manifest.scored_by(code.stamp, task.version).write(run)
+            opened.replace_manifest(manifest.scored_by(code.stamp, task.version))
     if json:
         print_json({"run": str(run), "scored": total, "task": task.name, "version": task.version})
     else:

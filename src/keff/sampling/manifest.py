@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -72,7 +73,8 @@ class Manifest(BaseModel):
 
     ``calibration`` is the hash of what the plan's calibration says, where the policy reads one.
     ``parameters`` are what the server taught about the fields of a request: the name under which it takes
-    each (None: it takes none).
+    each (None: it takes none). ``seal`` is the hash of this file and of the database, as they were when the
+    run was closed; a run that is open, or whose process was killed, has none.
 
     A run folder may come from anybody: ``task_options`` never name code. ``code`` records which code of the
     user was used, and ``unsafe_exec`` that programs ran without the sandbox; neither causes anything to run.
@@ -92,6 +94,7 @@ class Manifest(BaseModel):
     code: dict[str, Stamp] = Field(default_factory=dict[str, Stamp])
     unsafe_exec: bool = False
     parameters: dict[str, str | None] = Field(default_factory=dict[str, str | None])
+    seal: str | None = None
 
     @model_validator(mode="after")
     def _take_no_code(self) -> Self:
@@ -122,26 +125,48 @@ class Manifest(BaseModel):
         config = self.config.model_copy(update={"task": self.config.task | {"version": version}})
         return self.model_copy(update={"config": config, "code": self.code | {"scorer": scorer}})
 
-    def write(self, folder: Path) -> None:
-        """Write the manifest atomically: a crash leaves the old or the new one."""
-        stamped = self.model_copy(update={"fingerprint": self.config.fingerprint})
+    def write(self, folder: Path, database: str | None = None) -> None:
+        """Write the manifest atomically: a crash leaves the old or the new one.
+
+        ``database`` is the hash of the closed database; without it the run is open, and has no seal.
+        """
+        stamped = self.model_copy(update={"fingerprint": self.config.fingerprint, "seal": None})
+        if database is not None:
+            seal = sealed(stamped.model_dump_json(), database)
+            stamped = stamped.model_copy(update={"seal": seal})
         write_text(folder / RUN_FILE, stamped.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Return a run folder's manifest; raises StoreError where missing, foreign or newer."""
+        """Return a run folder's manifest; raises StoreError where missing, foreign or of another schema."""
         try:
             manifest = cls.model_validate_json((folder / RUN_FILE).read_text("utf-8"))
         except FileNotFoundError:
             raise StoreError(f"{folder} is not a run folder: it has no {RUN_FILE}") from None
         except (ValidationError, UnicodeDecodeError) as error:
             raise StoreError(
-                f"{folder / RUN_FILE} is not a manifest of keff: {str(error).splitlines()[0]}"
+                f"{folder / RUN_FILE} is not a manifest of keff ({_reason(error)}): restore the folder from "
+                "a copy, or name another one"
             ) from None
-        if manifest.schema_version > SCHEMA:
+        if manifest.schema_version != SCHEMA:
+            newer = manifest.schema_version > SCHEMA
             raise StoreError(
                 f"{folder} was written by keff {manifest.keff_version} with schema "
-                f"{manifest.schema_version}; "
-                f"this keff reads up to {SCHEMA}: upgrade keff"
+                f"{manifest.schema_version}; this keff reads schema {SCHEMA}: "
+                + ("upgrade keff" if newer else "restore the folder from a copy")
             )
         return manifest
+
+
+def _reason(error: ValidationError | UnicodeDecodeError) -> str:
+    """Return what is wrong first, in one line."""
+    if isinstance(error, UnicodeDecodeError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return ": ".join([*map(str, first["loc"]), " ".join(first["msg"].split())])
+
+
+def sealed(manifest: str, database: str) -> str:
+    """Return the seal of a manifest's JSON and its database's hash; white space and a seal do not count."""
+    held = cast("Object", json.loads(manifest))
+    return stable_hash({name: value for name, value in held.items() if name != "seal"}, database)

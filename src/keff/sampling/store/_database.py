@@ -79,10 +79,17 @@ def clear_errors(folder: File) -> Generator[None]:
         elif "locked" in text:
             hint = "another process is writing to it: wait for it, or use another --run folder"
         else:
-            hint = f"{text} (is it a run of keff?)"
+            hint = f"{' '.join(text.split())} (is it a run of keff? if so, restore the folder from a copy)"
         raise StoreError(f"{folder / DATABASE}: {hint}") from error
+    except UnicodeDecodeError as error:  # SQLite's own message, with bytes of a damaged page
+        raise damaged(folder, error) from error
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror or error}; all committed paths are kept") from error
+
+
+def damaged(folder: File, why: object) -> StoreError:
+    """Return the error for what no run of keff holds."""
+    return StoreError(f"{folder / DATABASE} is damaged ({why}): restore the folder from a copy")
 
 
 def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:

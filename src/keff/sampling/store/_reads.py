@@ -15,7 +15,7 @@ from keff.errors import StoreError
 from keff.records import Item, frozen
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Manifest
-from keff.sampling.store._database import ANSWER, JUDGED, clear_errors
+from keff.sampling.store._database import ANSWER, JUDGED, clear_errors, damaged
 from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
 
 # Slots with the number of paths that are wanted of each.
@@ -192,7 +192,7 @@ class Reads:
         """Raise StoreError where a stored item differs from those of ``rows``."""
         given = {row[0]: row for row in rows}
         for held in self._rows(f"select {ITEM} from items where item {AMONG}", (_names(given),)):
-            if tuple(held) != given[held["item"]]:
+            if tuple(held) != given.get(held["item"]):
                 raise StoreError(
                     f"{self.folder}: item {held['item']} is not the item that this run holds under that id; "
                     "the data changed: use another --run folder"
@@ -217,6 +217,8 @@ class Reads:
             (_names(items),),
         ):
             item, slot, path, attempt, failed = row
+            if item not in seen:
+                raise damaged(self.folder, f"its index has no place for item {item!r}")
             seen[item][slot, path] = attempt, bool(failed)
         return {item: missing(item, held, wanted) for item, held in seen.items()}
 

@@ -25,6 +25,7 @@ from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Config, Manifest
 from keff.sampling.store._database import DATABASE, clear_errors, connect, take_lock
 from keff.sampling.store._reads import Reads
+from keff.sampling.store._seal import check_seal, seal
 from keff.sampling.store.rows import ItemRow, item_row, path_row, storable
 from keff.task import ScoredText
 from keff.usercode import UNSAFE, VERIFIER, Stamp, stamps, without_code
@@ -81,6 +82,7 @@ class Run(Reads):
         if not (folder / DATABASE).is_file():
             raise StoreError(f"{folder} has no {DATABASE}: nothing was sampled into it yet")
         with clear_errors(folder):
+            check_seal(folder)
             database = connect(folder, readonly=True)
         return cls(folder, manifest, database, None)
 
@@ -135,15 +137,15 @@ class Run(Reads):
             if (folder / RUN_FILE).exists():
                 old = Manifest.read(folder)
                 _refuse_other(folder, old, manifest)
+                with clear_errors(folder):
+                    check_seal(folder)
                 manifest = manifest.with_code_of(old)
             elif (folder / DATABASE).exists():
                 raise StoreError(f"{folder} has a {DATABASE} but no {RUN_FILE}: use another --run folder")
             with clear_errors(folder):
-                if not (folder / RUN_FILE).exists():
-                    # First, so that a kill before the next line leaves a folder that can be resumed.
-                    manifest.write(folder)
-                database = connect(folder, readonly=False)
+                # First: it takes the seal away, and a kill before the next line leaves a folder to resume.
                 manifest.write(folder)
+                database = connect(folder, readonly=False)
         except BaseException:
             os.close(lock)
             raise
@@ -152,9 +154,13 @@ class Run(Reads):
     def note_parameters(self, parameters: Parameters) -> None:
         """Record what the server taught about the fields of a request."""
         if parameters and self.manifest.parameters != parameters:
-            self.manifest = self.manifest.model_copy(update={"parameters": dict(parameters)})
-            with clear_errors(self.folder):
-                self.manifest.write(self.folder)
+            self.replace_manifest(self.manifest.model_copy(update={"parameters": dict(parameters)}))
+
+    def replace_manifest(self, manifest: Manifest) -> None:
+        """Write another manifest of this run."""
+        self.manifest = manifest
+        with clear_errors(self.folder):
+            manifest.write(self.folder)
 
     def __enter__(self) -> Self:
         return self
@@ -165,15 +171,17 @@ class Run(Reads):
         self.close()
 
     def close(self) -> None:
-        """Force everything to disk and release the folder; safe to call twice."""
+        """Force everything to disk, seal the run and release the folder; safe to call twice."""
         self._disk.close()
+        lock, self._lock = self._lock, None
         with suppress(sqlite3.Error):
-            if self._lock is not None:
+            if lock is not None:
                 self._database.execute("pragma wal_checkpoint(truncate)")
         self._database.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if lock is not None:
+            with suppress(OSError):  # on a full disk the run stays unsealed, as a kill leaves it
+                seal(self.folder, self.manifest)
+            os.close(lock)
 
     @contextmanager
     def committed(self) -> Generator[None]:
