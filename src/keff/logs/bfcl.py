@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell
-from keff.logs.parts.foreign import PathReader, UsableRows, spoken
-from keff.logs.parts.lines import FirstLine, json_lines
-from keff.logs.parts.values import number_or_none
+from keff.log import LogInfo, Tell, unheard
+from keff.logs.parts.field_table import FieldReader, FieldTable, number_at
+from keff.logs.parts.foreign import spoken
+from keff.logs.parts.lines import Row, json_lines
 
 SUFFIX = "_result.json"
 
 
-class Bfcl(FirstLine, PathReader):
+class Bfcl(FieldReader):
     """Reader of ``result/MODEL/.../BFCL_*_result.json``, as bfcl-eval writes it.
 
     One file is one run, with one path per question: put repeats side by side with ``keff join --pool``.
@@ -22,7 +23,18 @@ class Bfcl(FirstLine, PathReader):
     """
 
     name = "bfcl"
-    fields = ("id", "result")
+    table = FieldTable(
+        signs=("id", "result"),
+        fields={
+            "id": "id",
+            "answer": lambda row: spoken(row.get("result")),
+            "correct": "correct",
+            "tokens": number_at("output_token_count"),
+            "prompt_tokens": number_at("input_token_count"),
+            "seconds": number_at("latency"),
+        },
+        own="id",
+    )
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata: the model, from the name of the results folder."""
@@ -30,25 +42,13 @@ class Bfcl(FirstLine, PathReader):
         known = folders.index("result") + 1 if "result" in folders else len(folders)
         return LogInfo(model=folders[known] if known < len(folders) else None)
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Collect every answer."""
+    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+        """Yield (place, row) of every answer, with its verdict."""
         failed = _failed(path)
-        for where, row in json_lines(path, tell):
-            if row.get("id") is None or "result" not in row:
-                raise LogError(f"{where}: it has no id with a result")
-            name = row["id"]
-            kept.add(
-                where,
-                {
-                    "id": name,
-                    "answer": spoken(row["result"]),
-                    "correct": None if failed is None else int(name not in failed),
-                    "tokens": number_or_none(row.get("output_token_count")),
-                    "prompt_tokens": number_or_none(row.get("input_token_count")),
-                    "seconds": number_or_none(row.get("latency")),
-                },
-                name,
-            )
+        for where, row in super().rows_in(path, tell):
+            if "result" not in row:
+                raise LogError(f"{where}: it has no result")
+            yield where, row if failed is None else row | {"correct": int(row.get("id") not in failed)}
 
 
 def _failed(path: Path) -> set[object] | None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell
-from keff.logs.parts.foreign import PathReader, UsableRows
-from keff.logs.parts.lines import member_names, whole_json
+from keff.log import LogInfo, Tell, unheard
+from keff.logs.parts.field_table import FieldReader, FieldTable, value_of
+from keff.logs.parts.lines import Row, whole_json
 from keff.logs.parts.values import at, inner, known_task, optional_text
-from keff.narrow import Fields, entries, items, only
+from keff.narrow import entries, items, only
 from keff.protocol.reply import is_cut
 
 # Scenarios of HELM that keff knows as a task by another name.
 ALIASES = {"gsm": "gsm8k"}
 
-Entry = Fields
 
-
-class Helm(PathReader):
+class Helm(FieldReader):
     """Reader of the ``scenario_state.json`` that ``helm-run`` leaves in each run's folder.
 
     Repeats are ``num_outputs`` completions per request and ``num_trials`` requests per instance; in-context
@@ -29,10 +28,28 @@ class Helm(PathReader):
     """
 
     name = "helm"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        return None if "adapter_spec" in member_names(path) else 'no object with "adapter_spec"'
+    table = FieldTable(
+        names=("adapter_spec",),
+        rows="request_states",
+        paths="result/completions",
+        fields={
+            "id": "instance/id",
+            "question": "instance/input/text",
+            "gold_answer": lambda row: _gold(row),
+            "text": "result/completions/text",
+            "slot": "slot",
+            "tokens": lambda row: len(items(at(row, "result/completions/tokens"))) or None,
+            "seconds": "result/request_time",
+            "truncated": lambda row: int(_is_cut(at(row, "result/completions/finish_reason/reason"))),
+        },
+        left_out={
+            "asks a perturbed instance": "instance/perturbation",
+            "has no result": lambda row: not inner(row, "result"),
+            "failed": lambda row: at(row, "result/success") is not True,
+            "has no completion": lambda row: not at(row, "result/completions"),
+        },
+        own="request",
+    )
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
@@ -41,50 +58,23 @@ class Helm(PathReader):
         task = known_task(ALIASES.get(scenario, scenario))
         return LogInfo(task, model=optional_text(at(spec, "model_deployment", "model")))
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Collect the completions of usable requests."""
-        del tell
+    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+        """Yield (place, row) of every request, with its slot and what tells it from others."""
+        rows = list(super().rows_in(path, tell))
+        several = len({str(row.get("train_trial_index")) for _, row in rows}) > 1
         seen: set[tuple[object, ...]] = set()
-        states = entries(at(whole_json(path), "request_states"))
-        if not states:
-            raise LogError(f"{path}: request_states must be a list of requests")
-        trials = {str(state.get("train_trial_index")) for state in states}
-        for number, state in enumerate(states):
-            _add(kept, f"{path}: request {number}", state, seen, several=len(trials) > 1)
-
-
-def _add(kept: UsableRows, where: str, state: Entry, seen: set[tuple[object, ...]], *, several: bool) -> None:
-    """Collect the completions of one request."""
-    if state.get("reference_index") is not None or state.get("request_mode") is not None:
-        raise LogError(f"{where}: it scores options one by one: a vote needs a generation")
-    instance, result = inner(state, "instance"), inner(state, "result")
-    name, trial = instance.get("id"), state.get("train_trial_index")
-    if not isinstance(name, str) or not name:
-        raise LogError(f"{where}: its instance has no id")
-    if isinstance(trial, bool) or not isinstance(trial, int) or trial < 0:
-        raise LogError(f"{where}: train_trial_index must be an integer, not {str(trial)[:40]!r}")
-    reason = _unusable(state)
-    if reason:
-        kept.left_out[reason] += 1
-        return
-    mark = (name, trial, str(at(state, "request/random")))
-    if mark in seen:
-        raise LogError(f"{where}: the instance {name!r} was asked twice in one trial")
-    seen.add(mark)
-    for place, completion in enumerate(entries(result.get("completions"))):
-        if not isinstance(completion.get("text"), str):
-            raise LogError(f"{where}: a completion has no text")
-        row = {
-            "id": name,
-            "question": at(instance, "input/text"),
-            "gold_answer": _gold(state),
-            "text": completion["text"],
-            "slot": trial if several else None,
-            "tokens": len(items(completion.get("tokens"))) or None,
-            "seconds": result.get("request_time"),
-            "truncated": int(_is_cut(at(completion, "finish_reason/reason"))),
-        }
-        kept.add(where, row, [mark, place])
+        for where, row in rows:
+            if row.get("reference_index") is not None or row.get("request_mode") is not None:
+                raise LogError(f"{where}: it scores options one by one: a vote needs a generation")
+            trial = row.get("train_trial_index")
+            if isinstance(trial, bool) or not isinstance(trial, int) or trial < 0:
+                raise LogError(f"{where}: train_trial_index must be an integer, not {str(trial)[:40]!r}")
+            request = (at(row, "instance/id"), trial, str(at(row, "request/random")))
+            if not any(value_of(row, source) for source in self.table.left_out.values()):
+                if request in seen:
+                    raise LogError(f"{where}: the instance {request[0]!r} was asked twice in one trial")
+                seen.add(request)
+            yield where, row | {"request": request, "slot": trial if several else None}
 
 
 def _is_cut(reason: object) -> bool:
@@ -92,18 +82,7 @@ def _is_cut(reason: object) -> bool:
     return reason != "unknown" and is_cut(reason)
 
 
-def _unusable(state: Entry) -> str | None:
-    if at(state, "instance/perturbation") is not None:
-        return "asks a perturbed instance"
-    result = inner(state, "result")
-    if not result:
-        return "has no result"
-    if result.get("success") is not True:
-        return "failed"
-    return None if items(result.get("completions")) else "has no completion"
-
-
-def _gold(state: Entry) -> object:
+def _gold(state: Row) -> object:
     """Return the texts of the correct references, or their letters for multiple choice."""
     references = entries(at(state, "instance/references"))
     right = [

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from keff.log import LogInfo, Tell
-from keff.logs.parts.foreign import PathReader, UsableRows, spoken
-from keff.logs.parts.lines import Row, first_row, json_lines
+from keff.log import LogInfo, Tell, unheard
+from keff.logs.parts.field_table import FieldReader, FieldTable
+from keff.logs.parts.foreign import said_in
+from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, inner
-from keff.narrow import Fields, entries
-from keff.protocol.reply import is_cut
 from keff.records import Note
 
 # A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
@@ -20,7 +19,7 @@ from keff.records import Note
 NUMBERED = re.compile(r"(.+?)(?:#|[-_](?:repeat|epoch|trial|path|rep)[-_]?)(\d+)")
 
 
-class OpenaiBatch(PathReader):
+class OpenaiBatch(FieldReader):
     """Reader of batch output files, of chat completions, completions and responses.
 
     The choices of a request are paths, and so are requests whose ``custom_id`` is one name with numbers
@@ -29,60 +28,45 @@ class OpenaiBatch(PathReader):
     """
 
     name = "openai_batch"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        row = first_row(path)
-        if isinstance(row, str):
-            return row
-        if "custom_id" not in row or not {"response", "error"} & set(row):
-            return "the first line has no custom_id with a response"
-        return None
+    table = FieldTable(
+        signs=("custom_id", ("response", "error")),
+        paths="choices",
+        fields={
+            "id": "name",
+            "text": "choices/text",
+            "truncated": "choices/truncated",
+        },
+        # Usage is of the whole request: with several choices nobody knows the share of each.
+        of_call={
+            "tokens": ("response/body/usage/completion_tokens", "response/body/usage/output_tokens"),
+            "prompt_tokens": ("response/body/usage/prompt_tokens", "response/body/usage/input_tokens"),
+        },
+        # OpenAI writes what failed to a file of its own; servers like it leave it here.
+        left_out={
+            "failed": lambda row: row.get("error") or at(row, "response/status_code") not in (None, 200)
+        },
+        own="custom_id",
+    )
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
-        models = (at(row, "response/body/model") for _, row in json_lines(path))
+        models = (at(row, "response/body/model") for _, row in super().rows_in(path))
         return LogInfo(model=next((str(model) for model in models if model), None))
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Collect the choices of requests that did not fail."""
-        named = [(where, row, str(row.get("custom_id"))) for where, row in json_lines(path, tell)]
-        repeats = [NUMBERED.fullmatch(name) for _, _, name in named]
-        grouped = all(repeats)
-        for (where, row, name), found in zip(named, repeats, strict=True):
-            _add(kept, where, row, found[1] if grouped and found else name)
-        if grouped:
-            text = "each custom_id is taken as a question and the number of its repeat"
-            tell(Note("numbered_requests", text))
-
-
-def _add(kept: UsableRows, where: str, row: Row, name: str) -> None:
-    body = inner(row, "response", "body")
-    said = list(_said(body))
-    # OpenAI writes what failed to a file of its own; servers like it leave it here.
-    if row.get("error") or at(row, "response/status_code") not in (None, 200) or not said:
-        kept.left_out["failed" if row.get("error") or not said else "has a status that is not 200"] += 1
-        return
-    for place, (content, cut) in enumerate(said):
-        measured = {
-            "tokens": at(body, "usage/completion_tokens", "usage/output_tokens"),
-            "prompt_tokens": at(body, "usage/prompt_tokens", "usage/input_tokens"),
-        }
-        # Usage is of the whole request: with several choices nobody knows the share of each.
-        kept.add(
-            where,
-            {"id": name, "text": content, "truncated": int(cut)} | (measured if len(said) == 1 else {}),
-            [row["custom_id"], place],
-        )
-
-
-def _said(body: Fields) -> Iterator[tuple[str, bool]]:
-    """Yield each choice's text, and whether it was cut at the token limit."""
-    for choice in entries(body.get("choices")):
-        yield spoken(at(choice, "message", "text")) or "", is_cut(choice.get("finish_reason"))
-    answers = [part for part in entries(body.get("output")) if part.get("type") == "message"]
-    if answers:
-        yield "".join(spoken(part) or "" for part in answers), body.get("status") == "incomplete"
+    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+        """Yield (place, row) of every request, with the name of its question and its choices."""
+        rows = list(super().rows_in(path, tell))
+        names = [str(row.get("custom_id")) for _, row in rows]
+        repeats = list(map(NUMBERED.fullmatch, names))
+        if all(repeats):
+            names = [found[1] for found in repeats if found]
+            tell(
+                Note(
+                    "numbered_requests", "each custom_id is taken as a question and the number of its repeat"
+                )
+            )
+        for (where, row), name in zip(rows, names, strict=True):
+            yield where, row | {"name": name, "choices": said_in(inner(row, "response", "body"))}
 
 
 log = OpenaiBatch

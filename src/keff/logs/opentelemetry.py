@@ -8,8 +8,9 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
-from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows, mark, spoken, verdict
-from keff.logs.parts.lines import Row, first_object, loads, member_names, objects, whole_json
+from keff.logs.parts.field_table import FieldReader, FieldTable
+from keff.logs.parts.foreign import Graded, mark, spoken
+from keff.logs.parts.lines import Row, loads, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text
 from keff.narrow import Fields, Object, entries, fields, only, text
 from keff.protocol.reply import is_cut
@@ -21,74 +22,80 @@ FLAT = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.content")
 EVALUATION = "gen_ai.evaluation."
 
 
-class OpenTelemetry(Graded, PathReader):
+class OpenTelemetry(Graded, FieldReader):
     """Reader of exported GenAI spans, of the current conventions and of OpenLLMetry's earlier ones.
 
     Spans with equal input messages are the paths of a question, and so are the output messages of one span;
-    each model is a branch. The verdict is the evaluation event of the span that ``scorer`` names, else its
-    first: its label (pass, fail) or score (from ``threshold`` on). Spans that are no calls of a model are
-    passed over; calls that kept no messages, which is the default of most tools, are left out and counted.
+    each model is a branch. The verdict is the evaluation event of the span that ``scorer`` names, the only
+    one, or the only one with a label: its label (pass, fail) or score (from ``threshold`` on). Spans that are
+    no calls of a model are passed over; calls that kept no messages, which is the default of most tools, are
+    left out and counted.
     """
 
     name = "opentelemetry"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        if "resourceSpans" in member_names(path):
-            return None
-        row = first_object(path)
-        if isinstance(row, str):
-            return row
-        if "context" in row and "attributes" in row:
-            return None
-        return "neither resourceSpans nor a span with context and attributes"
+    table = FieldTable(
+        signs=("context", "attributes"),
+        names=("resourceSpans",),
+        paths="said",
+        fields={
+            "id": lambda row: mark(row["asked"]),
+            "question": lambda row: spoken(at(row, "asked/-1")),
+            "model": "model",
+            "text": lambda row: spoken(row["said"]),
+            "truncated": lambda row: int(is_cut(at(row, "said/finish_reason"))),
+        },
+        # Usage is of the whole call.
+        of_call={
+            "tokens": ("held/gen_ai.usage.output_tokens", "held/gen_ai.usage.completion_tokens"),
+            "prompt_tokens": ("held/gen_ai.usage.input_tokens", "held/gen_ai.usage.prompt_tokens"),
+        },
+        scores="scores",
+        steps="step",
+        left_out={
+            "kept no messages (tools keep them only when asked to)": lambda row: (
+                not (row["asked"] and row["said"])
+            )
+        },
+        own="span",
+    )
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
-        return LogInfo(model=only({_model(held) for _, _, held in _spans(path, unheard) if _is_call(held)}))
+        return LogInfo(model=only({text(row["model"]) for _, row in self.rows_in(path) if not row["step"]}))
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Collect the outputs of model calls."""
-        for where, span, held in _spans(path, tell):
-            if _is_call(held):
-                self._add(kept, where, span, held)
+    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+        """Yield (place, row) of every span: what was asked and said, and how it was scored."""
+        for where, span in _spans(path, tell):
+            held = _attributes(span.get("attributes"))
+            names = at(span, "context/trace_id", "traceId"), at(span, "context/span_id", "spanId")
+            yield (
+                where,
+                {
+                    "span": span if names == (None, None) else names,
+                    "held": held,
+                    "step": not _is_call(held),
+                    "model": optional_text(at(held, "gen_ai.request.model", "gen_ai.response.model")),
+                    "asked": _messages(held, "input", "prompt"),
+                    "said": _messages(held, "output", "completion"),
+                    "scores": self._evaluations(span),
+                },
+            )
 
-    def _add(self, kept: UsableRows, where: str, span: Row, held: Attributes) -> None:
-        asked, said = _messages(held, "input", "prompt"), _messages(held, "output", "completion")
-        if not asked or not said:
-            kept.left_out["kept no messages (tools keep them only when asked to)"] += 1
-            return
-        measured = {
-            "tokens": at(held, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-            "prompt_tokens": at(held, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-        }
-        judged = self._verdict(where, span)
-        for place, message in enumerate(said):
-            row = {
-                "id": mark(asked),
-                "question": spoken(asked[-1]),
-                "model": _model(held),
-                "text": spoken(message),
-                **judged,
-                "truncated": int(is_cut(message.get("finish_reason"))),
-            }
-            # Usage is of the whole call.
-            kept.add(where, row | measured if len(said) == 1 else row, [_name(span), place])
-
-    def _verdict(self, where: str, span: Row) -> Canonical:
+    def _evaluations(self, span: Row) -> Object:
+        """Return a span's evaluations by name: labels, or scores where a threshold says what is right."""
+        found: Object = {}
         for event in entries(span.get("events")):
             held = _attributes(event.get("attributes"))
-            if self.scorer not in (None, held.get(f"{EVALUATION}name")) or f"{EVALUATION}name" not in held:
-                continue
-            label, score = held.get(f"{EVALUATION}score.label"), held.get(f"{EVALUATION}score.value")
-            value = score if label is None or self.threshold is not None else label
-            said = f"{where}: the evaluation {held[f'{EVALUATION}name']}"
-            return verdict(said, value, self.threshold)
-        return {}
+            name, label, score = (
+                held.get(f"{EVALUATION}{end}") for end in ("name", "score.label", "score.value")
+            )
+            if name is not None:
+                found[str(name)] = score if label is None or self.threshold is not None else label
+        return found
 
 
-def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
-    """Yield (place, span, attributes) of every span."""
+def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
+    """Yield (place, span) of every span."""
     try:
         rows = list(objects(path, tell))
     except LogError:
@@ -102,13 +109,7 @@ def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row, Attributes]]:
             for span in entries(scope.get("spans"))
         ]
         for span in inside or [row]:
-            yield where, span, _attributes(span.get("attributes"))
-
-
-def _name(span: Row) -> object:
-    """Return a span's name: its trace id and its span id."""
-    names = at(span, "context/trace_id", "traceId"), at(span, "context/span_id", "spanId")
-    return span if names == (None, None) else names
+            yield where, span
 
 
 def _attributes(value: object) -> Attributes:
@@ -124,10 +125,6 @@ def _is_call(held: Attributes) -> bool:
     operation = held.get("gen_ai.operation.name")
     calls = operation in ("chat", "text_completion", "generate_content")
     return calls or (operation is None and any(name.startswith("gen_ai.") for name in held))
-
-
-def _model(held: Attributes) -> str | None:
-    return optional_text(at(held, "gen_ai.request.model", "gen_ai.response.model"))
 
 
 def _messages(held: Attributes, now: str, before: str) -> list[Object]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell
-from keff.logs.parts.foreign import PathReader, UsableRows, mark, spoken
-from keff.logs.parts.lines import member_names, whole_json
-from keff.logs.parts.values import at, inner, thousandth
-from keff.narrow import Fields, Object, entries, only
+from keff.log import LogInfo, Tell, unheard
+from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
+from keff.logs.parts.foreign import mark, spoken
+from keff.logs.parts.lines import Row
+from keff.logs.parts.values import at, inner
+from keff.narrow import Fields, only
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.
 ERROR = 2
 
 
-class Promptfoo(PathReader):
+class Promptfoo(FieldReader):
     """Reader of promptfoo's results, as JSON.
 
     ``--repeat`` writes every repeat as a test of its own, so tests with equal variables and assertions are
@@ -24,50 +26,47 @@ class Promptfoo(PathReader):
     """
 
     name = "promptfoo"
-
-    def refuses(self, path: Path) -> str | None:
-        """Return why this is not a file of the format, or None when it is."""
-        known = {"evalId", "results"} <= member_names(path)
-        return None if known else 'no object with "evalId" and "results"'
+    table = FieldTable(
+        names=("evalId", "results"),
+        # Older versions wrote the list without an object around it.
+        rows=("results/results", "results"),
+        fields={
+            "id": "asked",
+            "model": "branch",
+            "text": lambda row: spoken(at(row, "response/output")),
+            "correct": "success",
+            "question": "question",
+            "tokens": "response/tokenUsage/completion",
+            "prompt_tokens": "response/tokenUsage/prompt",
+            "seconds": milliseconds_at("latencyMs"),
+        },
+        left_out={
+            "failed": lambda row: row.get("failureReason") == ERROR or at(row, "response/output") is None
+        },
+    )
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
-        return LogInfo(model=only({_provider(result) for result in _results(path)}))
+        return LogInfo(model=only({_provider(row) for _, row in super().rows_in(path)}))
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
-        """Collect the outputs of calls that did not fail."""
-        del tell
-        results = _results(path)
-        prompts = len({str(result.get("promptIdx")) for result in results})
-        for number, result in enumerate(results):
-            output = at(result, "response/output")
-            if result.get("failureReason") == ERROR or output is None:
-                kept.left_out["failed"] += 1
-                continue
-            case, branch = inner(result, "testCase"), _provider(result)
-            given, named = inner(result, "vars"), sorted(inner(case, "vars"))
-            if not set(named) <= set(given):
-                raise LogError(f"{path}: result {number}: its variables are not those of its test case")
-            asked = mark([[given[name] for name in named], case.get("assert"), case.get("description")])
-            kept.add(
-                f"{path}: result {number}",
-                {
-                    "id": asked,
-                    "model": branch if prompts == 1 else f"{branch} prompt {result.get('promptIdx')}",
-                    "text": spoken(output),
-                    "correct": result.get("success"),
-                    "question": at(result, "prompt/raw") if prompts == 1 else None,
-                    "tokens": at(result, "response/tokenUsage/completion"),
-                    "prompt_tokens": at(result, "response/tokenUsage/prompt"),
-                    "seconds": thousandth(result.get("latencyMs")),
-                },
-                result.get("id") or number,
-            )
+    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+        """Yield (place, row) of every result, with the name of its test, its branch and its question."""
+        rows = list(super().rows_in(path, tell))
+        several = len({str(row.get("promptIdx")) for _, row in rows}) > 1
+        for where, row in rows:
+            branch, question = _provider(row), at(row, "prompt/raw")
+            if several:
+                branch, question = f"{branch} prompt {row.get('promptIdx')}", None
+            yield where, row | {"asked": _test(where, row), "branch": branch, "question": question}
 
 
-def _results(path: Path) -> list[Object]:
-    # Older versions wrote the list without an object around it.
-    return entries(at(whole_json(path), "results/results", "results"))
+def _test(where: str, row: Row) -> str:
+    """Return the name of a test: equal variables and assertions are one."""
+    case, given = inner(row, "testCase"), inner(row, "vars")
+    named = sorted(inner(case, "vars"))
+    if not set(named) <= set(given):
+        raise LogError(f"{where}: its variables are not those of its test case")
+    return mark([[given[name] for name in named], case.get("assert"), case.get("description")])
 
 
 def _provider(result: Fields) -> str:

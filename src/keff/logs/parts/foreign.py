@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +14,9 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
-from keff.logs.parts.values import as_truth, inner, optional_text, real, short
-from keff.narrow import Fields, Object, fields, is_array, items
+from keff.logs.parts.values import as_truth, at, inner, optional_text, real, short
+from keff.narrow import Fields, Object, entries, fields, is_array, items, text
+from keff.protocol.reply import is_cut
 from keff.records import Note, stable_hash
 
 # Answers that tell whether a log holds answers or whole completions.
@@ -187,6 +190,43 @@ def spoken(value: object) -> str | None:
         if all(isinstance(part, str) for part in parts):
             return "".join(map(str, parts))
     return optional_text(value)
+
+
+def said_in(body: Fields) -> list[Object]:
+    """Return the choices of a chat completion, a completion or a response: ``text``, and if it was cut."""
+    said: list[Object] = [
+        {
+            "text": spoken(at(choice, "message", "text")) or "",
+            "truncated": int(is_cut(choice.get("finish_reason"))),
+        }
+        for choice in entries(body.get("choices"))
+    ]
+    answers = [part for part in entries(body.get("output")) if part.get("type") == "message"]
+    if answers:
+        text = "".join(spoken(part) or "" for part in answers)
+        said.append({"text": text, "truncated": int(body.get("status") == "incomplete")})
+    return said
+
+
+def parsed(value: object) -> object:
+    """Return a text parsed as JSON, else the value."""
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
+def asked_in(inputs: object) -> str | None:
+    """Return the question in the inputs of a call: their only one, or the last message."""
+    values = list(fields(inputs).values()) or [inputs]
+    messages = entries(fields(inputs).get("messages"))
+    return spoken(messages[-1] if messages else values[0] if len(values) == 1 else inputs)
+
+
+def answer_in(outputs: object) -> str | None:
+    """Return the answer in the outputs of a call: the first choice of a chat completion, else the value."""
+    choices = entries(fields(outputs).get("choices"))
+    return spoken(choices[0].get("message")) if choices else text(outputs) or spoken(outputs)
 
 
 def _are_completions(rows: Iterable[Canonical]) -> bool:

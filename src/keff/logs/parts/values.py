@@ -23,12 +23,22 @@ def inner(row: object, *names: str) -> Object:
 
 
 def at(row: object, *places: str) -> object:
-    """Return the first nonempty value at some paths, such as ``usage/output_tokens``."""
+    """Return the first nonempty value at some paths, such as ``usage/output_tokens`` or ``messages/-1``."""
     for place in places:
-        *above, name = place.split("/")
-        if (value := inner(row, *above).get(name)) not in (None, "", []):
+        value = row
+        for name in place.split("/"):
+            value = _part(value, name)
+        if value not in (None, "", []):
             return value
     return None
+
+
+def _part(value: object, name: str) -> object:
+    """Return a member of an object, or an entry of a list; None where there is none."""
+    if is_array(value):
+        place = int(name) if name.removeprefix("-").isdigit() else len(value)
+        return value[place] if -len(value) <= place < len(value) else None
+    return fields(value).get(name)
 
 
 def thousandth(value: object) -> float | None:
