@@ -12,7 +12,7 @@ from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.timing import SHARES, SURE_OF_TIME, Timing
 from keff.analysis.money import Tariff, complete, rates
-from keff.analysis.results.words import first_sentence, sentences
+from keff.analysis.results.words import summary, sentences
 from keff.analysis.terms import Accounts, Terms
 from keff.analysis.walks import run
 from keff.analysis.wanted import settings_of
@@ -56,9 +56,10 @@ def test_the_default_is_no_slower_than_today_and_any_time_is_the_cheapest() -> N
     assert cheapest is not None and cheapest.policy == free.decision.policy and cheapest.p95 > 1.2
     assert cheapest.cost == pytest.approx(part(free), abs=0.01)
     assert free.decision.cheapest is None and free.decision.slower is None
-    said = first_sentence(bounded.decision)
-    assert said.startswith(f"Start {flight.cap} paths at once instead of 8: -")
-    assert "p50 time -" in said and "(cheapest if time did not count: -" in said
+    first, *changes = summary(bounded.decision)
+    assert first.startswith(f"Run {flight.width} at a time") and "% fewer tokens" in first
+    assert any(line.startswith("Answers take ") and "less time (median)" in line for line in changes)
+    assert changes[-1].startswith("If you can wait longer: ")
     sooner = decide(votes, Aim(slower=0.8)).decision
     assert sooner.change.p50_ratio is not None
     assert sooner.change.p50_ratio.value <= 0.8 or sooner.time is not None

@@ -86,7 +86,7 @@ def test_without_labels_the_table_shows_what_is_known(tmp_path: Path) -> None:
         assert share == f"{found['plurality_share'][k]:.1%}"
         assert same == f"{1 - found['flip'][k]:.1%}"
     assert "majority" not in shown
-    assert " paths instead of 8" in shown
+    assert " answers on average instead of 8" in shown
 
 
 def test_a_negative_c_is_not_turned_into_evidence(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_what_is_saved_is_what_was_billed_against_whole_paths_of_today() -> None
     assert told["change"]["paths"]["value"] == -2 and told["stops"] == {"policy": 2}
     told |= {"policy": "lead_k:3", "drift": None, "warning": None}
     page = pages.page(told)
-    assert "6 paths started for each" in page and "38% fewer tokens" in page
+    assert "6 answers started for each" in page and "38% fewer tokens" in page
     assert "2 upstream calls failed" in page
 
 

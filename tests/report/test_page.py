@@ -113,8 +113,8 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path
     assert len(parts) == len(set(parts)), "clips of one drawing are not taken for those of another"
     assert page.locator("[data-chart=difficulty] .mark-rect path").count() == 9
     assert plain.stat().st_size < 350_000
-    assert page.locator("h2").first.is_visible()
-    assert page.locator(".tiles .value").count() == 2
+    assert page.locator("h1").is_visible()
+    assert page.locator(".pair").count() == 2
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_every_page_is_for_everyone_and_nothing_is_clipped(
             "nothing is wider than the screen"
         )
         assert page.eval_on_selector_all(".scroll, .t, figure", clipped) == [], file.name
-        assert page.locator("h1").count() == 1 and page.locator("[role=img]").count() >= 1
+        assert page.locator("h1").count() == 1 and page.locator("[role=img], .pair dl").count() >= 1
         # Type in a drawing is scaled with it: it stays legible, and within it.
         marks = page.eval_on_selector_all("svg text", LETTERS)
         assert marks or file.stem == "keff", "the gateway's page has bars only"
@@ -281,7 +281,7 @@ def test_it_prints(browser: Any, plain: Path, folder: Path) -> None:
     assert page.locator(".tools").is_hidden()
     page.set_viewport_size({"width": 688, "height": 1017})  # A4 between its margins
     wide = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.className)"
-    assert page.eval_on_selector_all("table, .tiles, .chart svg", wide) == []
+    assert page.eval_on_selector_all("table, .pairs, .chart svg", wide) == []
     assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).printColorAdjust") == "exact"
     first, drawn = (page.locator(f"[data-chart=gain]{part}").bounding_box() for part in ("", " .wide"))
     assert first["y"] + first["height"] <= 1017, "the first chart stands on the first page"
@@ -370,7 +370,7 @@ def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folde
     assert wrong == []
     assert (folder / "real.html").stat().st_size < 1_000_000
     assert page.locator("output[name=count]").inner_text() == "500 of 500 questions"
-    assert "Accuracy kept" in page.locator(".tiles").inner_text()
+    assert "Accuracy" in page.locator(".pairs").inner_text()
     assert page.locator("[data-chart=frontier_tokens] .mark-symbol path").count() > 10
     assert (
         page.locator("[data-chart=frontier_tokens] .wide .mark-text text").filter(has_text="keff").count()

@@ -22,6 +22,7 @@ from keff.gateway.upstream.served_branches import ServedBranches, board_of
 from keff.gateway.vote.extraction import reader_of
 from keff.gateway.vote.kinds import KindReader
 from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies, policy_of_plan, terms_of
+from keff.narrow import fields
 from keff.plan import Plan
 from keff.plugins import import_extra
 from keff.policy import Policy
@@ -103,6 +104,7 @@ def ledger_of(deployment: Deployment) -> TrafficLedger:
         learned=planless,
         space=deployment.answer_space or plan.space,
         cap=deployment.options.shadow_paths,
+        decision=fields(plan.estimates.get("decision")),
     )
     if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
         ledger.monitor = Monitor(plan, policy, file)

@@ -1,22 +1,23 @@
-"""The page's words: the decision, headline figures, and a sentence for each chart."""
+"""The page's first screen, and a sentence for each chart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keff.analysis.results.bars import BarPair, bar_pairs
 from keff.analysis.results.decision import Bill, Decision, Seconds
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import (
+    cost_in_words,
     count,
     first_sentence,
     in_words,
-    points,
+    keeps_today,
+    kept_in_words,
     reference_words,
-    relative,
-    signed_dollars,
-    surely,
     why,
 )
+from keff.policy import in_flight_of, parse_policy
 from keff.records import Interval, frozen, number
 from keff.stats.votes import Votes
 
@@ -24,105 +25,50 @@ TONES = {"vote": "go", "ask once": "go"}
 
 
 @frozen
-class Tile:
-    """One headline figure with label and explanation."""
-
-    label: str
-    value: str
-    detail: str
-
-
-@frozen
 class Headline:
-    """The page's top: verdict with tone, sentence, rule, reason, and figures.
+    """The first screen: the verdict with its tone, what to do, three pairs of bars, the rule, how sure.
 
     ``rule`` is what is copied, ``words`` what it does; ``why`` are sentences, of an open verdict also what is
-    settled; ``saved`` is the number of the overview.
+    settled; ``saved`` is what the overview of several runs says.
     """
 
     tone: str
     badge: str
     sentence: str
+    pairs: tuple[BarPair, ...]
     rule: str
     words: str
+    sure: str
     why: tuple[str, ...]
     saved: str
-    tiles: tuple[Tile, ...]
 
 
 def headline(decision: Decision, bill: Bill | None, seconds: Seconds | None) -> Headline:
-    """Return the page's top for an analysis."""
-    saved = _saved(decision)
+    """Return the first screen of an analysis."""
     verdict = decision.verdict or "no decision"
     return Headline(
         tone=TONES.get(verdict, "wait"),
         badge=f"{verdict[0].upper()}{verdict[1:]}",
-        sentence=first_sentence(decision),
+        sentence=_title(decision),
+        pairs=tuple(bar_pairs(decision, bill, seconds)),
         rule=decision.policy,
         words=in_words(decision.policy, finer=True),
+        sure=kept_in_words(decision) if decision.kept is not None else "",
         why=tuple(why(decision)),
-        saved=saved.value,
-        tiles=(_kept(decision), saved, *_money(decision, bill), *_seconds(decision, seconds)),
+        saved=cost_in_words(decision) or "unknown",
     )
 
 
-def _kept(decision: Decision) -> Tile:
-    kept, today = decision.kept, reference_words(decision.reference)
-    if kept is not None and kept.limits is not None:
-        how = "" if decision.measured else "predicted beyond the recorded paths; "
-        detail = f"{how}95% interval over questions like these{surely(kept)}"
-        return Tile(f"Accuracy kept, of {today}", kept.percent(), detail)
-    if decision.accuracy is not None:
-        return Tile(
-            "Accuracy expected", decision.accuracy.percent(), "95% interval over questions like these"
-        )
-    if decision.agreement is None:
-        return Tile(f"Same answer as {today}", "unknown", "without a decision nothing is replayed")
-    detail = "replayed on this record; without gold answers accuracy cannot be known"
-    return Tile(f"Same answer as {today}", decision.agreement.percent(), detail)
-
-
-def _saved(decision: Decision) -> Tile:
-    # As the sentence above it: paths in flight save tokens of paths that are begun all the same.
-    what = "paths" if relative(decision, "tokens") is None else "tokens"
-    paths, change = decision.expected_paths, relative(decision, what)
-    if paths is None or change is None or decision.change.paths is None:
-        return Tile("Paths saved", "unknown", "without a decision nothing is replayed")
-    before = paths.value - decision.change.paths.value
-    label = (
-        f"{what.title()} {'saved' if change <= 0 else 'added'}, against {reference_words(decision.reference)}"
-    )
-    tokens = decision.expected_tokens
-    spent = "" if tokens is None else f", {tokens.value:,.0f} tokens"
-    accuracy = "" if decision.change.points is None else f"; accuracy {points(decision.change.points)} points"
-    detail = f"{count(paths.value)}{spent} per question expected, instead of {before:.3g}{accuracy}"
-    return Tile(label, f"{abs(change):.0%}", detail)
-
-
-def _money(decision: Decision, bill: Bill | None) -> tuple[Tile, ...]:
-    """Return the cost per thousand questions, where priced."""
-    dollars = decision.change.dollars
-    if bill is None or bill.per_1000 is None:
-        return ()
-    against = ""
-    if dollars is not None:
-        against = f", {signed_dollars(1000 * dollars.value)} against {reference_words(decision.reference)}"
-    detail = f"at the prices of {bill.model}{against}"
-    return (Tile("Dollars per 1,000 questions", f"${bill.per_1000.text('.3g')}", detail),)
-
-
-def _seconds(decision: Decision, seconds: Seconds | None) -> tuple[Tile, ...]:
-    """Return the 95th percentile of time to answer, where recorded."""
-    change = decision.change.p95
-    if seconds is None or seconds.p95 is None:
-        return ()
-    style = ".0f" if seconds.p95.value >= 100 else ".1f"
-    median = "" if seconds.p50 is None else f"median {seconds.p50.text(style)}, "
-    against = ""
-    if change is not None:
-        against = f"; {change.value:+{style}} s against {reference_words(decision.reference)}"
-    detail = f"{median}rounds one after the other{against}"
-    return (Tile("Seconds to answer, 95th percentile", seconds.p95.text(style), detail),)
+def _title(decision: Decision) -> str:
+    """Return what to do; the figures stand on the bars."""
+    paths, today = decision.expected_paths, reference_words(decision.reference)
+    if decision.verdict is None or keeps_today(decision) or paths is None:
+        return first_sentence(decision)
+    if decision.policy == "fixed:1":
+        return f"Ask once instead of drawing {today}"
+    if flight := in_flight_of(parse_policy(decision.policy)):
+        return f"Run {flight.width} at a time instead of {today}, and stop early"
+    return f"Stop early: {count(paths.value)} on average instead of {today}"
 
 
 def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:

@@ -58,32 +58,33 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
     gain = stated_gain(known, choice)
     if choice.verdict == "ask once" and known.level is None:
         same = 1 - float(known.population.flips[:, known.single].mean())
-        return f"one path gives today's answer on {same:.1%} of questions"
+        return f"one answer is the same as today's on {same:.1%} of questions"
     if choice.verdict == "vote":
-        told = f"{_changed(known, choice)}; on new ones we expect {_interval(gain)}"
+        told = f"{_changed(known, choice)}. On new ones we expect {_interval(gain)}"
         if float(known.gain_alone[0, known.voting(choice.rule)]) > 0:
             return told
         measured = float(known.measured[known.voting(choice.rule)])
         others = "gained more" if gain.value > measured else "gain too"
-        return f"{told}, because similar workloads {others}; this pilot alone does not show it"
+        return f"{told}, because similar workloads {others}. This pilot alone does not show it"
     if choice.verdict == "ask once":
         if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE:
-            return f"voting lowers accuracy: we expect {_interval(gain)} against one path"
+            return f"voting lowers accuracy. We expect {_interval(gain)} compared with asking once"
         if choice.once_loses <= NEGLIGIBLE:
-            return f"voting adds nothing: we expect {_interval(gain)} against one path"
+            return f"voting adds nothing. We expect {_interval(gain)} compared with asking once"
         adds = f"voting would add {100 * choice.gain:.1f} points"
         if not aim.asks_share:
-            return f"what you asked for pays for one path; {adds}"
+            return f"more answers cost more than you say they are worth. {adds[0].upper()}{adds[1:]}"
         # Of a reference that is never right there is no share to keep.
         if kept is None:
             return adds
-        return (
-            f"one path keeps {kept.value:.1%} of today's accuracy, and {100 * aim.share:g}% is enough; {adds}"
+        enough = (
+            f"asking once keeps {kept.value:.1%} of today's accuracy, and you asked for {100 * aim.share:g}%"
         )
+        return f"{enough}. {adds[0].upper()}{adds[1:]}"
     if known.level is None:
-        return "without gold answers nothing shows whether voting helps; the rule keeps today's answer"
-    size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'path')}"
-    return f"{size} cannot tell whether voting helps: we expect {_interval(gain)} against one path"
+        return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answer"
+    size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'answer')}"
+    return f"{size} cannot tell whether voting helps. We expect {_interval(gain)} compared with asking once"
 
 
 def settled(known: JointPosterior, choice: Choice) -> str:
@@ -100,22 +101,22 @@ def settled(known: JointPosterior, choice: Choice) -> str:
     if saved <= 0:
         return "Stopping early saves nothing here"
     by = "" if choice.rule == known.single else f" with {written(known.specs[rule])}"
-    saves = f"saves {saved:.0%} of the paths{by}"
+    saves = f"saves {saved:.0%} of the answers{by}"
     if known.level is None:
         same = 1 - float(known.population.flips[:, rule].mean())
-        return f"Stopping early {saves}: today's answer on {same:.1%} of questions"
+        return f"Stopping early {saves}, and the answer is today's on {same:.1%} of questions"
     lost = float(known.loss[rule])
-    told = "no accuracy lost" if lost < 0.0005 else f"{100 * lost:.1f} points lost on average"
-    return f"Stopping early {'is safe and ' if lost <= NEGLIGIBLE else ''}{saves}: {told}"
+    told = "no accuracy" if lost < 0.0005 else f"{100 * lost:.1f} points on average"
+    return f"Stopping early {'is safe: it ' if lost <= NEGLIGIBLE else ''}{saves} and loses {told}"
 
 
 def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
     """Return the sentence on what is still open: whether voting beats one path."""
     if known.level is None:
-        return "Without gold answers nothing shows whether voting helps"
-    tell = "" if needed is None else f"; about {needed:,} questions would show a gain of 1 point"
-    expected = f"on new ones we expect {_interval(stated_gain(known, choice))}"
-    return f"We cannot tell yet whether voting helps: {_changed(known, choice)}; {expected}{tell}"
+        return "Without gold answers keff cannot tell whether voting helps"
+    tell = "" if needed is None else f". About {needed:,} questions would show a gain of 1 point"
+    expected = f"On new ones we expect {_interval(stated_gain(known, choice))}"
+    return f"We cannot tell yet whether voting helps: {_changed(known, choice)}. {expected}{tell}"
 
 
 def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, k: int) -> str | None:
@@ -123,20 +124,20 @@ def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, 
     if choice.verdict == "ask once" and not (timing is not None and measured):
         return None  # nothing is faster than one path, and no record would change that
     if not measured:
-        return "Time to answer is not bounded: the rule draws more paths than were recorded"
+        return "keff cannot bound the time to answer, since the rule draws more paths than you recorded"
     if timing is None:
         return (
-            "Time to answer is unknown: record the seconds or the tokens of every path (all_seconds, "
-            "all_tokens), and rules with paths in flight save time too"
+            "keff cannot tell the time to answer. Record the seconds or tokens of every path (all_seconds, "
+            "all_tokens), and it will look for rules that save time too"
         )
     if choice.cheapest is not None and not timing.known[choice.cheapest]:
         return (
-            f"Rules that draw more than the {k} recorded paths were left out, because nothing shows how long "
-            "they take: --slower any includes them"
+            f"Rules that draw more than your {k} recorded paths were left out, because keff cannot tell how "
+            "long they take. To include them: --slower any"
         )
     if aim.slower is None or choice.kept == "both":
         return None
-    quantile = "95th percentile" if choice.kept == "median" else "median"
-    taken = "it stays within today's" if choice.kept == "median" else "this rule is the fastest"
-    surely = f"No rule that meets the aim surely has a {quantile} of at most {aim.slower:g} times today's"
-    return f"{surely}: {taken}"
+    times = "today's" if aim.slower == 1 else f"{aim.slower:g} times today's"
+    slow = "the slowest 5%" if choice.kept == "median" else "the median"
+    within = "This one keeps the median within it" if choice.kept == "median" else "This one is the fastest"
+    return f"No rule that keeps enough accuracy surely keeps the time of {slow} within {times}. {within}"

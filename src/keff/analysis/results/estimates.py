@@ -230,23 +230,24 @@ def _money(bill: Bill | None) -> Iterator[str]:
     """Yield the sentences on dollars."""
     if bill is None:
         return
-    line = f"{_dollars(bill.per_question)} per question, {_dollars(bill.per_1000)} per 1,000"
+    line = f"keff costs {_dollars(bill.per_1000)} per 1,000 questions"
     if bill.for_volume is not None:
         line += f", {_dollars(bill.for_volume)} for {bill.volume:,}"
-    yield f"{line} (prices of {bill.model})."
+    yield f"{line}, at the prices of {bill.model}."
     for step in bill.steps:
         each = step.dollars_per_right_answer
-        says = "accuracy does not rise" if each is None else f"one more right answer costs ${each:.3g}"
-        yield f"{step.paths_from} to {step.paths_to} paths: {says}."
+        says = "accuracy does not rise" if each is None else f"each further right answer costs ${each:.3g}"
+        yield f"From {step.paths_from} to {step.paths_to} answers, {says}."
     back = bill.pays_back_after
-    paid = "" if back is None else f"; paid back after {back:,.0f} questions"
-    yield f"The record itself cost ${bill.record:.3g}{paid}."
+    paid = "" if back is None else f", and pays for itself after {back:,.0f} questions"
+    yield f"Drawing this record cost ${bill.record:.3g}{paid}."
 
 
 def _time(seconds: Seconds | None) -> Iterator[str]:
     """Yield the sentence on the time to answer."""
     if seconds is not None and seconds.p50 is not None and seconds.p95 is not None:
-        yield f"Time to answer: median {seconds.p50.text('.1f')} s, p95 {seconds.p95.text('.1f')} s."
+        median, slowest = seconds.p50.text(".1f"), seconds.p95.text(".1f")
+        yield f"Answers take {median} s (median); the slowest 5% take {slowest} s or longer."
 
 
 def _dollars(value: Interval | None) -> str:
@@ -308,7 +309,7 @@ def _curve(analysis: Analysis) -> Iterator[str]:
     values = [analysis.plurality[k] for k in ks]
     low, span = min(values), max(values) - min(values) or 1.0
     bars = (BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in values)
-    yield f"plurality at 1 to {last} paths  {low:.1%} {''.join(bars)} {max(values):.1%}"
+    yield f"Plurality from 1 to {last} paths: {low:.1%} {''.join(bars)} {max(values):.1%}"
 
 
 def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
@@ -316,23 +317,26 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
     if c is None or star is None or math.isnan(c.value):
         return
     yield (
-        f"One path is right {percent(analysis.single)} of the time; the correctness of two paths of a "
-        f"question correlates with c = {c.text()}."
+        f"One path is right {percent(analysis.single)} of the time. Paths of one question tend to be right "
+        f"together: their correlation is c = {c.text()}."
+        if c.value > 0
+        else f"One path is right {percent(analysis.single)} of the time. The correlation of two paths of a "
+        f"question is c = {c.text()}."
     )
     if c.value > 0:
         yield (
-            f"{analysis.k} paths carry as much evidence as {number(analysis.k_eff)} independent ones; no "
-            f"number of paths carries more than {number(analysis.ceiling)}."
+            f"So {analysis.k} paths are worth {number(analysis.k_eff)} independent ones, and no number of "
+            f"paths is worth more than {number(analysis.ceiling)}."
         )
     else:
-        yield "That is no sign of correlation: how much evidence K paths carry cannot be said yet."
+        yield "That shows no correlation, so keff cannot say yet how much more paths are worth."
     if verbose and analysis.adaptive_k is None:
         yield (
             f"The paper's rule, from c alone: K* = {star.paper} ({star.lo} to {star.hi}; conservative "
             f"{star.conservative}; at most {star.k_max})."
         )
     yield (
-        "Plurality: the most frequent answer is right; majority: more than half of the paths are. Worth: in "
-        "independent paths. All are measured on these questions; predicted values, beyond the recorded "
-        "paths, come from a fitted model. Brackets hold 95% intervals for questions like these."
+        "Plurality is how often the most frequent answer is right, majority how often more than half of the "
+        "paths are. Worth is in independent paths. Predicted values lie beyond the paths you recorded, and "
+        "come from a fitted model. Brackets hold 95% intervals for questions like these."
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keff import plugins
-from keff.analysis.results.decision import Decision, Differences, Kept
+from keff.analysis.results.decision import Decision, Differences
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
@@ -21,14 +21,14 @@ MOST_DISSENT, MOST_FINER = 2, 5
 
 
 def in_words(spec: str, *, finer: bool = False) -> str:
-    """Return what a policy does, in plain words that end with its cap.
+    """Return what a policy does, in plain words that name its cap.
 
     A rule that sees only votes is told by the lead at which it stops, where that says it all, else by the
     votes at which it stops (``finer``: by more of them). Others are told by the first line of their
     documentation.
     """
     if spec == "fixed:1":
-        return "One path, no vote."
+        return "Ask once and do not vote."
     try:
         name = PolicySpec.parse(spec).name
         policy = parse_policy(spec)
@@ -37,48 +37,57 @@ def in_words(spec: str, *, finer: bool = False) -> str:
     if around := _drawing_in_words(policy, finer=finer):
         return around
     if name == "fixed":
-        return f"Always {policy.cap} paths, then the most frequent answer."
+        return f"Always draw {policy.cap} answers, then take the most frequent one."
     if name == "curtailed":
-        return f"Stop when no other answer can catch up; at most {policy.cap} paths."
+        return f"Vote over {policy.cap} answers, stopping as soon as the result is certain."
     if isinstance(policy, TablePolicy):
         return _by_lead(policy) or _by_votes(policy, finer=finer)
     return plugins.summaries("policy").get(name, "")
 
 
 def _drawing_in_words(policy: Policy, *, finer: bool) -> str:
-    """Return the sentence for a rule that draws in waves, in flight, or by confidence; "" for others."""
+    """Return the sentences for a rule that draws in waves, in flight, or by confidence; "" for others."""
     if isinstance(policy, InWaves):
         rule = in_words(policy.rule.spec, finer=finer)
         sizes = ", then ".join(map(str, policy.sizes))
-        return f"At least {sizes} paths at a time, and after each wave: {rule}"
+        return f"Draw at least {sizes} at a time, and after each wave decide: {lower_first(rule)}"
     if isinstance(policy, GivesUp):
         rule = in_words(policy.rule.spec, finer=finer)
-        return f"Give up where the first {policy.paths} paths all differ. {rule}"
+        return f"Give up if the first {policy.paths} answers all differ. {rule}"
     if (flight := in_flight_of(policy)) is not None:
-        rule = in_words(flight.rule.spec, finer=finer).rstrip(".")
-        return f"{rule}, {flight.width} at once; votes count {_counting_in_words(flight)}."
+        rule = in_words(flight.rule.spec, finer=finer)
+        return f"{rule} Run {flight.width} at a time. {_counting_in_words(flight)}."
     if policy.needs & {"calibration"}:
         return _by_confidence(policy, finer=finer)
     return ""
 
 
 def _counting_in_words(flight: InFlight) -> str:
-    """Return in words when votes in flight count: in launch order, or as they arrive."""
+    """Return in words when answers in flight count: in the order of their start, or of their end."""
     if flight.order == "launch":
-        return "in launch order"
+        return "Answers count in the order they were started"
     free = flight.alone or flight.rule.spec.startswith("curtailed")
-    least = "" if free else f", once {LEAST_VOTES} are in"
-    return f"as they arrive{least}"
+    least = "" if free else f", from the {_ordinal(LEAST_VOTES)} on"
+    return f"Answers count in the order they finish{least}"
+
+
+def _ordinal(place: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
+
+
+def lower_first(text: str) -> str:
+    """Return a sentence with a small first letter, to stand after a colon."""
+    return text[:1].lower() + text[1:]
 
 
 def _by_confidence(policy: Policy, *, finer: bool) -> str:
     if isinstance(policy, LogOddsVote):
-        weigh = "Votes weigh by how likely their confidence says they are right"
+        weigh = "Each answer counts by how likely its confidence makes it to be right."
         if policy.give_up:
-            weigh += f"; give up once two or more have a mean chance below {policy.give_up:g}"
-        return f"{weigh}. {in_words(policy.rule.spec, finer=finer)}"
+            weigh += f" Give up once two or more have a mean chance below {policy.give_up:g}."
+        return f"{weigh} {in_words(policy.rule.spec, finer=finer)}"
     bar = PolicySpec.parse(policy.spec).value
-    return f"Take the first path that is right with chance {bar}; at most {policy.cap} paths."
+    return f"Take the first answer with a chance of {bar} to be right; never draw more than {policy.cap}."
 
 
 def _by_lead(policy: TablePolicy) -> str:
@@ -98,10 +107,10 @@ def _by_lead(policy: TablePolicy) -> str:
     if not leads or list(leads.values()) != sorted(leads.values(), reverse=True):
         return ""
     parts = [
-        f"by {lead}" + (f" from path {n} on" if n > lead or place else "")
+        f"by {lead}" + (f" from answer {n} on" if n > lead or place else "")
         for place, (n, lead) in enumerate(leads.items())
     ]
-    return f"Stop when one answer leads {', or '.join(parts)}; at most {policy.cap} paths."
+    return f"Stop once an answer leads {', or '.join(parts)}; never draw more than {policy.cap}."
 
 
 def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
@@ -121,97 +130,119 @@ def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
         told = (v1 >= lead) & (v1 + against <= n)
         if told.any() and before[:, :, against][told].all():
             untold[:, :, against][told] = False
-            places.append(f"{lead} to {against}")
+            places.append(f"{lead}-{against}")
     if not before.any():
-        return f"Draw {cap} paths, then take the most frequent answer."
+        return f"Always draw {cap} answers, then take the most frequent one."
     if not places:
-        return f"Stop at a lead that depends on the paths that are left; at most {cap} paths."
-    later = "; other votes may be enough later on" if finer and untold.any() else ""
+        return f"Stop at a lead that depends on how many answers are left; never draw more than {cap}."
+    later = " Later on, other leads may be enough." if finer and untold.any() else ""
     *others, last = places
     any_of = f"{', '.join(others)} or {last}" if others else last
-    return f"Stop when the vote stands at {any_of}{later}; at most {cap} paths."
+    return f"Stop once an answer leads {any_of}; never draw more than {cap}.{later}"
 
 
 def sentences(decision: Decision, *, verbose: bool = False) -> list[str]:
-    """Return the decision, the rule and its certainty, one or two sentences each.
+    """Return the decision, what it changes, the rule, and how sure that is, a line each.
 
     With ``verbose`` the rule has its finer boundaries, and the change of accuracy a second interval: that of
     one run with other paths.
     """
-    rule = in_words(decision.policy, finer=verbose)
-    # The spec is what sample, replay and serve take as it is.
-    spec = f"{rule.rstrip('.') or 'By the rule'} ({decision.policy})."
-    told = [first_sentence(decision), spec, *_certainty(decision)]
+    told = summary(decision)
+    if decision.verdict is not None and decision.policy != decision.reference:
+        rule = in_words(decision.policy, finer=verbose)
+        # The spec is what sample, replay and serve take as it is.
+        told += [f"Rule: {lower_first(rule)}" if rule else "Rule:", f"  {decision.policy}"]
+    told += _certainty(decision)
     if decision.time is not None:
         told.append(f"{decision.time}.")
     if verbose and decision.run_change is not None:
-        told.append(f"One run with other paths would show {points(decision.run_change)} points.")
-    return [line for line in told if line]
+        told.append(f"One run with other paths may show {_with_interval(decision.run_change)}.")
+    return told
+
+
+def summary(decision: Decision) -> list[str]:
+    """Return what to draw instead of today, and what that changes, one or two sentences a line."""
+    return [first_sentence(decision), *_changes(decision)]
 
 
 def first_sentence(decision: Decision) -> str:
-    """Return the sentence that says what to draw instead of today, and what that changes."""
+    """Return the sentence that says what to draw instead of today, and what that saves."""
     if decision.verdict is None:
         return f"No decision: {decision.because}."
-    paths = None if decision.expected_paths is None else decision.expected_paths.value
     today = reference_words(decision.reference)
     if decision.policy == decision.reference and decision.change.dollars_apart is not None:
-        more = signed_dollars(-1000 * decision.change.dollars_apart.value)
-        return f"Keep drawing {today} by one request: separate requests cost {more} per 1,000 questions."
-    if decision.policy == decision.reference or _nothing_changes(decision):
-        return f"Keep drawing {today}{_cheapest(decision)}."
+        more = 1000 * abs(decision.change.dollars_apart.value)
+        return (
+            f"Keep drawing {today}, all in one request. Separate requests cost ${more:.3g} more per 1,000 "
+            "questions."
+        )
+    if keeps_today(decision):
+        return f"Keep drawing {today}."
+    paths = None if decision.expected_paths is None else decision.expected_paths.value
     flight = in_flight_of(parse_policy(decision.policy))
+    saved = cost_in_words(decision)
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
     elif flight is not None:
-        ahead = f"Start {flight.cap} paths at once"
-        if flight.width < flight.cap:
-            ahead = f"Keep {flight.width} paths running, {flight.cap} at most,"
-        what = f"{ahead} instead of {_paths_today(decision, paths or float(flight.cap))}"
+        most = "" if flight.width >= flight.cap else f", at most {flight.cap}"
+        what = (
+            f"Run {flight.width} at a time{most}, instead of {_paths_today(decision, paths)}, and stop early"
+        )
+        return f"{what}{saved and f': {saved}'}."
     elif paths is None:
         what = f"Stop early instead of always drawing {today}"
     else:
-        # Of two numbers of paths the second needs no unit.
-        what = f"Draw {count(paths)} instead of {_paths_today(decision, paths)}"
-    changes = f": {', '.join(told)}" if (told := list(_changes(decision))) else ""
-    return f"{what}{changes}{_cheapest(decision)}."
+        what = f"Stop early: {count(paths)} on average instead of {_paths_today(decision, paths)}"
+        return f"{what}{saved and f', {saved}'}."
+    return f"{what}{saved and f': {saved}'}."
 
 
-def _nothing_changes(decision: Decision) -> bool:
-    """Return whether the savings in cost and time round to nothing."""
+def keeps_today(decision: Decision) -> bool:
+    """Return whether the rule is today's, or saves nothing of cost and time that one could see."""
+    if decision.policy == decision.reference:
+        return True
     change = decision.change
     costs = [relative(decision, name) for name in ("paths", "tokens")]
     times = [None if part is None else part.value - 1 for part in (change.p50_ratio, change.p95_ratio)]
     return costs != [None, None] and not any(round(100 * part) for part in (*costs, *times) if part)
 
 
-def _cheapest(decision: Decision) -> str:
-    """Return in brackets what the cheapest rule would change if time were not bounded."""
-    rule = decision.cheapest
-    if rule is None:
-        return ""
-    change = decision.change
-    unit = "dollars" if change.dollars is not None else "tokens" if change.tokens is not None else "paths"
-    times = f"p50 time {_relative(rule.p50)}, p95 {_relative(rule.p95)}"
-    return f" (cheapest if time did not count: {_relative(rule.cost)} {unit}, {times})"
+def change_in_words(share: float, what: str) -> str:
+    """Return a relative change of something counted in words, such as "26% fewer tokens"."""
+    if not round(100 * share):
+        return f"as many {what}"
+    return f"{abs(share):.0%} {'more' if share > 0 else 'fewer'} {what}"
 
 
-def _relative(part: float) -> str:
-    """Return a ratio to today's value as a change in percent."""
-    return f"{round(100 * (part - 1)):+d}%"
+def cost_in_words(decision: Decision) -> str:
+    """Return the change of tokens in words, else that of paths; "" where neither is known."""
+    for name, what in (("tokens", "tokens"), ("paths", "answers")):
+        if (share := relative(decision, name)) is not None:
+            return change_in_words(share, what)
+    return ""
 
 
-def _paths_today(decision: Decision, paths: float) -> str:
+def time_in_words(ratio: float) -> str:
+    """Return a time as part of today's in words, such as "20% less time"."""
+    change = round(100 * (ratio - 1))
+    if not change:
+        return "as long as today"
+    if ratio >= 2:
+        return f"{ratio:.1f} times as long".replace(".0 ", " ")
+    return f"{abs(change)}% longer" if change > 0 else f"{-change}% less time"
+
+
+def _paths_today(decision: Decision, paths: float | None) -> str:
     """Return today's number of paths, and its rule where that stops early."""
     spec, change = decision.reference, decision.change.paths
     if PolicySpec.parse(spec).name == "fixed":
         return str(parse_policy(spec).cap)
-    return spec if change is None else f"{paths - change.value:.1f} by {spec}"
+    return spec if change is None or paths is None else f"{paths - change.value:.1f} by {spec}"
 
 
 def count(paths: float) -> str:
-    """Return a mean number of paths with its unit."""
-    return "1 path" if paths == 1 else f"{paths:.1f} paths"
+    """Return a mean number of answers with its unit."""
+    return "1 answer" if paths == 1 else f"{paths:.1f} answers"
 
 
 def counted(number: int, what: str) -> str:
@@ -222,9 +253,8 @@ def counted(number: int, what: str) -> str:
 def reference_words(spec: str) -> str:
     """Return today's policy in plain words."""
     if PolicySpec.parse(spec).name != "fixed":
-        return spec
-    k = parse_policy(spec).cap
-    return counted(k, "path")
+        return f"by the rule {spec}"
+    return counted(parse_policy(spec).cap, "answer")
 
 
 def relative(decision: Decision, name: str) -> float | None:
@@ -237,26 +267,70 @@ def relative(decision: Decision, name: str) -> float | None:
 
 
 def _changes(decision: Decision) -> Iterator[str]:
+    """Yield what the decision changes: accuracy, time and dollars, and what waiting longer would save."""
     change = decision.change
-    tokens, paths = relative(decision, "tokens"), relative(decision, "paths")
-    if tokens is not None or paths is not None:
-        yield f"{tokens:+.0%} tokens" if tokens is not None else f"{paths:+.0%} paths"
-    if change.dollars is not None:
-        yield f"{signed_dollars(1000 * change.dollars.value)} per 1,000 questions{_if_separate(change)}"
-    if change.p50_ratio is not None and change.p95_ratio is not None:
-        yield f"p50 time {_relative(change.p50_ratio.value)}"
-        yield f"p95 {_relative(change.p95_ratio.value)}"
-    if change.points is not None:
-        yield f"accuracy {points(change.points)} points"
-    elif decision.agreement is not None:
-        yield f"the same answer on {decision.agreement.percent()} of questions"
+    if decision.verdict is None or decision.policy == decision.reference:
+        return
+    if not keeps_today(decision):
+        if change.points is not None:
+            yield f"{accuracy_in_words(change.points)}."
+        elif decision.agreement is not None:
+            yield f"{_same_answer(decision.agreement)}."
+        if change.p50_ratio is not None and change.p95_ratio is not None:
+            median, slowest = (time_in_words(part.value) for part in (change.p50_ratio, change.p95_ratio))
+            yield f"Answers take {median} (median); the slowest 5% take {slowest}."
+        if change.dollars is not None:
+            yield f"{_dollars_in_words(change)}."
+    if (rule := decision.cheapest) is not None:
+        unit = (
+            "dollars" if change.dollars is not None else "tokens" if change.tokens is not None else "answers"
+        )
+        saved = change_in_words(rule.cost - 1, unit)
+        yield (
+            f"If you can wait longer: {saved}, and the slowest 5% take {time_in_words(rule.p95)} "
+            "(--slower any)."
+        )
 
 
-def _if_separate(change: Differences) -> str:
-    """Return in brackets the change in dollars against paths that are separate requests."""
+def accuracy_in_words(change: Interval) -> str:
+    """Return the sentence on a change of accuracy."""
+    if not round(1000 * change.value):
+        lo, hi = change.limits or (change.value, change.value)
+        return f"Accuracy stays about the same (95% interval {_signed(lo)} to {_signed(hi)} points)"
+    return f"Accuracy changes by about {_with_interval(change)}"
+
+
+def _with_interval(change: Interval) -> str:
+    """Return a difference of shares in points, with its interval in words."""
+    if change.limits is None:
+        return f"{_signed(change.value)} points"
+    lo, hi = change.limits
+    return f"{_signed(change.value)} points (95% interval {_signed(lo)} to {_signed(hi)})"
+
+
+def _same_answer(agreement: Interval) -> str:
+    """Return the sentence on how often the answer is today's, without gold all that is known."""
+    between = ""
+    if agreement.limits is not None:
+        lo, hi = agreement.limits
+        between = f" (95% interval {100 * lo:.1f} to {100 * hi:.1f})"
+    return f"The answer is today's on {agreement.value:.1%} of questions{between}"
+
+
+def _dollars_in_words(change: Differences) -> str:
+    """Return the sentence on dollars, also against paths that are separate requests."""
+    assert change.dollars is not None
     if change.dollars_apart is None:
-        return ""
-    return f" ({signed_dollars(1000 * change.dollars_apart.value)} if today's paths are separate requests)"
+        return f"This {_saves(change.dollars)} per 1,000 questions"
+    return (
+        f"This {_saves(change.dollars)} per 1,000 questions; it {_saves(change.dollars_apart)} if today's "
+        "answers are separate requests"
+    )
+
+
+def _saves(dollars: Interval) -> str:
+    more = "costs" if dollars.value > 0 else "saves"
+    return f"{more} ${1000 * abs(dollars.value):.3g}{' more' if dollars.value > 0 else ''}"
 
 
 def signed_dollars(value: float) -> str:
@@ -280,30 +354,41 @@ def _signed(share: float) -> str:
 
 
 def _certainty(decision: Decision) -> Iterator[str]:
-    kept = decision.kept
-    if kept is not None:
-        predicted = "" if decision.measured else ", predicted beyond the paths recorded"
-        of = reference_words(kept.of or decision.reference)
-        yield f"Keeps {kept.percent()} of the accuracy of {of}{predicted}{surely(kept)}."
+    if decision.kept is not None:
+        yield kept_in_words(decision)
     if decision.unmet is not None:
         yield f"{decision.unmet}."
-    yield from (f"{line}." for line in why(decision))
+    if decision.verdict is not None:
+        first, *others = why(decision)
+        yield f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {lower_first(first)}"
+        yield from others
 
 
-def surely(kept: Kept) -> str:
-    """Return how sure it is that this workload keeps the share; empty where none was asked."""
-    if kept.confidence is None:
-        return ""
-    asked = "what you asked" if kept.asked is None else f"{100 * kept.asked:g}%"
-    return f"; there is a {kept.confidence:.0%} chance that this workload keeps at least {asked}"
+def kept_in_words(decision: Decision) -> str:
+    """Return the sentences on the share of accuracy that is kept, and how sure that is."""
+    kept = decision.kept
+    assert kept is not None
+    of = "today's accuracy"
+    if kept.of and kept.of != decision.reference:
+        of = f"the accuracy of {reference_words(kept.of)}"
+    between = ""
+    if kept.limits is not None:
+        lo, hi = kept.limits
+        between = f" (95% interval {100 * lo:.1f} to {100 * hi:.1f})"
+    sure = ""
+    if kept.confidence is not None:
+        asked = "what you asked for" if kept.asked is None else f"at least {100 * kept.asked:g}%"
+        sure = f" There is a {kept.confidence:.0%} chance that it keeps {asked}."
+    how = "" if decision.measured else " This is predicted, since the rule draws more than you recorded."
+    return f"This keeps {kept.value:.1%} of {of}{between}.{sure}{how}"
 
 
 def why(decision: Decision) -> list[str]:
-    """Return the verdict with its reason; where undecided, also what is settled and what is not."""
+    """Return the reason for the verdict; where undecided, also what is settled and what is not."""
     if decision.verdict is None:
         return []
     told = decision.because
     if decision.verdict == "undecided" and decision.open:
-        told = decision.open[0].lower() + decision.open[1:]
-    line = f"{decision.verdict[0].upper()}{decision.verdict[1:]}: {told}".rstrip(".")
-    return [line, *([decision.settled.rstrip(".")] if decision.settled else [])]
+        told = decision.open
+    lines = [told, *([decision.settled] if decision.settled else [])]
+    return [f"{line[0].upper()}{line[1:]}".rstrip(".") + "." for line in lines]

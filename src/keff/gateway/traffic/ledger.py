@@ -20,6 +20,7 @@ from keff.gateway.traffic.savings import Spent
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.plan import Plan
 from keff.policy import Policy, cancel_running, gave_up
+from keff.protocol.values import Object
 from keff.records import frozen
 
 
@@ -98,7 +99,7 @@ class TrafficLedger:
 
     ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
     profile never holds, is nothing to compare it with. A plan made from the traffic is of ``space`` and of
-    at most ``cap`` paths.
+    at most ``cap`` paths. ``decision`` is that of the plan that is served.
     """
 
     policy: Policy
@@ -109,6 +110,7 @@ class TrafficLedger:
     learned: bool = False
     space: str = PER_REQUEST
     cap: int = 32
+    decision: Object = field(default_factory=dict[str, object])
 
     @property
     def few_shadows(self) -> bool:

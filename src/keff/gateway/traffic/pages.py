@@ -7,78 +7,109 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple, TypeAlias
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
+from keff.analysis.results.bars import BarPair, accuracy_pair, bar_pair, in_percent
+from keff.analysis.results.words import change_in_words, in_words
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import TrafficLedger
 from keff.gateway.traffic.metrics import MetricLabels, Metrics, exposed, series
 from keff.gateway.traffic.savings import COMPARED
 from keff.gateway.traffic.traffic import plan_of, reading_warning
-from keff.narrow import Fields, fields, is_number
+from keff.narrow import Fields, fields, is_number, number
 from keff.protocol.values import Object
+from keff.records import Interval
 
 log = logging.getLogger("keff.gateway")
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-class Compared(NamedTuple):
-    """One cost per request, with keff and as deployed today, and how it changes in words."""
-
-    name: str
-    keff: float
-    today: float
-
-    @property
-    def words(self) -> str:
-        """The change in words, such as "26% fewer paths"."""
-        return change_in_words(self.name, self.keff / self.today - 1 if self.today else 0.0)
+TITLES = {
+    "dollars": ("Dollars per request", ".3g", "$"),
+    "tokens": ("Tokens per request", ",.0f", ""),
+    "paths": ("Answers per request", ".3g", ""),
+    "seconds": ("Mean time to answer", ".3g", " s"),
+}
 
 
-def change_in_words(cost: str, share: float) -> str:
-    """Return a relative change of a cost in words, such as "26% fewer paths"."""
-    less, what = ("less", "time") if cost == "seconds" else ("fewer", cost)
-    return f"{abs(share):.0%} {'more' if share > 0 else less} {what}"
+def bar_pairs(state: Fields, decision: Fields) -> list[BarPair]:
+    """Return cost and time with keff and as deployed today, and the accuracies that the pilot expects.
 
-
-def comparisons(state: Fields) -> list[Compared]:
-    """Return the costs per request that are known with keff and as deployed today."""
+    ``decision`` is the plan's; its accuracies are shown where its own rule is served in place of its own
+    reference.
+    """
     change, mean = fields(state.get("change")), fields(state.get("per_request"))
-    found: list[Compared] = []
+    known: dict[str, tuple[float, float]] = {}
     for name in COMPARED:
         by, keff = fields(change.get(name)).get("value"), mean.get(name)
         if is_number(by) and is_number(keff):
-            found.append(Compared(name, keff, keff - by))
-    return found
+            known[name] = keff - by, keff
+    cost = next((name for name in ("dollars", "tokens", "paths") if name in known), None)
+    pairs: list[BarPair] = []
+    for name in (cost, "seconds"):
+        if name is not None and name in known:
+            today, keff = known[name]
+            title, style, unit = TITLES[name]
+            pairs.append(
+                bar_pair(title, _changed(name, keff / today - 1 if today else 0.0), today, keff, style, unit)
+            )
+    if (decision.get("policy"), decision.get("reference")) == (state.get("policy"), state.get("now")):
+        accuracy, points = (
+            _interval(decision.get("accuracy")),
+            _interval(fields(decision.get("change")).get("points")),
+        )
+        if accuracy is not None and points is not None:
+            pairs.append(replace(accuracy_pair(accuracy, points), title="Accuracy, as the pilot expects"))
+    return pairs
 
 
-def page(state: Fields) -> str:
-    """Return the page of what is saved."""
+def _changed(cost: str, share: float) -> str:
+    """Return a relative change of a cost in words, such as "26% fewer tokens"."""
+    if cost in ("dollars", "seconds"):
+        return f"{in_percent(share)}{' time' if cost == 'seconds' and round(100 * share) else ''}"
+    return change_in_words(share, "answers" if cost == "paths" else cost)
+
+
+def _interval(value: object) -> Interval | None:
+    """Return the interval of a JSON object; None where it is none."""
+    of = fields(value)
+    middle, lo, hi = (number(of.get(name)) for name in ("value", "lo", "hi"))
+    return None if middle is None else Interval(middle, lo, hi, "the pilot's")
+
+
+def page(state: Fields, decision: Fields | None = None) -> str:
+    """Return the page of what is saved; ``decision`` is the plan's."""
+    saved = fields(state.get("saved"))
     return _template().render(
         state=state,
-        compared=comparisons(state),
+        pairs=bar_pairs(state, decision or {}),
+        words=in_words(str(state.get("policy")), finer=True),
+        saving=_changed(str(saved.get("of")), -float(str(saved["value"]))) if saved else "",
         alarms=[name for name, on in fields(fields(state.get("drift")).get("alarms")).items() if on],
         at=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         figure=figure,
-        change_in_words=change_in_words,
         style=(files("keff.report") / "templates" / "page.css").read_text("utf-8"),
     )
 
 
 @cache
 def _template() -> Template:
-    """Return the template."""
+    """Return the template, which draws its bars as the report does."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        loader=ChoiceLoader([PackageLoader("keff.gateway.traffic"), PackageLoader("keff.report")]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    source = files(__package__ or "") / "templates" / "saved.html.j2"
-    return environment.from_string(source.read_text("utf-8"))
+    return environment.get_template("saved.html.j2")
 
 
 def figure(value: object) -> str:
@@ -156,7 +187,7 @@ class Views:
         """Return what is saved: HTML, or JSON for clients that accept only that."""
         if "html" not in accept and "json" in accept:
             return PageView(200, JSON, json.dumps(self.state()).encode())
-        return PageView(200, "text/html; charset=utf-8", page(self.state()).encode())
+        return PageView(200, "text/html; charset=utf-8", page(self.state(), self.ledger.decision).encode())
 
     async def _plan(self) -> PageView:
         """Return the plan made from traffic; 409 while there is too little."""
