@@ -12,7 +12,7 @@ from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.timing import SHARES, SURE_OF_TIME, Timing
 from keff.analysis.money import Tariff, complete, rates
-from keff.analysis.results.words import summary, sentences
+from keff.analysis.results.words import sentences, summary
 from keff.analysis.terms import Accounts, Terms
 from keff.analysis.walks import run
 from keff.analysis.wanted import settings_of

@@ -72,7 +72,7 @@ def test_a_replay_shows_every_policy_whole(tmp_path: Path) -> None:
 def test_a_summary_wraps_at_words_and_its_curve_fits(tmp_path: Path) -> None:
     lines = at_a_terminal("analyze", write_log(tmp_path / "log.jsonl", 40, 160))
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
-    (curve,) = [line for line in lines if "plurality at 1 to 160 paths" in line]
+    (curve,) = [line for line in lines if "Plurality from 1 to 160 paths" in line]
     assert 8 <= sum(line in "▁▂▃▄▅▆▇█" for line in curve) <= 32
 
 
