@@ -50,7 +50,7 @@ def test_replay_names_the_rule_that_analyze_names(
     told = run("replay", file, "fixed:8", *options).stdout
     headline = next(line for line in first if line.startswith(("Draw", "Ask", "Start", "Keep")))
     assert told.startswith(headline)
-    assert f"Recommended, as by keff analyze: {decided['policy']}" in told
+    assert f"keff analyze recommends {decided['policy']}." in told
 
 
 def test_a_cheaper_row_that_is_not_recommended_says_why(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.scores import Audit, Noise
+from keff.analysis.results.words import counted
 from keff.console import harmless
 from keff.files import write_text
 from keff.records import Interval, Note, frozen
@@ -46,20 +47,25 @@ def _short(name: str) -> str:
 
 
 def power(found: Noise) -> Datasets:
-    """Return the minimum detectable difference by number of questions, one line per number of repeats."""
-    repeats = sorted({line.repeats for line in found.power})
+    """Return the smallest difference that can be detected, by number of questions, at the repeats at hand."""
     return {
         "power": [
             {
                 "questions": line.questions,
                 "repeats": line.repeats,
                 "difference": line.difference,
-                "colour": colour(repeats.index(line.repeats)),
+                "colour": colour(0),
                 "told": f"{line.questions:,} x {line.repeats}: {found.said(line.difference, points=True)}",
             }
             for line in found.power
+            if line.repeats == _at_hand(found)
         ]
     }
+
+
+def _at_hand(found: Noise) -> int:
+    """Return the number of repeats in the table of power that is nearest to the recorded one."""
+    return max((line.repeats for line in found.power if line.repeats <= found.k), default=1)
 
 
 # Title, headers and rows.
@@ -74,12 +80,12 @@ class Sheet:
     about: str
     answer: str
     tiles: Sequence[tuple[str, str]]
+    lines: Sequence[str]
     chart: str
     data: Datasets
     caption: str
     tables: Sequence[TextTable]
     warnings: Sequence[Note]
-    legend: Sequence[tuple[str, str]] = ()
 
 
 def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
@@ -101,23 +107,23 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         for pair in pairs
     ]
     decided = [(pair.versus, *pair.facts().values(), pair.verdict) for pair in pairs]
-    headers, units = ("second / first", *first.facts(), "verdict"), ""
+    headers = ("second / first", *first.facts(), "verdict")
     tables: list[TextTable] = [("What would decide it", headers, decided)]
     if isinstance(compared, Comparison):
-        bars += [Bar(name, change) for name, change in compared.changes.items()]
+        bars += [Bar(name, change) for name, change in compared.accuracy_changes.items()]
         head, *arms = compared.rows()
-        units = " Accuracies differ in points, the correlation in percent of the first."
         tables.append(("Both arms", head, arms))
     sheet = Sheet(
         title="Is it better?",
-        about=f"{len(pairs)} comparison{'s' * (len(pairs) > 1)} on shared questions",
+        about=f"{pairs[0].shared_questions:,} shared questions",
         answer=".\n".join(pair.line() for pair in pairs[:3]),
         tiles=[],
+        lines=[],
         chart=_chart("forest", shares=first.scale == (0.0, 1.0)),
         data=forest(bars, zero=True),
-        caption=(f"Each minus {first.names[0]}. " if alone else "The second minus the first. ")
-        + "Lines are 95% intervals over questions like these. Grey is what repeats alone give on these "
-        "very questions, in 19 of 20 comparisons of a model with itself." + units,
+        caption=(f"Difference from {first.names[0]}; " if alone else "Second minus first; ")
+        + "right is better. Lines are 95% intervals for questions like these. The grey band is what chance "
+        "gives when a model is compared with itself.",
         tables=tables,
         warnings=compared.warnings,
     )
@@ -132,16 +138,16 @@ def write_audit_page(found: Audit, file: Path) -> None:
     """Write the page of an audit; raises OSError when it cannot be written."""
     bars = [
         Bar("score as marked", found.score),
-        Bar("score if all of them are wrong", found.score_if_right),
-        Bar("ceiling of every vote", found.ceiling),
+        Bar("score if all suspects are wrong", found.score_if_right),
+        Bar("upper limit of any vote", found.ceiling),
     ]
     rows = [
         (
             each.id,
             each.question or "",
-            f"{each.posterior:.2f}",
-            each.gold_answer,
             each.agreed,
+            each.gold_answer,
+            f"{each.posterior:.0%}",
             f"{each.share:.0%}",
             each.equal_under or "",
         )
@@ -150,10 +156,10 @@ def write_audit_page(found: Audit, file: Path) -> None:
     headers = (
         "id",
         "question",
-        "P(gold is wrong)",
+        "most given answer",
         "gold answer",
-        "agreed answer",
-        "its share of paths",
+        "chance that gold is wrong",
+        "share of answers that agree",
         "equal as",
     )
     # A log without texts, or without unequal forms, has nothing to say there.
@@ -162,11 +168,18 @@ def write_audit_page(found: Audit, file: Path) -> None:
         title="Which gold answers may be wrong?",
         about=f"{found.n:,} questions, {len(found.branches)} branch{'es' * (len(found.branches) > 1)}",
         answer=found.line(),
-        tiles=[("no path of any branch is right", found.ceiling.mapped(lambda right: 1 - right).percent())],
+        tiles=[],
+        lines=[f"{found.limit()}."] if not found.suspects else [f"{found.effect()}.", f"{found.limit()}."],
         chart=_chart("forest", shares=True),
         data=forest(bars, zero=False),
         caption="Shares of questions. Lines are 95% intervals over questions like these.",
-        tables=[("Worth a look", [headers[i] for i in told], [tuple(row[i] for i in told) for row in rows])],
+        tables=[
+            (
+                "Gold answers to check",
+                [headers[i] for i in told],
+                [tuple(row[i] for i in told) for row in rows],
+            )
+        ],
         warnings=found.warnings,
     )
     _write([sheet], file)
@@ -181,18 +194,23 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         answer=found.sentence(),
         tiles=[
             ("score, for questions like these", found.said(found.score)),
-            ("one run is off by (standard deviation)", found.said(found.run_to_run_sd, points=True)),
+            ("standard deviation of one run", found.said(found.run_to_run_sd, points=True)),
         ],
+        lines=[],
         chart=_chart("power", shares=found.shares),
         data=power(found) if found.power else {},
-        caption="The smallest difference of two models that is found with 80% power at 5%, on new questions "
-        "that both answer: by the number of questions, one line for each number of repeats.",
+        caption="The smallest difference between two models that you can detect, by the number of questions, "
+        f"with {counted(_at_hand(found), 'repeat')} of each; lower is better. With 80% power at 5%, on new "
+        "questions that both models answer.",
         tables=[
             ("The score and its noise", head, rows),
-            ("Smallest difference found, in points: new questions (these questions)", headers, smallest),
+            (
+                "Smallest difference you can detect, on new questions (in brackets: on these)",
+                headers,
+                smallest,
+            ),
         ],
         warnings=found.warnings,
-        legend=[(colour(place), name) for place, name in enumerate(headers[1:])],
     )
 
 

@@ -175,12 +175,15 @@ class MixFindings(Finding):
         elif plan.kind == "mix":
             asked = f"Ask {', '.join(plan.branches)} together"
         else:
-            asked = f"Ask {first} first; what it leaves open goes to {', then '.join(others)}"
+            asked = f"Ask {first} first, and {', then '.join(others)} where it leaves the answer open"
         if plan.policy == self.best_single.policy or advice.cost_ratio.value != advice.cost_ratio.value:
             return f"{asked}."
-        change = f"{100 * (advice.cost_ratio.value - 1):+.0f}% cost"
-        points = f"{100 * advice.accuracy_difference.value:+.1f} points"
-        return f"{asked}: {change}, {points} against the best single branch's plan."
+        change = round(100 * (advice.cost_ratio.value - 1))
+        cost = f"{abs(change)}% {'more' if change > 0 else 'less'}" if change else "as much"
+        gain = round(100 * advice.accuracy_difference.value, 1)
+        more = f"gains {gain:.1f}" if gain > 0 else f"loses {-gain:.1f}"
+        than = "than the best branch alone" if change else "as the best branch alone"
+        return f"{asked}. That costs {cost} {than} and {more} points of accuracy."
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line per branch: accuracy, cost, what it adds, and its correlation with each other."""
@@ -202,13 +205,13 @@ class MixFindings(Finding):
         """The sentence on the worth of a right answer from which the recommended plan pays."""
         if self.pays_from is None:
             return (
-                "A cheaper plan of one branch is expected to be as accurate, which this pilot does not show: "
-                "state --value-per-correct to take it."
+                "A cheaper plan of one branch is probably as accurate, but this pilot does not show it. "
+                "To take it, say what a right answer is worth: --value-per-correct."
             )
         if self.pays_from <= 0:
             return "No plan of one branch is cheaper."
-        worth = f"where a right answer is worth {self.amount(self.pays_from)} or more"
-        return f"It pays, against every cheaper plan of one branch, {worth}."
+        worth = f"if a right answer is worth {self.amount(self.pays_from)} or more to you"
+        return f"It beats every cheaper plan of one branch {worth}."
 
     @property
     def pilot_line(self) -> str:
@@ -216,37 +219,37 @@ class MixFindings(Finding):
         cost = f"This pilot took {self.amount(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
-        saved = f"that is saved in {short(self.pays_back)} questions"
-        return f"{cost}; against the best single branch's plan {saved}."
+        return f"{cost}, which you save again in {short(self.pays_back)} questions."
 
     @property
     def ceiling_line(self) -> str:
         """The sentence on the ceiling: the questions that no path of any branch gets right."""
-        others = "on the other questions no path of any branch is right"
-        why = others if self.ceiling.value < 1 else "on every question here some path is right"
-        return f"No vote can pass {self.ceiling.percent()}: {why}."
+        if self.ceiling.value >= 1:
+            return "On every question here some branch gave the right answer."
+        limit = f"Upper limit {self.ceiling.percent()}"
+        return f"{limit}: on the other questions no branch ever gave the right answer."
 
     def statements(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""
         advice = self.advice
         yield self.line()
         yield f"{advice.verdict.capitalize()}: {advice.because}."
-        yield f"Policy: {advice.plan.policy}"
+        yield f"  {advice.plan.policy}"
         if math.isfinite(advice.cost_ratio.value):
-            yield f"Accuracy {advice.accuracy.percent()}, corrected for the choice on this pilot."
+            yield f"Accuracy {advice.accuracy.percent()}, corrected for picking the best of many plans."
             if advice.plan.policy != self.best_single.policy:
                 held = advice.cost_ratio, advice.accuracy_difference
-                yield self._against("the best single branch's plan", self.best_single, *held)
+                yield self._against("the best plan of one branch", self.best_single, *held)
             if verbose and advice.plan.policy != self.cheap_single.policy:
-                near = "the cheapest single branch's plan within a standard error of it"
+                near = "the cheapest plan of one branch within a standard error of that"
                 yield self._against(near, self.cheap_single, *advice.against_cheap)
         yield self.worth_line
         yield self.pilot_line
         for dropped in self.dropped:
             yield (
-                f"{dropped.name} was dropped after {dropped.questions} questions: "
-                f"{points(dropped.difference)} points against {dropped.by} there, "
-                f"at {dropped.cost_ratio:.3g} times its cost."
+                f"The pilot dropped {dropped.name} after {dropped.questions} questions: "
+                f"{points(dropped.difference)} points compared with {dropped.by}, at "
+                f"{dropped.cost_ratio:.3g} times the cost."
             )
         yield self.ceiling_line
         yield from self._tables()
@@ -254,8 +257,8 @@ class MixFindings(Finding):
     def _tables(self) -> Iterator[str]:
         """Yield the tables of branches and of frontier or chosen plans."""
         title = (
-            f"{len(self.branches)} branches on {self.n} shared questions; c: how the correctness of a path "
-            "correlates with that of a path of branch 1, 2, and so on"
+            f"{len(self.branches)} branches on {self.n} shared questions. c 1, c 2, ...: correlation with a "
+            "path of branch 1, 2, ..."
         )
         yield "\n" + text_table(self.rows(), title)
         taken = self.advice.plan.policy
@@ -276,17 +279,19 @@ class MixFindings(Finding):
             )
             for plan in sorted(held.values(), key=lambda plan: plan.cost.value)
         ]
-        head = ("policy", "accuracy", "counted", f"cost, {self.cost_unit}", "from")
+        head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "from")
         title = (
-            "The frontier on this pilot; counted: accuracy as a choice by worth counts it, shrunk to what "
-            f"such plans gained elsewhere; from: the worth of a right answer, in {self.cost_unit}, from "
-            "which each is taken"
+            "The best plans on this pilot. Adjusted: accuracy corrected for picking the best of many plans. "
+            f"From: what a right answer must be worth, in {self.cost_unit}, to take the plan."
         )
         yield "\n" + text_table([head, *plans], title)
 
     @staticmethod
     def _against(what: str, plan: PlanLine, ratio: Interval, difference: Interval) -> str:
-        return f"Against {what} ({plan.policy}): cost x {ratio.text()}, accuracy {points(difference)} points."
+        return (
+            f"Compared with {what} ({plan.policy}) it costs {ratio.text()} times as much, and accuracy "
+            f"changes by {points(difference)} points."
+        )
 
     def to_dict(self) -> dict[str, Json]:
         """Return the object of ``keff mix --json``; undefined numbers are None."""

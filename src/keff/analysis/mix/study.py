@@ -213,7 +213,7 @@ class MixAnalysis:
         if units < FEWEST:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
-            why = f"{units} independent questions say too little of a choice: at least {FEWEST} are needed"
+            why = f"{units} independent questions are too few to choose, you need at least {FEWEST}"
             why = _joined(why, self._declined())
             found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
@@ -246,27 +246,28 @@ class MixAnalysis:
         declined = self._declined()
         if len(taken.branches) == 1:
             model = self.group.names[self.table.plans[self.choice.best].branches[0]]
-            why = "it differs from the best single branch's plan by the model"
+            why = "it asks another model than the best plan of one branch"
             nothing = "no other plan is as accurate and cheaper on this pilot"
             shown = why if taken.branches[0] != model else ""
             return "one branch is enough", None, _joined(shown, declined or nothing)
         split = ""
         if by_model < 1 - EQUAL:
-            split = f"cost x {by_model:.2f} by the choice of the model, x {by_cascade:.2f} by asking several"
-        if best.saves(tolerance):
-            shown = (
-                f"it costs less and stays within the {100 * tolerance:g}-point tolerance, each shown at 95%"
+            split = (
+                f"choosing the model alone cuts the cost to {by_model:.0%}, and asking several to "
+                f"{by_cascade:.0%} of that"
             )
+        if best.saves(tolerance):
+            shown = f"it costs less and loses at most {100 * tolerance:g} points, each with 95% confidence"
             return "saves", None, _joined(shown, split, declined)
         if needed := best.questions_needed(self.group.n, tolerance):
-            why = f"about {short(needed)} more questions would tell"
+            why = f"about {short(needed)} more questions would show it"
             return "probably saves", needed, _joined(why, split, declined)
         if best.log_ratio < 0:
-            why = f"it is cheaper and loses more than the {100 * tolerance:g}-point tolerance"
+            why = f"it is cheaper, but loses more than the {100 * tolerance:g} points you allow"
         elif best.difference > 0:
-            why = "it is taken for its accuracy"
+            why = "keff takes it for its accuracy"
         else:
-            why = "corrected for the choice on this pilot, it is neither cheaper nor more accurate"
+            why = "corrected for picking the best of many plans, it is neither cheaper nor more accurate"
         return "does not save", None, _joined(why, split, declined)
 
     def _declined(self) -> str:
@@ -278,12 +279,14 @@ class MixAnalysis:
             return ""
         place = int(np.argmax(np.where(better, accuracy - EQUAL * cost / cost.max(), -1)))
         predicted = not self.table.measured[place] and self.settings.aim.value_per_correct is None
-        many = "the best of many is so in part by luck, and may be worse on other questions"
-        more = "it draws more paths than are recorded, and such plans are taken by --value-per-correct only"
+        many = "the best of many plans is partly lucky, and may be worse on other questions"
+        more = (
+            "it draws more paths than you recorded, and keff takes such plans with --value-per-correct only"
+        )
+        gain = f"{100 * (accuracy[place] - accuracy[taken]):+.1f} points"
         return (
-            f"{self.table.plans[place].spec} looks better on this pilot (cost x "
-            f"{cost[place] / cost[taken]:.2f}, accuracy {100 * (accuracy[place] - accuracy[taken]):+.1f} "
-            f"points) and is declined: {more if predicted else many}"
+            f"{self.table.plans[place].spec} looks better on this pilot ({gain}, at "
+            f"{cost[place] / cost[taken]:.0%} of the cost), but {more if predicted else many}"
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -293,41 +296,43 @@ class MixAnalysis:
             if not (branch.votes.answered() >= 0).any():
                 yield Note(
                     "never_answers",
-                    f"{branch.name} never gives an answer that {self.group.space} reads: check "
-                    "--answer-space, or leave it out",
+                    f"keff finds no answer of {branch.name} as {self.group.space}. Check --answer-space, or "
+                    "leave it out",
                 )
             elif not branch.votes.scored().any():
                 yield Note(
                     "never_right",
-                    f"{branch.name} is never right: check how its answers are read, or leave it out",
+                    f"{branch.name} is never right. Check its answers with keff read, or leave it out",
                 )
         p, cost, units = self.stats.p, self.mean_cost, self.stats.units
         dominating = (p == p.max()) & (cost == cost.min())
         if dominating.any():
             name = self.group.names[int(np.argmax(dominating))]
-            yield Note("dominates", f"{name} is at least as accurate by the path and as cheap as all others")
+            yield Note("dominates", f"{name} is the most accurate branch and the cheapest")
         if units < FEW:
             yield Note(
                 "few_questions",
-                f"{units} independent questions tell only plans apart that differ by "
-                f"{100 * SPREAD / math.sqrt(units):.0f} points or more: draw {FEW}, or pool exams of a kind",
+                f"with {units} independent questions keff can only tell plans apart that differ by "
+                f"{100 * SPREAD / math.sqrt(units):.0f} points or more. Draw {FEW}, or pool similar exams",
             )
         if self.law.shrunk < 0.995:  # 1.00, in what is said
             yield Note(
                 "shrunk",
-                f"correlations between branches were multiplied by {self.law.shrunk:.2f}: together they were "
-                "impossible",
+                f"keff multiplied the correlations between branches by {self.law.shrunk:.2f}, since together "
+                "they are impossible",
             )
         if not self.table.measured[self.choice.taken]:
             yield Note(
                 "predicted_paths",
-                "the plan may draw more paths than are recorded: what those do is predicted, and drawing "
-                f"{PREDICTED} of each branch (--k {PREDICTED}) shows it",
+                "the plan may draw more paths than you recorded, so part of it is predicted. To measure it, "
+                f"draw {PREDICTED} of each branch (--k {PREDICTED})",
             )
 
 
 def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
+    return ". ".join(
+        f"{part[0].upper()}{part[1:]}" if place else part for place, part in enumerate(filter(None, parts))
+    )
 
 
 def _fixed_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:

@@ -50,13 +50,13 @@ class AdaptiveKAdvice(Result):
         paths = f"{self.k_star} path{'' if self.k_star == 1 else 's'}"
         between = f" (95% interval {self.lo} to {self.hi})" if self.lo < self.hi else ""
         yield f"The paper's rule, Adaptive-K: draw {paths} per question, K* = {self.k_star}{between}."
-        yield f"{self.policy}"
+        yield f"  {self.policy}"
         yield from self.notes
         if c is not None and ceiling is not None and c.value > 0:
             worth = float(k_eff(self.k_star, c.value))
             yield (
-                f"Correlation c = {c.text()}: {paths} are worth {worth:.2f} independent ones, and no number "
-                f"of paths is worth more than {ceiling.text()}."
+                f"The correlation is c = {c.text()}, so {paths} are worth {worth:.2f} independent ones. No "
+                f"number of paths is worth more than {ceiling.text()}."
             )
         yield self._effect()
         yield self._cost()
@@ -65,20 +65,20 @@ class AdaptiveKAdvice(Result):
 
     def _effect(self) -> str:
         if self.kept is None or self.accuracy is None or self.reference_accuracy is None:
-            return "What K* keeps is not known: that takes answers to ten questions or more, some right."
+            return "keff cannot tell what K* keeps. That takes ten questions or more, some answered right."
         how = "measured" if self.measured else "predicted beyond the recorded paths"
         return (
             f"K* keeps {percent(self.kept)} of the accuracy of {self.reference} paths: "
-            f"{self.accuracy.value:.1%} against {self.reference_accuracy.value:.1%}, {how}."
+            f"{self.accuracy.value:.1%} instead of {self.reference_accuracy.value:.1%}, {how}."
         )
 
     def _cost(self) -> str:
         if self.repaid_after == float("inf"):
             return f"It saves nothing against {self.reference} paths, so the pilot is never paid back."
         return (
-            f"It draws {1 - self.k_star / self.reference:.0%} fewer paths than {self.reference}; the pilot's "
+            f"It draws {1 - self.k_star / self.reference:.0%} fewer paths than {self.reference}. The pilot's "
             f"{self.pilot_paths:,} paths are paid back after {self.repaid_after:,.0f} questions. The paper's "
-            f"net cost, a pilot for every question, is {self.net_cost:.0%}."
+            f"net cost, with a pilot for every question, is {self.net_cost:.0%}."
         )
 
 
@@ -93,7 +93,7 @@ def _verdict(known: AdaptiveKAdvice, decision: Decision, share: float) -> tuple[
     if known.k_star >= known.reference:
         return "no", f"No: it draws no fewer paths than the {known.reference} that it is compared with."
     if kept is None:
-        return "open", "Not known: see what is missing above."
+        return "open", "keff cannot tell: see above what is missing."
     if kept.value < share:
         line = f"No: it is expected to keep {kept.value:.1%} of the accuracy, less than {share:.1%}."
         return "no", line

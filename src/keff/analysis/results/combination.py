@@ -64,13 +64,14 @@ class Combination(Finding):
         yield self.line()
         if self.slots is None:
             rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in self.weights)
-            what = "weigh paths by confidence, or equally" if rated else "equal weights are the answer"
-            yield f"One prompt for all paths: weights of columns mean nothing, {what}."
+            what = "weigh paths by confidence, or equally" if rated else "weigh them equally"
+            yield f"All paths have one prompt, so a weight per column means nothing: {what}."
         yield from weighting(self.slots, self.weights, self.pruning)
         for found in self.k_eff:
             yield f"  K_eff of {self.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
         if self.oracle_optimism is not None:
-            yield f"  equal slots alone make the in-sample oracle look {self.oracle_optimism:+.2%} better"
+            gain = f"{self.oracle_optimism:+.2%}"
+            yield f"  if all slots were equal, the in-sample oracle would still look {gain} better"
         if self.gls_r is not None:
             yield from _ridge(self.gls_r)
 

@@ -65,7 +65,7 @@ class ArmResult(Result):
 SHOWN = 10
 
 # What is said in place of a list that nobody can know yet.
-TOO_EARLY = "too early to name any, both sides need two repeats of a question"
+TOO_EARLY = "keff needs two repeats of a question on both sides to name any"
 
 
 @frozen
@@ -142,7 +142,8 @@ class Better(Result):
         paths = self.first, self.second
         parts = [PurePath(path).parts for path in paths]
         shared = len(commonprefix(parts))  # noqa: RUF071 - of whole parts, not of letters
-        return tuple("/".join(own[shared:]) or path for own, path in zip(parts, paths, strict=True))
+        names = ("/".join(own[shared:]) or path for own, path in zip(parts, paths, strict=True))
+        return tuple(name.removesuffix(".jsonl") for name in names)
 
     @property
     def versus(self) -> str:
@@ -151,9 +152,9 @@ class Better(Result):
 
     @property
     def chance(self) -> str:
-        """How often two runs of one model differ by as much, in words."""
+        """The chance that a second run of the same model differs by as much, in words."""
         chance = self.same_model_chance
-        return "unknown" if chance is None else f"in {chance:.1%}" if chance >= 0.001 else "in under 0.1%"
+        return "unknown" if chance is None else f"{chance:.1%}" if chance >= 0.001 else "under 0.1%"
 
     def said(self, value: float) -> str:
         """Return a difference in points with its sign; on other scales as it is."""
@@ -175,10 +176,10 @@ class Better(Result):
             "difference": self.said(self.difference.value),
             "95% interval": self.reach or "–",
             "p-value (of several by Holm)": p_text(self.p_adjusted).removeprefix("= "),
-            "standard deviation by repeats alone": noise.lstrip("+"),
-            "two runs of one model differ as much": self.chance,
-            "questions that would find it (80% power)": _needed(self.questions_needed),
-            "repeats that would find it": _needed(self.repeats_needed),
+            "standard deviation from repeats alone": noise.lstrip("+"),
+            "chance that a second run differs as much": self.chance,
+            "questions needed to detect this (80% power)": _needed(self.questions_needed),
+            "repeats needed to detect this": _needed(self.repeats_needed),
             "shared questions": f"{self.shared_questions:,}",
         }
 
@@ -188,10 +189,17 @@ class Better(Result):
         what = {
             "better": f"{second} is better than {first}",
             "worse": f"{second} is worse than {first}",
-            "not decided": f"Not decided whether {second} is better than {first}",
+            "not decided": f"keff cannot tell whether {second} is better than {first}",
         }[self.verdict]
-        reach = f" {self.reach}".rstrip()
-        return f"{what}: {self.said(self.difference.value)}{reach}, p {p_text(self.p_adjusted)}"
+        limits = self.difference.limits
+        between = (
+            "" if limits is None else f"95% interval {self._bare(limits[0])} to {self._bare(limits[1])}, "
+        )
+        value = self.said(self.difference.value)
+        return f"{what}: {value} ({between}p {p_text(self.p_adjusted)})"
+
+    def _bare(self, value: float) -> str:
+        return self.said(value).removesuffix(" points")
 
 
 def _better(pairs: Sequence[Better]) -> Iterator[str]:
@@ -212,7 +220,7 @@ def _lists(pairs: Sequence[Better]) -> Iterator[tuple[str, Sequence[QuestionChan
 
 
 def _needed(count: int | None) -> str:
-    return "none would" if count is None else f"{count:,}"
+    return "no number would do" if count is None else f"{count:,}"
 
 
 @frozen
@@ -235,7 +243,7 @@ class ScoreComparison(Finding):
     def line(self) -> str:
         """Return the verdict on the first pair, and the number of other pairs."""
         more = len(self.pairs) - 1
-        return self.pairs[0].line() + (f"; {more} more" if more else "")
+        return self.pairs[0].line() + (f". {more} more" if more else "")
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff compare`` prints of several scores."""
@@ -297,10 +305,9 @@ class Comparison(Finding):
         return _lists(self.pairs)
 
     @property
-    def changes(self) -> dict[str, Interval]:
-        """Changes from the first arm to the second: relative, or in shares of questions."""
+    def accuracy_changes(self) -> dict[str, Interval]:
+        """Changes of accuracy from the first arm to the second, as shares of questions."""
         told = {
-            "correlation, relative": self.delta_rho if self.has_ratio else None,
             "accuracy of one path": self.delta_p,
             "accuracy of the majority vote": self.delta_majority,
             "accuracy of the plurality": self.delta_plurality,
@@ -326,9 +333,8 @@ class Comparison(Finding):
         name, vote = (
             ("plurality", self.delta_plurality) if self.delta_plurality else ("majority", self.delta_majority)
         )
-        return f"{self.better.line()}; " + (
-            f"{self.shared_items} shared questions, rho {self.rho_change}, {name} {points(vote)} points"
-        )
+        changes = f"rho changes by {self.rho_change}, {name} by {points(vote)} points"
+        return f"{self.better.line()}. On {self.shared_items} shared questions {changes}"
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff compare`` prints of two arms; weights and blocks belong to the second."""

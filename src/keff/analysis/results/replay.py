@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from keff.analysis.results.decision import Change, Decision, Seconds
-from keff.analysis.results.words import count, counted, first_sentence, points, reference_words
+from keff.analysis.results.words import count, counted, first_sentence, points, reference_words, summary
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
@@ -119,29 +119,33 @@ class Replay(Finding):
             return f"Nothing replayed keeps {ASKED:.0%} of {of}."
         best = min(enough, key=lambda row: row.cost)
         kept = percent(best.kept if self.labelled else best.same_answer)
-        told = f"{best.policy} is the cheapest of these that keeps {ASKED:.0%} of {of} ({kept})"
-        told += f": {count(round(best.mean_paths, 1))} instead of {reference_words(self.baseline)}"
-        if best.change is not None and best.policy != self.baseline:
-            told += f" ({_paths_change(best)})"
-            if self.labelled:
-                told += f", accuracy {points(best.change.accuracy)} points"
+        told = f"Of these rules {best.policy} is the cheapest that keeps {ASKED:.0%} of {of} ({kept})"
+        if best.policy == self.baseline:
+            return f"{told}."
+        told += f". It draws {count(round(best.mean_paths, 1))} instead of {reference_words(self.baseline)}"
+        if best.change is not None and self.labelled:
+            told += f", and changes accuracy by {points(best.change.accuracy)} points"
         return f"{told}."
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one sentence or table at a time."""
         size = f"{self.n:,} questions x {counted(self.k, 'path')}"
-        title = f"{size} without gold answers; same answer is that of {self.baseline}; 95% intervals"
+        title = f"{size} without gold answers. Same answer: as {self.baseline}. Brackets hold 95% intervals."
         if self.labelled:
-            kept = f"kept is of the accuracy of the vote of {counted(self.cap, 'path')} (cap)"
-            title = f"{size}; {kept}, equal cost that of fewer fixed paths; 95% intervals"
+            title = (
+                f"{size}. Kept: of the accuracy of {counted(self.cap, 'path')}. Equal cost: against a fixed "
+                "number of paths that costs as much. Brackets hold 95% intervals."
+            )
         yield self.line()
+        if self.decision is not None and self.decision.verdict is not None:
+            yield from summary(self.decision)[1:]
         yield from self._choice()
         for row in self.policies:
             if row.fitted is not None:
-                yield f"{row.policy}, fitted to all of these questions, is {row.fitted}."
+                yield f"Fitted to all these questions, {row.policy} becomes {row.fitted}."
         for heading, columns in (
             (title, self._measured),
-            (f"Change from {self.baseline}, what is drawn today (now)", _optional_columns(self)),
+            (f"Change from {self.baseline}, which you run today", _optional_columns(self)),
         ):
             yield f"\n{text_table(self._table(columns), heading)}"
 
@@ -150,7 +154,7 @@ class Replay(Finding):
         decision = self.decision
         if decision is None or decision.verdict is None:
             return
-        yield f"Recommended, as by keff analyze: {decision.policy}"
+        yield f"keff analyze recommends {decision.policy}."
         chosen, asked = self.by_policy.get(decision.policy), decision.kept and decision.kept.asked
         if chosen is None or asked is None:
             return
@@ -158,10 +162,11 @@ class Replay(Finding):
             if row.cost < chosen.cost and (row.keeps or 0.0) >= asked and row.expected_kept is not None:
                 told = f"{row.policy} is cheaper and kept {percent(row.kept)} here"
                 if row.expected_kept < asked:
-                    yield f"{told}; on new questions we expect {row.expected_kept:.1%}, less than asked."
+                    expected = f"On new questions we expect {row.expected_kept:.1%}"
+                    yield f"{told}. {expected}, less than you asked for."
                 else:
                     slow = "" if decision.slower is None else ", or it takes longer than today"
-                    yield f"{told}; keff analyze does not consider it{slow}."
+                    yield f"{told}. keff analyze does not consider it{slow}."
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table of what each policy keeps and costs."""

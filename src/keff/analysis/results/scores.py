@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
 
 # Rows in a table for people; JSON and the page have all of them.
-SHOWN = 20
+SHOWN = 6
 # Columns of a table of power that fit 80 characters, and rows of one that splits the answers otherwise.
 SHOWN_REPEATS = 5
 
@@ -51,33 +51,52 @@ class Audit(Finding):
 
     def line(self) -> str:
         """Return the number of suspect gold answers, and the score if they were corrected."""
-        equal = sum(each.equal_under is not None for each in self.suspects)
-        wrong = sum(each.posterior for each in self.suspects)
-        also = f"; {equal} equal the answer agreed on" if equal else ""
-        look = f"None of {self.n:,} gold answers is worth a look; score {self.score.percent()}"
-        if self.suspects:
-            look = (
-                f"Worth a look: {len(self.suspects)} of {self.n:,} gold answers, by their probabilities "
-                f"{wrong:.1f} of them wrong{also}; score {self.score.percent()} as marked, "
-                f"{self.score_if_right.percent()} if all of them are"
-            )
-        return f"{look}; no vote passes {self.ceiling.percent()}"
+        if not self.suspects:
+            return f"None of the {self.n:,} gold answers looks wrong"
+        wrong = round(sum(each.posterior for each in self.suspects))
+        first = min(len(self.suspects), SHOWN)
+        start = "check this one" if len(self.suspects) == 1 else f"start with these {first}"
+        if not wrong:
+            return f"Probably none of the {self.n:,} gold answers is wrong. To be sure, {start}"
+        verb = "is" if wrong == 1 else "are"
+        return f"About {wrong} of {self.n:,} gold answers {verb} probably wrong; {start}"
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff audit`` prints."""
-        yield self.line()
+        yield f"{self.line()}."
+        if self.suspects:
+            yield f"{self.effect()}."
+        yield f"{self.limit()}."
         if self.suspects:
             yield f"\n{text_table(self.rows())}"
         if len(self.suspects) > SHOWN:
-            yield f"  and {len(self.suspects) - SHOWN} more (--json and --report have all)"
+            yield f"  and {len(self.suspects) - SHOWN} more: --report PAGE.html and --json list them all"
+
+    def effect(self) -> str:
+        """Return the sentence on what correcting gold answers would do to the score."""
+        count = len(self.suspects)
+        which = "it is" if count == 1 else f"all {count} suspects are"
+        same = sum(each.equal_under is not None for each in self.suspects)
+        equal = f". {same} of them equal the agreed answer, written otherwise" if same else ""
+        return (
+            f"The score is {self.score.value:.1%}. If {which} wrong, it becomes "
+            f"{self.score_if_right.value:.1%}{equal}"
+        )
+
+    def limit(self) -> str:
+        """Return the sentence on the upper limit of any vote."""
+        if self.ceiling.value >= 1:
+            return "On every question some answer was right, so a vote has no upper limit here"
+        limit = f"Upper limit {self.ceiling.value:.1%}"
+        return f"{limit}: on the other questions no model ever gave the right answer"
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table of the most probably wrong gold answers."""
-        head = ("question", "P(gold wrong)", "gold answer", "agreed", "share", "equal as")
+        head = ("question", "gold wrong", "gold answer", "most given", "share", "equal as")
         return [
             head,
             *(
-                (s.id, f"{s.posterior:.2f}", s.gold_answer, s.agreed, f"{s.share:.0%}", s.equal_under or "")
+                (s.id, f"{s.posterior:.0%}", s.gold_answer, s.agreed, f"{s.share:.0%}", s.equal_under or "")
                 for s in self.suspects[:SHOWN]
             ),
         ]
@@ -163,10 +182,10 @@ class Noise(Finding):
 
     def line(self) -> str:
         """Return the score with its run-to-run error, in one sentence."""
-        known = "noise unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
+        known = "unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
         clusters = f" in {self.clusters} clusters" if self.clusters < self.n else ""
         size = f"{self.n:,} questions x {self.k} repeats{clusters}"
-        return f"{size}, score {self.said(self.score)}, run-to-run sd {known}"
+        return f"{size}: score {self.said(self.score)}, standard deviation of one run {known}"
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff noise`` prints: the score, its noise, and the power of comparisons."""
@@ -174,21 +193,24 @@ class Noise(Finding):
         yield self.line()
         yield f"\n{text_table(self.rows())}"
         if self.power:
-            title = "smallest difference found with 80% power, in points: new questions (these questions)"
+            title = (
+                "Smallest difference you can detect (80% power, in points), on new questions; in brackets on "
+                "these very questions"
+            )
             yield f"\n{text_table([line[: 1 + SHOWN_REPEATS] for line in self.power_rows()], title)}"
         if self.equal_cost:
-            rows = [("questions x repeats", "95%")]
+            rows = [("questions x repeats", "margin (95%)")]
             for line in self.equal_cost[:SHOWN_REPEATS]:
                 off = self.said(1.96 * line.standard_error, points=True)
                 rows.append((f"{line.questions:,} x {line.repeats}", f"± {off}"))
-            yield f"\n{text_table(rows, 'the same number of answers, split otherwise')}"
+            yield f"\n{text_table(rows, 'The same number of answers, split differently')}"
 
     def sentence(self) -> str:
         """Return the smallest difference of two scores that is more than chance, in a sentence."""
         if self.gap_of_two_runs is None:
-            return "The noise of the score is unknown: run every question once more"
+            return "keff cannot tell the noise of the score yet. Run every question once more"
         gap = self.said(self.gap_of_two_runs, points=True)
-        return f"Two runs of one model on these questions differ by chance by up to {gap} (19 of 20 times)"
+        return f"Two runs of the same model on these questions can differ by up to {gap} by chance"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the table of the main figures."""
@@ -197,8 +219,8 @@ class Noise(Finding):
             return rows
         rows += [
             ("standard deviation of one run on these questions", self.said(self.run_to_run_sd, points=True)),
-            ("two runs differ by chance by up to (95%)", self.said(self.gap_of_two_runs, points=True)),
-            ("intraclass correlation c of repeats", number(self.c)),
+            ("chance difference of two runs, at most (95%)", self.said(self.gap_of_two_runs, points=True)),
+            ("correlation c of the repeats of a question", number(self.c)),
         ]
         parts = {"clusters": self.variance.clusters, "questions": self.variance.questions}
         parts["repeats"] = self.variance.repeats
@@ -208,13 +230,13 @@ class Noise(Finding):
             for name, value in parts.items()
             if value is not None
         )
-        rows.append(("variance of one answer", shared))
+        rows.append(("where the variance of one answer comes from", shared))
         for name, table in (("pass@{}", self.pass_at_k), ("pass^{}", self.pass_hat_k)):
             rows += [(name.format(k), value.percent()) for k, value in (table or {}).items() if k > 1]
         if self.flips is not None:
-            rows.append(("questions whose outcome flips between two runs", self.flips.percent()))
+            rows.append(("questions that flip between two runs", self.flips.percent()))
         for size, value in (self.groups_without_gradient or {}).items():
-            rows.append((f"groups of {size} without a gradient", value.percent()))
+            rows.append((f"groups of {size} that are all right or all wrong", value.percent()))
         return rows
 
     def power_rows(self) -> list[tuple[str, ...]]:
