@@ -70,8 +70,8 @@ def replay(
     ``delta_at_equal_cost`` (against fixed K randomised to the same mean tokens, or paths) are paired
     differences. What a policy that is fitted does on a question is its mean over fits to pilots without that
     question; ``rng`` draws those pilots. A rule without its cap draws as many paths as are recorded, where
-    its usual cap is above that. Raises PolicyError for a cap above the recorded K, for fields that are missing,
-    and for template slots, which are not exchangeable.
+    its usual cap is above that. Raises PolicyError for a cap above the recorded K, for fields that are
+    missing, and for template slots, which are not exchangeable.
     """
     settings = settings or Replaying()
     rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]

@@ -66,10 +66,11 @@ class AdaptiveKAdvice(Result):
     def _effect(self) -> str:
         if self.kept is None or self.accuracy is None or self.reference_accuracy is None:
             return "keff cannot tell what K* keeps. That takes ten questions or more, some answered right."
-        how = "measured" if self.measured else "predicted beyond the recorded paths"
+        beyond = "" if self.measured else " Not all of these paths were recorded, so this is a forecast."
         return (
-            f"K* keeps {percent(self.kept)} of the accuracy of {self.reference} paths: "
-            f"{self.accuracy.value:.1%} instead of {self.reference_accuracy.value:.1%}, {how}."
+            f"On new questions K* is expected to keep {percent(self.kept)} of the accuracy of "
+            f"{self.reference} paths: {self.accuracy.value:.1%} instead of "
+            f"{self.reference_accuracy.value:.1%}.{beyond}"
         )
 
     def _cost(self) -> str:
@@ -77,8 +78,9 @@ class AdaptiveKAdvice(Result):
             return f"It saves nothing against {self.reference} paths, so the pilot is never paid back."
         return (
             f"It draws {1 - self.k_star / self.reference:.0%} fewer paths than {self.reference}. The pilot's "
-            f"{self.pilot_paths:,} paths are paid back after {self.repaid_after:,.0f} questions. The paper's "
-            f"net cost, with a pilot for every question, is {self.net_cost:.0%}."
+            f"{self.pilot_paths:,} paths are paid back after {self.repaid_after:,.0f} questions. With a "
+            "pilot for every question, as the paper counts, it costs "
+            f"{self.net_cost:.0%} of {self.reference} paths."
         )
 
 
