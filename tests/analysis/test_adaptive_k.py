@@ -161,7 +161,7 @@ def test_the_command_answers_in_words_in_json_and_in_a_plan(tmp_path: Path) -> N
     assert Plan.read(plan).policy == f"fixed:{star}"
     told = json.loads(keff("analyze", log, "--rule", "adaptive_k", "--json").stdout)["adaptive_k"]
     assert told["k_star"] == star
-    assert told["follow"] in ("yes", "no", "open")
+    assert told["follow"] in ("yes", "no", "undecided")
 
 
 def test_who_names_the_rule_before_its_pilot_is_told_what_works(tmp_path: Path) -> None:

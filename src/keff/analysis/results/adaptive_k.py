@@ -11,7 +11,7 @@ from keff.analysis.results.words import first_sentence
 from keff.records import Interval, Result, frozen, percent
 from keff.stats.voting.choose import k_eff
 
-Follow: TypeAlias = Literal["yes", "no", "open"]
+Follow: TypeAlias = Literal["yes", "no", "undecided"]
 
 
 @frozen
@@ -41,7 +41,7 @@ class AdaptiveKAdvice(Result):
     repaid_after: float
     cost_at_1000: float
     measured: bool
-    follow: Follow = "open"
+    follow: Follow = "undecided"
     because: str = ""
     notes: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ def _verdict(known: AdaptiveKAdvice, decision: Decision, share: float) -> tuple[
     if known.k_star >= known.reference:
         return "no", f"No: it draws no fewer paths than the {known.reference} that it is compared with."
     if kept is None:
-        return "open", "keff cannot tell: see above what is missing."
+        return "undecided", "keff cannot tell: see above what is missing."
     if kept.value < share:
         line = f"No: it is expected to keep {kept.value:.1%} of the accuracy, less than {share:.1%}."
         return "no", line
@@ -108,5 +108,5 @@ def _verdict(known: AdaptiveKAdvice, decision: Decision, share: float) -> tuple[
         return "no", line
     if kept.lo is not None and kept.lo < share:
         line = f"Probably: {kept.value:.1%} is expected, and as little as {kept.lo:.1%} is possible."
-        return "open", line
+        return "undecided", line
     return "yes", f"Yes: it keeps at least {share:.1%}, and keff's own decision draws no fewer paths."
