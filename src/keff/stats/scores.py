@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import binom, ndtr, stdtr
 
 from keff.records import Interval, frozen
-from keff.stats.intervals import PAIRED, mean_share, paired_difference, wilson
+from keff.stats.intervals import PAIRED, SampleMean, mean_share, paired_difference, wilson
+from keff.stats.models.tries import TryLaw
 from keff.stats.repeats import (
     Repeats,
     own_variances,
@@ -108,8 +109,30 @@ def all_right(repeats: Repeats, k: int) -> Interval:
 
 
 def any_right(repeats: Repeats, k: int) -> Interval:
-    """Return pass@k: the share of questions that at least one of k answers gets right."""
-    return _moment_interval(repeats, k, ("wrong",)).mapped(lambda wrong: 1 - wrong)
+    """Return pass@k: the share of questions that at least one of k answers gets right.
+
+    Exact and unbiased up to the least number m of repeats. Beyond, the share that m leave unsolved times what
+    k - m further tries leave of it by the ``TryLaw``, which allows for questions that are never solved. Its
+    variance adds that of the law's posterior and what the law erred elsewhere (``BEYOND_SD``).
+    """
+    m, ids = min(k, repeats.k), repeats.ids
+    unsolved = chance_all(repeats.count - repeats.right, repeats.count, m)
+    if k <= repeats.k:
+        return replace(mean_share(1 - unsolved, ids), method=EXACT)
+    law, left = _try_law(repeats), SampleMean.of(unsolved, ids)
+    beyond = law.unsolved(k)
+    ratio, _, _ = law.interval(beyond[:, k] / beyond[:, m])
+    spread = law.weight @ (beyond[:, k] / beyond[:, m] - ratio) ** 2
+    at = 1 - left.value * ratio
+    erred = BEYOND_SD * math.log2(k / m) * at * (1 - at)
+    variance = left.variance * ratio**2 + left.value**2 * float(spread) + erred**2
+    return Interval(at, *wilson(at, variance, left.units), TRIED)
+
+
+@lru_cache(maxsize=2)
+def _try_law(repeats: Repeats) -> TryLaw:
+    """Return the law of the tries of some repeats."""
+    return TryLaw.of(repeats.right.astype(np.int64), repeats.count, repeats.units)
 
 
 def without_gradient(repeats: Repeats, size: int) -> Interval:
@@ -123,6 +146,7 @@ def without_gradient(repeats: Repeats, size: int) -> Interval:
 
 # Up to the recorded repeats a moment needs no model; beyond them it does, and the method says so.
 EXACT, BEYOND = "unbiased; Wilson, clustered", "beta-binomial beyond the repeats; Wilson, clustered"
+TRIED = "beta-binomial with a share never solved beyond the repeats; Wilson, clustered"
 
 
 def _moment_interval(repeats: Repeats, k: int, ends: Sequence[str]) -> Interval:
