@@ -171,9 +171,7 @@ def test_garbage_instead_of_an_answer_is_502(garbage: bytes) -> None:
             assert refused.status_code == 502
 
 
-@pytest.mark.parametrize(
-    "state", ["{}", '{"martingale": 3}', "no json", '{"seen": 1, "last": {}, "martingale": {}}']
-)
+@pytest.mark.parametrize("state", ["{}", '{"looks": 3}', "no json", '{"seen": 1, "last": {}, "looks": {}}'])
 def test_a_state_file_of_another_version_is_refused_with_one_line(tmp_path: Path, state: str) -> None:
     file = tmp_path / "drift.sqlite"
     with running(SEVEN) as url:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keff.stats.alarms import ConformalMartingale
+from keff.stats.alarms import ShiryaevRoberts
 from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
 from keff.stats.branches.weights import judge_weights
 from keff.stats.votes import Votes
@@ -53,11 +53,11 @@ def test_the_alarm_stays_silent_on_the_pilots_own_task_and_wakes_on_another(data
     false, delays = 0, []
     for _ in range(15):
         order = rng.permutation(own.size)
-        alarm = ConformalMartingale(own[order[:150]].tolist(), rng)
+        alarm = ShiryaevRoberts(own[order[:150]].tolist(), rng)
         for score in own[order[150:450]].tolist():
             alarm.update(score)
         false += alarm.alarm
-        fresh = ConformalMartingale(own[order[:150]].tolist(), rng)
+        fresh = ShiryaevRoberts(own[order[:150]].tolist(), rng)
         states = [fresh.update(score) for score in rng.permutation(other)[:300].tolist()]
         delays.append(states[-1].first_alarm or 9999)
     assert false <= 3

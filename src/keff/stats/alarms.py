@@ -1,4 +1,4 @@
-"""Alarms on a stream of scores: conformal, which hold at any time, and by the mean at growing numbers."""
+"""Alarms on a stream of scores: of the mean at growing numbers, and conformal ones for late changes."""
 
 from __future__ import annotations
 
@@ -174,16 +174,20 @@ BETS = (-1.8, -1.2, -0.6, 0.6, 1.2, 1.8)
 LARGEST_LOG = 700.0
 
 
-class _Stream:
-    """A bag of scores, randomised conformal p-values of new ones, and six bets on them.
+class ShiryaevRoberts:
+    """Shiryaev-Roberts alarm for late changes: on average ``run_length`` requests or more to a false alarm.
 
-    After ``seen`` scores: the last p-value ``u``, the statistic, and after how many the alarm was raised
-    (None: not yet); it stays on.
+    ``pilot`` are scores of the pilot's requests, such as ``drift.stop_score``; ``update`` takes the same
+    score of each new request, in order. Its p-value u among the pilot and all that was seen is uniform and
+    independent while these are exchangeable (ties are broken by ``rng``). Six bets lambda in {+-0.6, +-1.2,
+    +-1.8} follow R = (R + 1)(1 + lambda (u - 1/2)), and their mean R alarms at ``run_length``, for R minus
+    the number of requests is a martingale. After ``seen`` requests: the last p-value ``u``, the statistic,
+    and after how many the alarm was raised (None: not yet). It stays on; false alarms do come in the end.
     """
 
-    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, threshold: float) -> None:
+    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, run_length: float = 2000) -> None:
         self._bag = Counter(map(float, pilot))
-        self._rng, self.threshold = rng, threshold
+        self._rng, self.threshold = rng, float(run_length)
         # Plain floats: on six numbers they are many times faster than an array.
         self._log = [0.0] * len(BETS)
         self.seen, self.u, self.statistic = 0, 1.0, 0.0
@@ -200,10 +204,10 @@ class _Stream:
         self._bag[score] += 1
         self.seen += 1
         away = self.u - 0.5
-        self._log = self._carried_over(
-            [log + math.log1p(bet * away) for log, bet in zip(self._log, BETS, strict=True)]
-        )
-        self.statistic = math.fsum([self._worth(min(log, LARGEST_LOG)) for log in self._log]) / len(BETS)
+        # Kept as log(1 + R), which starts at zero and never overflows.
+        logs = [log + math.log1p(bet * away) for log, bet in zip(self._log, BETS, strict=True)]
+        self._log = [max(log, 0.0) + math.log1p(math.exp(-abs(log))) for log in logs]
+        self.statistic = math.fsum([math.expm1(min(log, LARGEST_LOG)) for log in self._log]) / len(BETS)
         if not self.alarm and self.statistic >= self.threshold:
             self.first_alarm = self.seen
         return self
@@ -237,43 +241,3 @@ class _Stream:
         above = sum([count for other, count in self._bag.items() if other > score])
         equal = self._bag[score] + 1
         return (above + float(self._rng.random()) * equal) / (self._bag.total() + 1)
-
-    def _carried_over(self, logs: list[float]) -> list[float]:
-        """Return the bets' log wealth after a score; subclasses may reset or add to it."""
-        return logs
-
-    def _worth(self, log: float) -> float:
-        return math.exp(log)
-
-
-class ConformalMartingale(_Stream):
-    """Conformal test martingale: an alarm whose probability of ever being false is at most alpha.
-
-    ``pilot`` are scores of the pilot's requests, such as ``drift.stop_score``; ``update``
-    takes the same score of each new request, in order. The bag is the pilot and all that was seen; wealth is
-    the mean over lambda in {+-0.6, +-1.2, +-1.8} of the product of 1 + lambda (u - 1/2), a martingale while
-    pilot and stream are exchangeable, and 1/alpha is reached with chance at most alpha (Ville). Slow to
-    see a change after a long quiet time: use ``ShiryaevRoberts`` for those. Ties are broken by ``rng``.
-    """
-
-    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, alpha: float = 0.05) -> None:
-        super().__init__(pilot, rng, 1.0 / alpha)
-
-
-class ShiryaevRoberts(_Stream):
-    """Shiryaev-Roberts alarm for late changes: on average ``run_length`` requests or more to a false alarm.
-
-    R = (R + 1)(1 + lambda (u - 1/2)) for each lambda of ``ConformalMartingale``, averaged; the mean over
-    lambda of the bets themselves would be 1 and see nothing. Alarms at ``run_length``. False alarms do come
-    in the end: restart with a fresh object after each.
-    """
-
-    def __init__(self, pilot: Iterable[float], rng: np.random.Generator, run_length: float = 2000) -> None:
-        super().__init__(pilot, rng, float(run_length))
-
-    def _carried_over(self, logs: list[float]) -> list[float]:
-        # Kept as log(1 + R), which starts at zero and never overflows.
-        return [max(log, 0.0) + math.log1p(math.exp(-abs(log))) for log in logs]
-
-    def _worth(self, log: float) -> float:
-        return math.expm1(log)

@@ -1,7 +1,4 @@
-"""Drift alarm of a gateway: does the traffic still agree with itself as in the pilot?
-
-Does the traffic still agree with itself as the pilot did? Needs no labels.
-"""
+"""Drift alarm of a gateway: does the traffic still agree with itself as the pilot did? Needs no labels."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
 from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
-from keff.stats.alarms import ConformalMartingale, MeanLooks, ShiryaevRoberts
+from keff.stats.alarms import MeanLooks, ShiryaevRoberts
 from keff.stats.drift import agreeing_pairs, stop_score
 
 log = logging.getLogger("keff.gateway")
 
-# The chances that the martingale and the looks at the mean ever alarm falsely, however long they run.
-ALPHA, LOOKS_ALPHA = 0.01, 0.04
+# The chance that the looks at the mean ever alarm falsely, however long they run.
+ALPHA = 0.05
 
 # Orders of the pilot's paths of which the looks at the mean take the average.
 ORDERS = 8
@@ -141,9 +138,8 @@ def saved_profile(file: StateFile, policy: Policy) -> Profile | None:
         raise UsageError(OTHER_VERSION) from None
 
 
-Alarm: TypeAlias = ConformalMartingale | ShiryaevRoberts | MeanLooks
+Alarm: TypeAlias = ShiryaevRoberts | MeanLooks
 ALARMS: Mapping[str, type[Alarm]] = {
-    "martingale": ConformalMartingale,
     "shiryaev_roberts": ShiryaevRoberts,
     "looks": MeanLooks,
 }
@@ -158,9 +154,9 @@ def resumed(saved: Object) -> dict[str, Alarm]:
 
 
 class Monitor:
-    """Three drift alarms over one stream of requests.
+    """Two drift alarms over one stream of requests.
 
-    ``martingale`` is soon at big changes, ``looks`` finds smaller ones, and ``shiryaev_roberts`` late ones.
+    ``looks`` finds what differs from the pilot at the start, ``shiryaev_roberts`` what changes later.
     ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where votes
     alone decide when the policy stops, the stop is the score: rules draw two or three paths first, and what
     those show is little. Else it is the agreement of the first m.
@@ -174,7 +170,7 @@ class Monitor:
         self._policy = policy if by_stops else None
         self._most = plan.profile.paths
         profile = plan.profile.model_dump(mode="json")
-        self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "looks")
+        self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "two alarms")
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
         self._streams = self._begun(plan.profile) if saved is None else resumed(saved)
@@ -183,12 +179,10 @@ class Monitor:
         """Return the alarms at the start of a stream."""
         rng = np.random.default_rng(int(self._name[:15], 16))
         orders = [pilot_scores(profile, self.score, rng) for _ in range(ORDERS)]
-        early, late = rng.spawn(2)
         agreement = [agreeing_pairs(votes) / math.comb(self._most, 2) for votes in profile.votes]
         return {
-            "martingale": ConformalMartingale(orders[0], early, ALPHA),
-            "shiryaev_roberts": ShiryaevRoberts(orders[0], late, RUN_LENGTH),
-            "looks": MeanLooks(np.transpose(orders), agreement, LOOKS_ALPHA),
+            "shiryaev_roberts": ShiryaevRoberts(orders[0], rng, RUN_LENGTH),
+            "looks": MeanLooks(np.transpose(orders), agreement, ALPHA),
         }
 
     def score(self, keys: Sequence[str | None]) -> float:
@@ -205,7 +199,7 @@ class Monitor:
 
     @property
     def alarms(self) -> dict[str, bool]:
-        """Whether each of the three alarms has fired."""
+        """Whether each of the two alarms has fired."""
         return {name: stream.alarm for name, stream in self._streams.items()}
 
     def observe(self, keys: Sequence[str | None], *, stopped: bool = False) -> None:
