@@ -235,8 +235,25 @@ def test_no_quantity_of_a_record_has_two_values(name: str, tmp_path: Path) -> No
     assert contradictions(found) == []
 
 
+def shortened(file: Path, folder: Path) -> Path:
+    """Return a copy of a record of its first 60 questions and 16 paths: a second or two."""
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()[:60]]
+    out = folder / file.name
+    out.write_text(
+        "".join(
+            json.dumps({key: value[:16] if isinstance(value, list) else value for key, value in row.items()})
+            + "\n"
+            for row in rows
+        )
+    )
+    return out
+
+
+def test_the_walk_has_all_records() -> None:
+    assert len(records()) == 60
+
+
 @pytest.mark.integration
-def test_no_quantity_of_any_record_has_two_values(tmp_path: Path) -> None:
-    told = {file.stem: contradictions(walked(file, tmp_path)) for file in records()}
-    assert len(told) == 60
-    assert {name: lines for name, lines in told.items() if lines} == {}
+@pytest.mark.parametrize("file", records(), ids=lambda file: file.stem)
+def test_no_quantity_of_any_record_has_two_values(file: Path, tmp_path: Path) -> None:
+    assert contradictions(walked(shortened(file, tmp_path), tmp_path)) == []
