@@ -10,7 +10,7 @@ import pytest
 from keff.errors import LogError
 from keff.reading.open import Opening, open_record
 
-NAMES = ["rollout_id", "turn", "metric", "judge", "attempt"]
+NAMES = ["rollout_id", "turn", "metric", "attempt"]
 
 
 def written(folder: Path, kind: str, name: str, *, per_path: int = 1) -> Path:

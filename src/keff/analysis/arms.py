@@ -69,18 +69,21 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     return replace(record, path=text) if choice else record
 
 
-def open_scored(text: str, opening: Opening | None = None, *, one: bool = False) -> list[RepeatedScores]:
+def open_scored(
+    text: str, opening: Opening | None = None, *, one: bool = False, apart: bool = False
+) -> list[RepeatedScores]:
     """Read repeated scores given as ``PATH``, ``PATH#SLOTS`` or ``PATH#PART``, one for each model.
 
-    Raises UsageError that names the models where ``one`` is wanted and there are several.
+    Sources of one path each are read together, but not where models are wanted ``apart``. Raises UsageError
+    that names the models where ``one`` is wanted and there are several.
     """
     opening = opening or Opening()
     path, choice = _path_and_part(text)
     if _SLOTS.fullmatch(choice):
-        return [of_record(open_arm(text, opening))]
+        return [of_record(open_arm(text, opening), opening.sources)]
     if choice:
         return [replace(each, path=text) for each in scored_logs(path, replace(opening, part=choice))]
-    found = scored_logs(path, opening)
+    found = scored_logs(path, opening, apart=apart)
     if one and len(found) > 1:
         one_model(open_record(path, opening))
     return found
@@ -109,13 +112,18 @@ def compare_all(
     if len(scored) == 2:
         first, second = (each.record for each in scored)
         if first is not None and second is not None and min(each.repeats.k for each in scored) > 1:
-            return compare(first, second, how)
+            return compare(first, second, how, scored)
     level = (how or Comparing()).level
     return contest(scored, level, with_first=others > 0)
 
 
-def compare(first: Record, second: Record, how: Comparing | None = None) -> Comparison:
-    """Compare two arms item by item.
+def compare(
+    first: Record,
+    second: Record,
+    how: Comparing | None = None,
+    scored: Sequence[RepeatedScores] | None = None,
+) -> Comparison:
+    """Compare two arms item by item; ``scored`` are their scores, with the sources of paths.
 
     Items are matched by id, and only shared ones count; clusters are the independent units. ``delta_rho`` is
     the paper's relative change of the mean pairwise Pearson correlation with a percentile interval from a
@@ -124,7 +132,8 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     """
     how = how or Comparing()
     votes, notes = matched(first, second)
-    better, about = pair(as_scored(first), as_scored(second), how.level)
+    one, other = scored or (as_scored(first), as_scored(second))
+    better, about = pair(one, other, how.level)
     notes += about
     if votes[0].k < 2 or votes[0].n < 2:
         raise UsageError("a correlation needs at least two shared items, and two paths of each in both arms")
@@ -136,6 +145,7 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
     )
     notes += [*paper.relative.warnings, *_other_causes(*described, paper)]
     answers = all(arm.answers is not None for arm in votes)
+    sources = [_columns(each, arm) for each, arm in zip((one, other), votes, strict=True)]
     return Comparison(
         arms=described,
         shared_items=votes[0].n,
@@ -152,8 +162,8 @@ def compare(first: Record, second: Record, how: Comparing | None = None) -> Comp
             delta_k_eff=ours.delta_k_eff.interval,
         ),
         delta_p=better.difference,
-        delta_majority=_change(votes, lambda arm: majority_at_k_items(arm)[:, -1], how.level),
-        delta_plurality=_change(votes, plurality_of_all, how.level) if answers else None,
+        delta_majority=_change(votes, sources, lambda arm: majority_at_k_items(arm)[:, -1], how.level),
+        delta_plurality=_change(votes, sources, plurality_of_all, how.level) if answers else None,
         better=better,
         warnings=tuple(dict.fromkeys(notes)),
     )
@@ -257,10 +267,34 @@ def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Vote
     return replace(kept if k == votes.k else kept.paths(np.arange(k)), clusters=clusters)
 
 
-def _change(arms: tuple[Votes, Votes], accuracy: Callable[[Votes], FloatArray], level: float) -> Interval:
-    """Return the paired change of an accuracy [n] of votes."""
-    first, second = arms
-    return paired_difference(accuracy(second) - accuracy(first), first.clusters, level)
+def _columns(scored: RepeatedScores, votes: Votes) -> tuple[str, ...]:
+    """Return the source of each column [K], where these are some of many."""
+    if scored.sources is None or not scored.sources.random:
+        return ()
+    names, slots = scored.sources.names, votes.slots
+    places = range(votes.k) if slots is None else np.unique(slots, return_inverse=True)[1].tolist()
+    return tuple(names[place] for place in places)
+
+
+def _change(
+    arms: tuple[Votes, Votes],
+    sources: Sequence[tuple[str, ...]],
+    accuracy: Callable[[Votes], FloatArray],
+    level: float,
+) -> Interval:
+    """Return the paired change of an accuracy [n] of votes; over random sources, too, by the jackknife."""
+
+    def change(left: str = "") -> FloatArray:
+        one, other = (
+            arm.paths(np.array([name != left for name in own])) if left in own else arm
+            for arm, own in zip(arms, sources, strict=True)
+        )
+        return accuracy(other) - accuracy(one)
+
+    names = sorted({*sources[0], *sources[1]})
+    found: FloatArray = np.array([change(name).mean() for name in names])
+    luck = (found.size - 1) * float(found.var()) if found.size > 1 else 0.0
+    return paired_difference(change(), arms[0].clusters, level, noise=luck)
 
 
 def _other_causes(first: ArmResult, second: ArmResult, change: ArmComparison) -> Iterator[Note]:

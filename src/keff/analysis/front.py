@@ -101,16 +101,16 @@ def noise(source: object, **how: Unpack[How]) -> Noise:
     return repeated_scores.noise(only)
 
 
-def scored(source: object, how: Any, most: int | None = None) -> list[RepeatedScores]:
+def scored(source: object, how: Any, most: int | None = None, *, apart: bool = False) -> list[RepeatedScores]:
     """Return the repeated scores of a source, one for each model; UsageError for more than ``most``."""
     if isinstance(source, RepeatedScores):
         return [source]
     if isinstance(source, str | Path):
-        found = arms.open_scored(str(source), opening_of(how))
-    elif (rows := numeric_rows(source)) is not None and not set(how) - {"cluster"}:
-        found = [of_rows(rows, how.get("cluster"))]
+        found = arms.open_scored(str(source), opening_of(how), apart=apart)
+    elif (rows := numeric_rows(source)) is not None and not set(how) - {"cluster", "sources"}:
+        found = [of_rows(rows, how.get("cluster"), how.get("sources"))]
     else:
-        found = [of_record(record_of(source, how))]
+        found = [of_record(record_of(source, how), how.get("sources"))]
     if most is not None and len(found) > most:
         names = ", ".join(each.path for each in found[:3])
         raise UsageError(f"it holds {len(found)} records ({names}, ...): name one of them, as PATH#PART")
@@ -179,7 +179,9 @@ def compare(
             sides = [_repeats(one, number, how) for number, one in enumerate((first, *others))]
             return gates.gate(sides[0], [*chain(*sides[1:])], gates.Gating(gate, max_repeats, new_questions))
         found = [
-            _named(each, number) for number, one in enumerate((first, *others)) for each in scored(one, how)
+            _named(each, number)
+            for number, one in enumerate((first, *others))
+            for each in scored(one, how, apart=not others)
         ]
         return arms.compare_all(found, len(others), settings)
     except ValueError as error:

@@ -5,7 +5,7 @@ In: the scores of a baseline and of one or more repeats of a run. Out: Gate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from keff.analysis.results.comparison import QuestionChange
 from keff.analysis.results.gate import Gate, GateVerdict
-from keff.analysis.scores import ENOUGH_DIFFERENCES, on_shared, question_changes, regressed
+from keff.analysis.scores import ENOUGH_DIFFERENCES, on_shared, question_changes, regressed, source_luck
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note, frozen
@@ -22,6 +22,7 @@ from keff.stats.gate import Look, look
 from keff.stats.repeats import Repeats, own_variances
 from keff.stats.resampling import clustered_variance
 from keff.stats.scores import needed, paired
+from keff.stats.sources import SourceScores
 
 # A list of flaky questions is for a person to read.
 FLAKY = 10
@@ -58,9 +59,10 @@ def gate(baselines: Sequence[RepeatedScores], runs: Sequence[RepeatedScores], ho
         raise UsageError(f"a gate needs the points that may be lost, above 0 and below {most:g}")
     if how.max_repeats < 1:
         raise UsageError("a gate needs at least one repeat: --max-repeats 8")
-    said = look(first, second, allowed, how.max_repeats)
+    luck = source_luck(baseline, run)
+    said = look(first, second, allowed, how.max_repeats, 0.0 if luck is None else luck.sources)
     if how.new_questions:
-        said = replace(said, difference=paired(first, second).difference)
+        said = replace(said, difference=paired(first, second, luck=luck).difference)
     repeats = tuple(int(side.count.max()) for side in (first, second))
     changes = question_changes(first, second, ids)
     worse = regressed(changes)
@@ -116,7 +118,25 @@ def together(runs: Sequence[RepeatedScores]) -> RepeatedScores:
         some = ", ".join(short[:5]) + (", ..." if len(short) > 5 else "")
         text = f"{len(short)} of {len(ids)} questions are missing in some repeats of {runs[0].path}: {some}"
         notes.append(Note("missing_repeats", text))
-    return RepeatedScores(path, ids, whole[-1], tuple(dict.fromkeys(notes)))
+    return RepeatedScores(path, ids, whole[-1], tuple(dict.fromkeys(notes)), sources=_sources(runs, rows))
+
+
+def _sources(runs: Sequence[RepeatedScores], rows: Mapping[str, int]) -> SourceScores | None:
+    """Return the sources of all runs' paths, by name; None where a run has none."""
+    parts = [(run.sources, np.array([rows[name] for name in run.ids], np.int64)) for run in runs]
+    held = [(part, places) for part, places in parts if part is not None]
+    if len(held) < len(runs):
+        return None
+    names = list(dict.fromkeys(name for part, _ in held for name in part.names))
+    numbers = [np.array([names.index(name) for name in part.names], np.int64) for part, _ in held]
+    return SourceScores(
+        np.concatenate([places[part.question] for part, places in held]),
+        np.concatenate([own[part.source] for own, (part, _) in zip(numbers, held, strict=True)]),
+        np.concatenate([part.score for part, _ in held]),
+        tuple(names),
+        None,
+        any(part.random for part, _ in held),
+    )
 
 
 def _not_copied(one: RepeatedScores, other: RepeatedScores) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.results.comparison import Better, QuestionChange, ScoreComparison, ScoreVerdict
 from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSplit
+from keff.analysis.sources import KS, SIZES, TIMES, with_sources
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
@@ -30,11 +31,9 @@ from keff.stats.repeats import (
 )
 from keff.stats.resampling import clustered_variance
 from keff.stats.scores import all_right, any_right, flips, holm, paired, without_gradient
+from keff.stats.sources import SourceLuck, luck_of_difference
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.columns import column_test
-
-# The k of pass@k and pass^k that are told, as far as ``FARTHEST`` times the repeats.
-KS = (1, 2, 4, 8, 16, 32, 64)
 
 # pass^k is told up to so many times the repeats: what the law errs beyond was not measured.
 FARTHEST = 4
@@ -49,11 +48,6 @@ TWO_RUNS = 1.959964 * math.sqrt(2)
 # data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
 # differ less. Found by ``benchmarks.constants.score_spreads``.
 BETWEEN_MODELS = 0.48
-
-# Sizes of evaluation sets in use, for the table of what they can tell apart.
-SIZES = (50, 100, 200, 500, 1000, 2000)
-# Repeats that somebody would pay for.
-TIMES = (1, 2, 4, 8, 16)
 
 # Two runs that never differ are copies where this many differences are to be expected.
 ENOUGH_DIFFERENCES = 10
@@ -74,7 +68,7 @@ def noise(scored: RepeatedScores) -> Noise:
     ks = [k for k in KS if k == 1 or (spread is not None and k <= max(FARTHEST * repeats.k, repeats.k))]
     ks = sorted({*ks, repeats.k if spread is not None else 1})
     groups = [size for size in GROUPS if spread is not None and size <= FARTHEST * repeats.k]
-    return Noise(
+    found = Noise(
         n=repeats.n,
         k=repeats.k,
         clusters=repeats.units,
@@ -92,6 +86,7 @@ def noise(scored: RepeatedScores) -> Noise:
         scale=repeats.scale,
         warnings=tuple(dict.fromkeys((*scored.notes, *_notes(scored, spread)))),
     )
+    return found if scored.sources is None else with_sources(found, scored.sources)
 
 
 def _scaled(value: Interval, wide: float, low: float = 0.0) -> Interval:
@@ -162,7 +157,7 @@ def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
             "all_alike",
             "all repeats of every question scored alike: copies of one generation, or temperature 0?",
         )
-    elif scored.votes is not None:
+    elif scored.votes is not None and scored.sources is None:
         yield from _column_notes(scored.votes, repeats)
 
 
@@ -228,7 +223,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
     Raises UsageError where they share no question, or are on different scales.
     """
     a, b, ids, notes = on_shared(first, second)
-    found = paired(a, b, level)
+    found = paired(a, b, level, source_luck(first, second))
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
     difference = _scaled(found.difference, wide)
     outcome: ScoreVerdict = "not decided"
@@ -252,6 +247,16 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
         regressed=regressed(question_changes(a, b, ids)),
     )
     return better, [*first.notes, *second.notes, *notes, *_contest_notes(better, a, b)]
+
+
+def source_luck(first: RepeatedScores, second: RepeatedScores) -> SourceLuck | None:
+    """Return what the sources of paths add to the difference of two scores on their shared questions."""
+    (one, other), _ = shared_rows((first.ids, second.ids), (first.path, second.path))
+    sides = [
+        None if side.sources is None else side.sources.take(rows)
+        for side, rows in ((first, one), (second, other))
+    ]
+    return luck_of_difference(*sides)
 
 
 def on_shared(

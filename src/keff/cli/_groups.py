@@ -15,7 +15,7 @@ from keff.reading.open import Opening
 from keff.records import frozen
 
 # What copying a log leaves out: it is copied whole.
-COPY = "trim", "branches"
+COPY = "trim", "branches", "sources"
 
 
 def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Opening:
@@ -52,6 +52,7 @@ class LogOptions:
     branches: o.BranchNames = None
     partial: o.Partial = False
     rescore: o.Rescore = False
+    sources: o.Sources = None
 
     def opening(self, *, texts: bool = False, on: str | None = None) -> Opening:
         """Return how to open a log, with or without texts; ``on`` a cluster always without."""
@@ -65,6 +66,7 @@ class LogOptions:
             branches=self.branches,
             partial=self.partial,
             rescore=self.rescore,
+            sources=self.sources,
         )
 
 

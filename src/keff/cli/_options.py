@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -138,6 +138,14 @@ BranchNames = Annotated[
         "--branches",
         metavar="NAMES.json|A,B,C",
         help="Names of the models or prompts whose paths are the columns of the record.",
+    ),
+]
+Sources = Annotated[
+    Literal["fixed", "random"] | None,
+    record_option(
+        "--sources",
+        help="Whether the slots, prompts, judges or branches of paths are all there are, or some of many.",
+        show_default="random, where each path of a question has one of its own",
     ),
 ]
 

@@ -24,7 +24,7 @@ from keff.reading.several import open_records, pool_records
 from keff.records import percent
 
 
-@o.grouped()
+@o.grouped(without=("sources",))
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,

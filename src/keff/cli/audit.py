@@ -26,7 +26,7 @@ Logs = Annotated[
 ]
 
 
-@o.grouped()
+@o.grouped(without=("sources",))
 def command(logs: Logs, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
     """Audit the gold answers of LOG."""
     opening = reading.opening()

@@ -19,7 +19,7 @@ from keff.cli._groups import LogOptions
 from keff.reading.several import by_column
 
 
-@o.grouped()
+@o.grouped(without=("sources",))
 def command(
     path: o.ArmPath,
     out: o.PlanOut = None,

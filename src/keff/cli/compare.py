@@ -106,7 +106,8 @@ def command(
             baseline, *runs = [repeats_of(arm, opening) for arm in arms]
             found = judge(baseline, [*chain(*runs)], Gating(gate, max_repeats, new_questions))
         else:
-            scored = [each for arm in arms for each in open_scored(arm, opening, one=len(arms) > 1)]
+            one = len(arms) > 1
+            scored = [each for arm in arms for each in open_scored(arm, opening, one=one, apart=not one)]
             found = compare_all(scored, len(arms) - 1, Comparing(replicates=replicates, seed=seed))
     except ValueError as error:
         raise UsageError(str(error)) from None

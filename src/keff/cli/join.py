@@ -21,7 +21,7 @@ from keff.reading.several import open_records, side_by_side
 from keff.reading.transfer import write_questions
 
 
-@o.grouped(without=("answer_key", "branches"))
+@o.grouped(without=("answer_key", "branches", "sources"))
 def command(
     paths: o.Paths, out: o.JoinOut, pool: o.Pool = False, *, log: LogOptions, json: o.Json = False
 ) -> None:

@@ -143,7 +143,7 @@ def _error(measured: Reliability, labels: str) -> str:
     return "; ".join(parts)
 
 
-@o.grouped()
+@o.grouped(without=("sources",))
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,

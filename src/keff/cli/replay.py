@@ -45,7 +45,7 @@ DEFAULTS = (
 FITTED = "pilot_budget:0.98"
 
 
-@o.grouped(without=("branches",))
+@o.grouped(without=("branches", "sources"))
 def command(
     path: o.ArmPath,
     policies: o.Policies = None,

@@ -18,7 +18,7 @@ from keff.reading.several import open_records
 from keff.report.write import write_runs
 
 
-@o.grouped()
+@o.grouped(without=("sources",))
 def command(
     paths: o.Paths,
     out: o.ReportOut = Path("report.html"),

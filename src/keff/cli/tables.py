@@ -21,7 +21,7 @@ from keff.reading.several import pool_records
 from keff.report.tables import Format, file_of, render
 
 
-@o.grouped(without=("branches", "format"))
+@o.grouped(without=("branches", "format", "sources"))
 def command(
     paths: o.Paths,
     form: Annotated[

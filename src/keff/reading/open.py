@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 LABELS = tuple("ABCDEFGHIJ")
 
+# Whether the sources of paths at hand are some of many, or all there are.
+SourceKind = Literal["fixed", "random"]
+
 
 @frozen
 class Opening:
@@ -48,7 +51,9 @@ class Opening:
     ``scorer`` chooses among the scores of a log, and from ``threshold`` on a score is right; ``branches``
     names the columns of a record of several models (``a,b,c`` or a JSON file). ``partial`` takes a run that
     was broken off as it is; ``rescore`` finds again which answers are right where there is a gold answer,
-    whatever the log says. ``on`` is a Ray cluster whose nodes read the files.
+    whatever the log says. ``sources`` says whether the slots, judges, prompts or branches that paths come
+    from are some of many ("random") or all there are ("fixed"). ``on`` is a Ray cluster whose nodes read the
+    files.
     """
 
     format: str | None = None
@@ -62,6 +67,7 @@ class Opening:
     branches: str | None = None
     partial: bool = False
     rescore: bool = False
+    sources: SourceKind | None = None
     on: str | None = None
 
     @property
@@ -219,6 +225,7 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
     names = questions.branch_names
     if len(names) > 1:
         questions = questions.with_branches_as_slots()
+    questions, lacking = questions.in_order_of_slots()
     trim, stopped = _trim(log.info, questions.sizes.tolist(), opening)
     read = ballot(questions, log.reading, trim=trim, format=log.format)
     votes = check_ballot(read)
@@ -228,6 +235,12 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
     path = f"{shown(log.path)}#{name}" if name else shown(log.path)
     info = replace(log.info, model=names[0]) if len(names) == 1 else log.info
     notes = (*log.notes, *votes.notes)
+    if lacking:
+        text = (
+            f"{lacking} of {lacking + len(questions)} questions lack the path of some slot or judge and are "
+            "left out: keff noise reads them too"
+        )
+        notes = (*notes, Note("missing_sources", text))
     return Record(path, info, replace(votes, notes=notes), names if len(names) > 1 else ())
 
 

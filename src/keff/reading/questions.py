@@ -327,15 +327,60 @@ class RecordedQuestions(Sequence[Question]):
 
     def with_branches_as_slots(self) -> RecordedQuestions:
         """Return the table with the number of each path's branch, by first use, as its slot."""
-        codes = self.flat("branches")
-        if codes is None:
+        found = self.path_sources
+        if found is None or self.flat("branches") is None:
             return self
         table = self.without()
-        names, own = self.numberings["branches"], self.branch_names
-        number = np.full(len(names.names) + 2, NUMBERS["slots"][1], np.int64)
-        number[[names[name] for name in own]] = np.arange(len(own))
-        table.numbers["slots"] = array("q", number[codes].tobytes())
+        table.numbers["slots"] = array("q", found[0].tobytes())
         return table
+
+    @property
+    def path_sources(self) -> tuple[IntArray, tuple[str, ...]] | None:
+        """The number of each path's source, and the sources' names: branches, else slots; None for neither.
+
+        A source that is not said is -1.
+        """
+        codes, names = self.flat("branches"), self.branch_names
+        if codes is not None:
+            number = np.full(len(self.numberings["branches"].names) + 2, -1, np.int64)
+            number[[self.numberings["branches"][name] for name in names]] = np.arange(len(names))
+            return number[codes], names
+        slots = self.flat("slots")
+        if slots is None or not slots.size or slots.max() < 0:
+            return None
+        used, own = np.unique(slots, return_inverse=True)
+        said = used >= 0
+        return own - int(np.sum(~said)), tuple(f"slot {slot}" for slot in used[said].tolist())
+
+    @property
+    def path_questions(self) -> IntArray:
+        """The row of each path's question."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def in_order_of_slots(self) -> tuple[RecordedQuestions, int]:
+        """Return the questions that have all slots, these in one order, and how many questions lack some.
+
+        Unchanged where every question lists its slots alike. Raises LogError where none has all.
+        """
+        slots, sizes = self.flat("slots"), self.sizes
+        if slots is None or not sizes.size:
+            return self, 0
+        slots = np.maximum(slots, 0)
+        if np.ptp(sizes) == 0 and not np.any(slots.reshape(len(self), -1) != slots[: sizes[0]]):
+            return self, 0
+        rows = self.path_questions
+        order = np.lexsort((slots, rows))
+        used, own = np.unique(slots, return_inverse=True)
+        table = np.bincount(rows * used.size + own, minlength=len(self) * used.size).reshape(-1, used.size)
+        whole = np.all(table == table.max(axis=0), axis=1)
+        if not whole.any():
+            raise LogError(
+                f"no question has the paths of all {used.size} slots or judges: name those to read together, "
+                "or see keff noise, which reads what there is"
+            )
+        kept = np.flatnonzero(whole)
+        picked = self._picked(kept, order[whole[rows]], sizes[kept])
+        return picked, len(self) - kept.size
 
     def as_scores(self) -> RecordedQuestions:
         """Return the table without its answers, of which nothing but the number is known."""

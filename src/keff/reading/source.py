@@ -18,7 +18,7 @@ from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
 from keff.reading.ballot import ballot
 from keff.reading.check import check_ballot
-from keff.reading.open import Opening, Record, naming, reading
+from keff.reading.open import Opening, Record, SourceKind, naming, reading
 from keff.records import Note
 from keff.stats.votes import Votes
 
@@ -27,10 +27,11 @@ class How(TypedDict, total=False):
     """Options of reading a source.
 
     ``answer_space`` says how answers are compared (default: what a log names, else exact text), ``trim``
-    uses the first K paths; ``format``, ``part``, ``partial`` and ``rescore`` are for logs (``Opening``). The
-    others say what means what: the name
-    of a column of a frame, or the data themselves beside an array or lists (one value per question for
-    ``id``, ``gold_answer`` and ``cluster``, one list of paths per question for the others).
+    uses the first K paths. ``sources`` says whether the slots, judges or branches of paths are all there are
+    ("fixed") or some of many ("random"). ``format``, ``part``, ``partial`` and ``rescore`` are for logs
+    (``Opening``). The others say what means what: the name of a column of a frame, or the data themselves
+    beside an array or lists (one value per question for ``id``, ``gold_answer`` and ``cluster``, one list of
+    paths per question for the others).
     """
 
     answer_space: str | None
@@ -39,6 +40,7 @@ class How(TypedDict, total=False):
     part: str | None
     partial: bool
     rescore: bool
+    sources: SourceKind | None
     id: object
     answer: object
     correct: object
@@ -52,7 +54,7 @@ class How(TypedDict, total=False):
     cluster: object
 
 
-OPENING = ("answer_space", "trim", "format", "part", "partial", "rescore")
+OPENING = ("answer_space", "trim", "format", "part", "partial", "rescore", "sources")
 WORDS = tuple(word for word in How.__annotations__ if word not in OPENING)
 
 EXPECTED = (

@@ -93,12 +93,12 @@ def conditional_variance(baseline: Repeats, run: Repeats, run_count: FloatArray 
     return float(each.sum()) / run.n**2
 
 
-def look(baseline: Repeats, run: Repeats, tolerance: float, most: int) -> Look:
+def look(baseline: Repeats, run: Repeats, tolerance: float, most: int, more: float = 0.0) -> Look:
     """Return what a run of so many repeats says, of ``most`` repeats at which it is looked at.
 
     ``tolerance`` is the loss to be ruled out, on the scale 0 to 1. The variance of the lower limit is at
     least that of the tolerance lost on questions that were always right, tolerance (1 - tolerance) / (n r):
-    of few questions all may be right by chance.
+    of few questions all may be right by chance. ``more`` is the variance that other sources of paths add.
     """
     now = int(run.count.max())
     most = max(most, now)
@@ -108,12 +108,12 @@ def look(baseline: Repeats, run: Repeats, tolerance: float, most: int) -> Look:
     shares = tuple(known / (1 / b + 1 / (at * r / now)) for at in range(1, most + 1))
     worse, passed = (bounds(shares, alpha) for alpha in (FALSE_ALARM, FALSE_PASS))
     floor = tolerance * (1 - tolerance) / run.n
-    variance = conditional_variance(baseline, run)
-    last = conditional_variance(baseline, run, run.count * most / now)
+    variance = conditional_variance(baseline, run) + more
+    last = conditional_variance(baseline, run, run.count * most / now) + more
     value = float((run.mean - baseline.mean).mean())
-    lo = value - passed[now - 1] * math.sqrt(max(variance, floor / r))
+    lo = value - passed[now - 1] * math.sqrt(max(variance, floor / r + more))
     hi = value + worse[now - 1] * math.sqrt(variance)
-    chance = float(ndtr(tolerance / math.sqrt(max(last, floor * now / (most * r))) - passed[-1]))
+    chance = float(ndtr(tolerance / math.sqrt(max(last, floor * now / (most * r) + more)) - passed[-1]))
     method = "conditional, all looks (O'Brien and Fleming)"
     return Look(Interval(value, max(lo, -1.0), min(hi, 1.0), method), chance)
 

@@ -132,9 +132,13 @@ class SampleMean:
         mean = float(counts @ data) / units
         return cls(mean, float(counts @ np.square(data - mean)) / max(units - 1, 1) / units, units)
 
-    def half(self, level: float, more: float = 0.0) -> float:
-        """Return half the width of the t interval; ``more`` is variance that the values do not show."""
-        return float(stdtrit(self.units - 1, (1 + level) / 2)) * math.sqrt(self.variance + more)
+    def half(self, level: float, more: float = 0.0, freedom: float | None = None) -> float:
+        """Return half the width of the t interval; ``more`` is variance that the values do not show.
+
+        Of t there are ``freedom`` degrees (default: units - 1).
+        """
+        degrees = self.units - 1 if freedom is None else freedom
+        return float(stdtrit(degrees, (1 + level) / 2)) * math.sqrt(self.variance + more)
 
 
 def interval_mean(
@@ -175,19 +179,20 @@ def paired_difference(
     counts: IntArray | None = None,
     noise: float = 0.0,
     answer: float = 0.0,
+    freedom: float | None = None,
 ) -> Interval:
     """Return the mean of paired differences of shares [n] with a t interval over clusters.
 
     Two imagined units with differences of +1/4 and -1/4 are added to the sum of squares (``IMAGINED``), or
     larger ones where a single ``answer`` weighs more: +1 and -1 of single answers, as in Bonett and Price
     (2012). With a quarter intervals of single answers cover 84% in places. ``noise`` is the variance of the
-    mean that the values do not show, such as that of random orders. Arguments otherwise as ``SampleMean.of``;
-    no limits for one unit.
+    mean that the values do not show, such as that of random orders, ``freedom`` the degrees of t (default:
+    units - 1). Arguments otherwise as ``SampleMean.of``; no limits for one unit.
     """
     mean = SampleMean.of(values, clusters, counts)
     if mean.units < 2:
         return Interval(mean.value, None, None, "one cluster")
-    half = mean.half(level, 2 * (max(IMAGINED, answer) / mean.units) ** 2 + noise)
+    half = mean.half(level, 2 * (max(IMAGINED, answer) / mean.units) ** 2 + noise, freedom)
     return Interval(mean.value, max(mean.value - half, -1.0), min(mean.value + half, 1.0), PAIRED)
 
 
@@ -213,13 +218,13 @@ def mean_share(
 
 
 def wilson(
-    value: float, variance: float, units: int, level: float = 0.95
+    value: float, variance: float, units: int, level: float = 0.95, freedom: float | None = None
 ) -> tuple[float | None, float | None]:
     """Return Wilson's limits of a share with a known standard error, from ``units`` independent units.
 
     The sample size is value (1 - value) / variance, as in design-based surveys (Korn and Graubard 1998;
-    Franco et al. 2019), and the quantile that of t with units - 1 degrees of freedom. None for fewer than two
-    units.
+    Franco et al. 2019), and the quantile that of t with ``freedom`` degrees (default: units - 1). None for
+    fewer than two units.
     """
     if units < 2:
         return None, None
@@ -227,7 +232,7 @@ def wilson(
     size = spread / variance if min(spread, variance) > 0 else float(units)
     if units * min(value, 1 - value) < SCARCE:
         size = min(size, float(units))
-    t = float(stdtrit(units - 1, (1 + level) / 2)) ** 2
+    t = float(stdtrit(units - 1 if freedom is None else freedom, (1 + level) / 2)) ** 2
     middle = (value + t / (2 * size)) / (1 + t / size)
     half = math.sqrt(max(t * (spread / size + t / (4 * size * size)), 0.0)) / (1 + t / size)
     return min(max(middle - half, 0.0), value), max(min(middle + half, 1.0), value)

@@ -67,11 +67,24 @@ class Repeats:
         scale = _scale(flat)
         unit = (flat - scale[0]) / (scale[1] - scale[0])
         count = np.array([row.size for row in values], np.int64)
-        item = np.repeat(np.arange(count.size), count)
-        mean = np.bincount(item, unit, count.size) / count
-        apart = unit - mean[item]
-        second, fourth = (np.bincount(item, apart**power, count.size).astype(np.float64) for power in (2, 4))
-        binary = bool(np.all((unit == 0) | (unit == 1)))
+        return cls.of_paths(np.repeat(np.arange(count.size), count), unit, clusters, scale)
+
+    @classmethod
+    def of_paths(
+        cls,
+        question: IntArray,
+        score: FloatArray,
+        clusters: IntArray | None = None,
+        scale: tuple[float, float] = (0.0, 1.0),
+    ) -> Repeats:
+        """Return repeated scores from the question, numbered from 0, and the score (0 to 1) of each path."""
+        count = np.bincount(question).astype(np.int64)
+        mean = np.bincount(question, score, count.size) / count
+        apart = score - mean[question]
+        second, fourth = (
+            np.bincount(question, apart**power, count.size).astype(np.float64) for power in (2, 4)
+        )
+        binary = bool(np.all((score == 0) | (score == 1)))
         return cls(count, mean, second, fourth, clusters, binary, scale)
 
     @property

@@ -21,6 +21,7 @@ from keff.stats.repeats import (
     within_value,
 )
 from keff.stats.resampling import clustered_variance, group_sums, resampled_totals
+from keff.stats.sources import SourceLuck
 from keff.stats.votes import FloatArray, IntArray, cluster_numbers
 
 # Quantiles of the share of wrong gold answers before looking: Beta(1, 29), with the mean (3.3%) and range
@@ -206,6 +207,9 @@ def flips(repeats: Repeats) -> Interval:
     return replace(mean_share(np.clip(2 * repeats.variances, 0.0, 1.0), ids), method=EXACT)
 
 
+# How the limits of a difference are found where other sources would do otherwise.
+OVER_SOURCES = f"{PAIRED}, and sources (Satterthwaite)"
+
 # Up to so many clusters that differ, the test is by exact counting; beyond, t and it agree to a digit.
 FEW = 2000
 
@@ -229,9 +233,10 @@ class Difference:
     """Paired difference of two scores on the shared questions, second minus first, on the scale 0 to 1.
 
     ``p_value`` is that of the sign-flip test of no difference, ``noise`` the standard deviation of the
-    difference that repeats alone give on these very questions (None where no question has two repeats on
-    either side), ``same_model_chance`` how often two runs of one model, of as many repeats, differ by as much
-    or more. ``questions_needed`` and ``repeats_needed`` are how many in all would find the difference seen,
+    difference that repeats, or other sources, alone give on these very questions (None where no question has
+    two repeats on either side), ``same_model_chance`` how often two runs of one model, of as many repeats,
+    differ by as much or more. ``questions_needed`` and ``repeats_needed`` are how many in all would find the
+    difference seen,
     were it the true one, with 80% power at 5%: None where no number would.
     """
 
@@ -249,44 +254,56 @@ class Difference:
         return limits is not None and (limits[0] > 0 or limits[1] < 0)
 
 
-def paired(first: Repeats, second: Repeats, level: float = 0.95) -> Difference:
+def paired(
+    first: Repeats, second: Repeats, level: float = 0.95, luck: SourceLuck | None = None
+) -> Difference:
     """Return the paired difference of two scores on the same questions; repeats may be unequally many.
 
     The interval is ``paired_difference`` of question means, so repeats and questions both are in it, and it
     reaches 0 where the exact test does not reject. The test flips the signs of the differences of whole
-    clusters: exact under exchange of the two sides, McNemar's for single answers. Raises ValueError for
-    unequal numbers of questions.
+    clusters: exact under exchange of the two sides, McNemar's for single answers. ``luck`` is what sources of
+    paths add: where other sources would do otherwise, the interval and the test are by t with Satterthwaite's
+    degrees of freedom. Raises ValueError for unequal numbers of questions.
     """
     if first.n != second.n:
         raise ValueError(f"{first.n} and {second.n} questions cannot be paired")
     apart = second.mean - first.mean
     ids, units = second.ids, second.units
-    value = float(apart.mean())
+    value, more = float(apart.mean()), 0.0 if luck is None else luck.sources
     p_value, exact = sign_flips(np.bincount(ids, apart).astype(np.float64))
     inside = _within_variances(first, second)
     noise = None if inside is None else _noise(inside, first, second)
+    chance = None if inside is None else _same_model(value, inside, first, second)
+    if luck is not None:
+        noise = math.sqrt(luck.sources + luck.trials)
+        chance = _chance(value, noise**2)
     if units < 2:
         return Difference(Interval(value, None, None, "one cluster"), p_value, noise, None, None, None)
-    found = paired_difference(
-        apart, ids, level, answer=float(np.mean(1 / np.maximum(first.count, second.count)))
-    )
-    variance = clustered_variance(apart, ids)
+    answer = float(np.mean(1 / np.maximum(first.count, second.count)))
+    variance, free = clustered_variance(apart, ids), float(units - 1)
+    if luck is not None and more > 0:
+        free = (variance + more) ** 2 / (variance**2 / (units - 1) + more**2 / luck.freedom)
+    found = paired_difference(apart, ids, level, noise=more, answer=answer, freedom=free)
     assert found.limits is not None
     lo, hi = found.limits
-    if exact and p_value >= 1 - level:
-        lo, hi = min(lo, 0.0), max(hi, 0.0)
-    elif not exact:
-        p_value = 2 * float(stdtr(units - 1, -abs(value) / math.sqrt(variance))) if variance > 0 else p_value
-    method = PAIRED + (", sign flips" if exact else "")
+    if more > 0:
+        p_value = 2 * float(stdtr(free, -abs(value) / math.sqrt(variance + more)))
+        method = OVER_SOURCES
+    else:
+        if exact and p_value >= 1 - level:
+            lo, hi = min(lo, 0.0), max(hi, 0.0)
+        elif not exact and variance > 0:
+            p_value = 2 * float(stdtr(units - 1, -abs(value) / math.sqrt(variance)))
+        method = PAIRED + (", sign flips" if exact else "")
     return Difference(
         Interval(value, lo, hi, method),
         p_value,
         noise,
-        None if inside is None else _same_model(value, inside, first, second),
-        needed(first.n, value, variance),
+        chance,
+        needed(first.n, value, variance, more),
         None
         if inside is None or noise is None
-        else _repeats_needed(first.n, value, sum(inside), variance - noise**2),
+        else _repeats_needed(first.n, value, sum(inside), variance + more - noise**2),
     )
 
 
@@ -354,26 +371,30 @@ def _noise(inside: tuple[float, float], first: Repeats, second: Repeats) -> floa
 
 def _same_model(value: float, inside: tuple[float, float], first: Repeats, second: Repeats) -> float:
     """Return P(|difference| >= that seen) for two runs of one model, by the within-question variance."""
-    spread = sum(inside) / 2 * float(np.mean(1 / first.count + 1 / second.count)) / first.n
-    if spread <= 0:
+    return _chance(value, sum(inside) / 2 * float(np.mean(1 / first.count + 1 / second.count)) / first.n)
+
+
+def _chance(value: float, variance: float) -> float:
+    """Return the chance of a difference of ``value`` or more, on either side, where the mean one is 0."""
+    if variance <= 0:
         return 1.0 if value == 0 else 0.0
-    return float(2 * ndtr(-abs(value) / math.sqrt(spread)))
+    return float(2 * ndtr(-abs(value) / math.sqrt(variance)))
 
 
 # More questions than exist: said as never.
 MOST_NEEDED = 10**9
 
 
-def needed(n: int, value: float, variance: float) -> int | None:
+def needed(n: int, value: float, variance: float, more: float = 0.0) -> int | None:
     """Return the questions in all that find a difference with 80% power; None where no number would.
 
-    ``variance`` is that of the mean difference of ``n`` questions.
+    ``variance`` is that of the mean difference of ``n`` questions, ``more`` what no question changes.
     """
-    if value == 0:
+    left = (value / quantiles()) ** 2 - more
+    if left <= 0 or n * variance >= MOST_NEEDED * left:
         return None
-    needed = n * variance * (quantiles() / value) ** 2
     # 100.0000000001 questions are 100.
-    return max(2, math.ceil(needed - 1e-9)) if needed < MOST_NEEDED else None
+    return max(2, math.ceil(n * variance / left - 1e-9))
 
 
 def _repeats_needed(n: int, value: float, inside: float, between: float) -> int | None:

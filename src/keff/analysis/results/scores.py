@@ -104,11 +104,16 @@ class Audit(Finding):
 
 @frozen
 class VarianceSplit(Result):
-    """Variance of one answer: between clusters (None without any), between questions, within questions."""
+    """Variance of one answer: between clusters (None without any), questions, and within questions.
+
+    Within, ``sources`` is what lies between the sources of paths (None: repeats of one); ``repeats`` is the
+    rest, the luck of one answer.
+    """
 
     questions: float
     repeats: float
     clusters: float | None
+    sources: float | None = None
 
 
 @frozen
@@ -134,6 +139,37 @@ class EqualCost(Result):
 
 
 @frozen
+class Design(Result):
+    """Standard error of the score where each of ``sources`` answers each of ``questions`` in every trial.
+
+    ``standard_error`` for new questions like these, ``these_questions`` for as many that stay the same.
+    """
+
+    questions: int
+    sources: int
+    trials: int
+    standard_error: float
+    these_questions: float
+
+
+@frozen
+class SourceNoise(Result):
+    """What slots, judges, prompts or branches add to the noise of a score.
+
+    ``random`` says that they are some of many. ``scores`` is each one's mean score, ``new_source`` the score
+    that another one would give on these questions (a prediction), ``sd`` the standard deviation between
+    sources beyond the luck of trials, ``designs`` the standard errors that other numbers of questions and
+    sources would have. None and none where questions and sources cannot be told apart.
+    """
+
+    random: bool
+    scores: Mapping[str, float]
+    new_source: Interval | None
+    sd: Interval | None
+    designs: tuple[Design, ...]
+
+
+@frozen
 class Noise(Finding):
     """Noise of the score of ``n`` questions with ``k`` or more repeats each, on its own ``scale``.
 
@@ -142,7 +178,9 @@ class Noise(Finding):
     the intraclass correlation of repeats. ``pass_at_k`` is the share of questions that one of k answers gets
     right, ``pass_hat_k`` that all k do, ``flips`` the share whose outcome differs between two runs,
     ``groups_without_gradient`` the share of groups of G answers that are all right or all wrong: None where
-    scores are graded. With one repeat of each question all but the score is None.
+    scores are graded. With one repeat of each question all but the score is None. ``sources`` is what the
+    sources of paths add where these differ; where they are some of many all intervals are for others, too,
+    and a run is one of another source.
     """
 
     n: int
@@ -161,6 +199,7 @@ class Noise(Finding):
     equal_cost: tuple[EqualCost, ...]
     scale: tuple[float, float]
     warnings: tuple[Note, ...]
+    sources: SourceNoise | None = None
 
     @property
     def shares(self) -> bool:
@@ -185,6 +224,8 @@ class Noise(Finding):
         known = "unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
         clusters = f" in {self.clusters} clusters" if self.clusters < self.n else ""
         size = f"{self.n:,} questions x {self.k} repeats{clusters}"
+        if self.sources is not None:
+            size += f" of {len(self.sources.scores)} sources"
         return f"{size}: score {self.said(self.score)}, standard deviation of one run {known}"
 
     def statements(self) -> Iterator[str]:
@@ -204,26 +245,72 @@ class Noise(Finding):
                 off = self.said(1.96 * line.standard_error, points=True)
                 rows.append((f"{line.questions:,} x {line.repeats}", f"± {off}"))
             yield f"\n{text_table(rows, 'The same number of answers, split differently')}"
+        if self.sources is not None:
+            yield f"\n{text_table(self.source_rows())}"
+        if self.sources is not None and self.sources.designs:
+            title = (
+                "Standard error of the score with other numbers, in points, on new questions; in brackets on "
+                "these very questions"
+            )
+            yield f"\n{text_table([line[: 1 + SHOWN_REPEATS] for line in self.design_rows()], title)}"
+
+    def source_rows(self) -> list[tuple[str, str]]:
+        """Return the table of each source's score, the highest first."""
+        if self.sources is None:
+            return []
+        named = sorted(self.sources.scores.items(), key=lambda pair: -pair[1])
+        rows = [("source", "score"), *((name, self.said(score)) for name, score in named[:SHOWN])]
+        return [*rows, (f"and {len(named) - SHOWN} more", "")] if len(named) > SHOWN else rows
+
+    def design_rows(self) -> list[tuple[str, ...]]:
+        """Return the table of standard errors by questions and sources, one trial each."""
+        found = () if self.sources is None else self.sources.designs
+        lines = {(line.questions, line.sources): line for line in found if line.trials == 1}
+        sizes, sources = (sorted({place[axis] for place in lines}) for axis in (0, 1))
+
+        def told(line: Design) -> str:
+            return f"{self.said(line.standard_error)} ({self.said(line.these_questions)})".replace("%", "")
+
+        return [
+            ("questions", *(f"{number} source{'s' * (number > 1)}" for number in sources)),
+            *((f"{n:,}", *(told(lines[n, number]) for number in sources)) for n in sizes),
+        ]
 
     def sentence(self) -> str:
         """Return the smallest difference of two scores that is more than chance, in a sentence."""
         if self.gap_of_two_runs is None:
             return "keff cannot tell the noise of the score yet. Run every question once more"
         gap = self.said(self.gap_of_two_runs, points=True)
+        if self.sources is not None and self.sources.random:
+            return f"Two sources like these can differ on these questions by up to {gap} by chance"
         return f"Two runs of the same model on these questions can differ by up to {gap} by chance"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the table of the main figures."""
-        rows = [("", "value [95%]"), ("score, for questions like these", self.said(self.score))]
+        also = "" if self.sources is None or not self.sources.random else " and sources"
+        rows = [("", "value [95%]"), (f"score, for questions{also} like these", self.said(self.score))]
+        if self.sources is not None and self.sources.new_source is not None:
+            rows += [
+                ("score that another source would give", self.said(self.sources.new_source)),
+                ("standard deviation between sources", self.said(self.sources.sd, points=True)),
+            ]
         if self.run_to_run_sd is None or self.variance is None:
             return rows
+        run = "source" if also else "run"
         rows += [
-            ("standard deviation of one run on these questions", self.said(self.run_to_run_sd, points=True)),
-            ("chance difference of two runs, at most (95%)", self.said(self.gap_of_two_runs, points=True)),
-            ("correlation c of the repeats of a question", number(self.c)),
+            (
+                f"standard deviation of one {run} on these questions",
+                self.said(self.run_to_run_sd, points=True),
+            ),
+            (
+                f"chance difference of two {run}s, at most (95%)",
+                self.said(self.gap_of_two_runs, points=True),
+            ),
+            (f"correlation c of {'two sources' if also else 'the repeats of a question'}", number(self.c)),
         ]
         parts = {"clusters": self.variance.clusters, "questions": self.variance.questions}
-        parts["repeats"] = self.variance.repeats
+        parts["sources"] = self.variance.sources
+        parts["repeats" if self.sources is None else "trials"] = self.variance.repeats
         total = sum(value or 0.0 for value in parts.values())
         shared = ", ".join(
             f"{name} {(value / total if total else 0):.0%}"

@@ -21,7 +21,8 @@ score
 gold_answer gold target reference_answer reference ground_truth expected_answer expected \
 correct_answer label gt gts
 model model_name model_id
-slot template prompt_template prompt_name
+slot template prompt_template prompt_name \
+judge judge_name judge_model judge_id grader rater rater_id annotator annotator_id
 path epoch repeat sample_index trial run_index
 tokens output_tokens completion_tokens generated_tokens num_generated_tokens num_output_tokens
 prompt_tokens input_tokens
@@ -73,6 +74,9 @@ VERDICTS = frozenset({"answer", "text", "correct"})
 
 # Words whose column is never guessed among several.
 DECISIVE = ("id", "answer", "correct", "gold_answer")
+
+# Columns of these names say who judged: a source of paths where it differs between those of a question.
+JUDGES = frozenset(name for name in OBVIOUS["slot"] if name.startswith(("judge", "grader", "rater", "annot")))
 
 # Letters by chance are less alike.
 LIKE = 0.65

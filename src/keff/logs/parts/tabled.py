@@ -13,8 +13,8 @@ from typing import Any
 
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
+from keff.logs.parts.columns import JUDGES, Columned, Layout
 from keff.logs.parts.columns import LISTS as LIST_OF
-from keff.logs.parts.columns import Columned, Layout
 from keff.logs.parts.values import (
     converted,
     count,
@@ -281,6 +281,7 @@ def _about(row: Row, layout: Layout) -> Object:
 
 def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator[Question]:
     """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
+    layout = _without_one_judge(rows, layout)
     number = differ = 0
     asked = layout.single.get("question", "")
     # Of several templates each may state the question in its own words.
@@ -296,16 +297,28 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
         text = (
             f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), "
             "whose answers are counted together: name the column that tells questions apart, with "
-            "--columns id=NAME"
+            f"--columns id=NAME, or say that {asked} names a prompt or judge, with --columns slot={asked}"
         )
         tell(Note("several_questions", text))
+
+
+def _without_one_judge(rows: Rows, layout: Layout) -> Layout:
+    """Return the layout without the column of a judge that is the same for all rows of every question."""
+    column = layout.single.get("slot", "")
+    if column.strip().lower() not in JUDGES:
+        return layout
+    first: dict[str, object] = {}
+    for _, row in rows():
+        if first.setdefault(str(row.get(layout.single["id"])), row.get(column)) != row.get(column):
+            return layout
+    return replace(layout, single={word: name for word, name in layout.single.items() if word != "slot"})
 
 
 # Columns whose rows may be parts of one path, or its repeats: a file of both looks the same.
 FINER = frozenset(
     (
         *("rollout", "rollout_id", "turn", "turn_id", "turn_index", "metric", "metric_name"),
-        *("judge", "grader", "rater", "attempt", "attempt_id", "retry"),
+        *("attempt", "attempt_id", "retry"),
     )
 )
 

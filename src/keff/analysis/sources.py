@@ -1,0 +1,204 @@
+"""Noise of a score whose paths come from several sources: slots, judges, prompts or branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from keff.analysis.results.scores import Design, Noise, SourceNoise, VarianceSplit
+from keff.records import Interval, Note
+from keff.stats import sources as stats
+from keff.stats.intervals import mean_share
+from keff.stats.resampling import clustered_variance
+from keff.stats.sources import SourceScores, SourceVariance
+
+# The k of pass@k and pass^k that are told.
+KS = (1, 2, 4, 8, 16, 32, 64)
+
+# Sizes of evaluation sets in use, for the table of what they can tell apart.
+SIZES = (50, 100, 200, 500, 1000, 2000)
+# Repeats, or sources, that somebody would pay for.
+TIMES = (1, 2, 4, 8, 16)
+
+# Standard deviations between sources come with limits this far apart from fewer of them.
+FEW_SOURCES = 5
+
+
+def with_sources(found: Noise, scores: SourceScores) -> Noise:
+    """Return the noise of repeats with what their sources add to it.
+
+    Of random sources all intervals are over questions and sources, and pass^k is told up to half of these.
+    Fixed sources are no part of the noise: a run is one of them once more.
+    """
+    variance = stats.source_variance(scores)
+    if variance is None:
+        return _not_told_apart(found, scores)
+    low, wide = found.scale[0], found.scale[1] - found.scale[0]
+
+    def scaled(value: Interval | None, start: float = 0.0) -> Interval | None:
+        return None if value is None else value.mapped(lambda share: start + wide * share)
+
+    score = stats.mean_score(stats.score_spread(scores, variance), found.clusters)
+    inside = max(variance.trials, 0.0)
+    told = replace(
+        found,
+        score=score.mapped(lambda share: low + wide * share),
+        variance=_split(variance, wide),
+        power=(),
+        equal_cost=(),
+        sources=SourceNoise(
+            random=scores.random,
+            scores=_scores(scores, low, wide),
+            new_source=scaled(stats.new_source(scores, variance), low) if scores.random else None,
+            sd=scaled(stats.source_sd(scores, variance)) if scores.random else None,
+            designs=_designs(scores, variance, wide) if scores.random else (),
+        ),
+        warnings=(*found.warnings, *_notes(scores, variance)),
+    )
+    if not scores.random:
+        sd = wide * (inside / scores.n) ** 0.5
+        most = int(np.bincount(scores.question).min())
+        return replace(
+            told,
+            run_to_run_sd=Interval(sd, None, None, "mean squares of trials"),
+            gap_of_two_runs=1.959964 * 2**0.5 * sd,
+            pass_at_k=_up_to(found.pass_at_k, most),
+            pass_hat_k=_up_to(found.pass_hat_k, most),
+            groups_without_gradient=_up_to(found.groups_without_gradient, most),
+        )
+    return replace(
+        told,
+        run_to_run_sd=scaled(stats.run_of_one_source(scores, variance)),
+        gap_of_two_runs=wide * stats.run_gap(scores, variance),
+        c=stats.correlation(scores, variance),
+        **_shares(found, scores),
+    )
+
+
+def _up_to(table: Mapping[int, Interval] | None, most: int) -> dict[int, Interval] | None:
+    """Return the figures of up to ``most`` paths."""
+    return None if table is None else {k: value for k, value in table.items() if k <= most}
+
+
+def _shares(found: Noise, scores: SourceScores) -> dict[str, Any]:
+    """Return pass@k, pass^k, flips and groups of up to half of the sources."""
+    if found.pass_hat_k is None:
+        return {"pass_at_k": None, "pass_hat_k": None, "flips": None, "groups_without_gradient": None}
+    cells = np.unique(scores.question * scores.size + scores.source) // scores.size
+    most = min(scores.size // 2, int(np.bincount(cells).min()) - 1)
+    ks = [k for k in KS if k <= most]
+
+    def right(k: int) -> Interval:
+        return stats.over_sources(scores, lambda some: stats.all_right(some, k))
+
+    def wrong(k: int) -> Interval:
+        return stats.over_sources(scores, lambda some: stats.all_right(some, k, wrong=True))
+
+    def alike(k: int) -> Interval:
+        return stats.over_sources(
+            scores, lambda some: stats.all_right(some, k) + stats.all_right(some, k, wrong=True)
+        )
+
+    return {
+        "pass_at_k": {k: wrong(k).mapped(lambda share: 1 - share) for k in ks},
+        "pass_hat_k": {k: right(k) for k in ks},
+        "flips": alike(2).mapped(lambda share: 1 - share) if most > 1 else None,
+        "groups_without_gradient": {k: alike(k) for k in ks if k in (found.groups_without_gradient or ())},
+    }
+
+
+def _split(variance: SourceVariance, wide: float) -> VarianceSplit:
+    square = wide * wide
+    parts = (square * max(part, 0.0) for part in (variance.questions, variance.trials, variance.sources))
+    questions, trials, sources = parts
+    return VarianceSplit(questions, trials, None, sources)
+
+
+def _scores(scores: SourceScores, low: float, wide: float) -> dict[str, float]:
+    means: list[float] = (low + wide * scores.means).tolist()
+    return dict(zip(scores.names, means, strict=True))
+
+
+def _designs(scores: SourceScores, variance: SourceVariance, wide: float) -> tuple[Design, ...]:
+    """Return the standard errors of designs; of more trials where sources answered questions twice."""
+    # As many independent questions as vary the mean as much: clusters of questions count for less.
+    alone = float(scores.question_means.var(ddof=1)) / scores.n
+    effect = clustered_variance(scores.question_means, scores.ids) / alone if alone > 0 else 1.0
+    clustered = replace(variance, questions=variance.questions * effect)
+    trials = (1,) if variance.interaction is None else TIMES
+    return tuple(
+        Design(
+            n,
+            s,
+            r,
+            wide * clustered.standard_error(n, s, r),
+            wide * clustered.standard_error(n, s, r, same_questions=True),
+        )
+        for n in sorted({*SIZES, scores.n})
+        for s in sorted({*TIMES, scores.size})
+        for r in trials
+    )
+
+
+def _not_told_apart(found: Noise, scores: SourceScores) -> Noise:
+    """Return the noise where no question has paths of two sources, or each source its own questions.
+
+    Then sources are the independent units, or the questions are and hold what their sources add.
+    """
+    low, wide = found.scale[0], found.scale[1] - found.scale[0]
+    own = np.unique(scores.question * scores.size + scores.source)
+    blocks = own.size == scores.n
+    units, text = "questions", "each source answers questions of its own"
+    score = found.score
+    if blocks and scores.random:
+        source = (own % scores.size).astype(np.int64)
+        score = mean_share(scores.question_means, source).mapped(lambda share: low + wide * share)
+        units, text = "sources", "no question has paths of two sources"
+    note = Note(
+        "sources_not_told_apart",
+        f"{text}, so what sources and questions add cannot be told apart: the interval of the score is over "
+        f"{units} and holds both",
+    )
+    return replace(
+        found,
+        score=score,
+        power=(),
+        equal_cost=(),
+        sources=SourceNoise(scores.random, _scores(scores, low, wide), None, None, ()),
+        warnings=(*found.warnings, note),
+    )
+
+
+def _notes(scores: SourceScores, variance: SourceVariance) -> Iterator[Note]:
+    below = [
+        name
+        for name, value in (("sources", variance.sources), ("questions", variance.questions))
+        if value < 0
+    ]
+    if below:
+        yield Note(
+            "no_variance_seen",
+            f"the {' and the '.join(below)} differ less than the luck of answers alone would make them: "
+            "their variance came out below 0 and is shown as 0, which does not mean that there is none",
+        )
+    if scores.random and scores.size < FEW_SOURCES:
+        yield Note(
+            "few_sources",
+            f"only {scores.size} sources: what another one would do is known roughly, and more questions do "
+            "not help",
+        )
+    same = _always_alike(scores)
+    if same:
+        yield Note("constant_source", f"{', '.join(same)} scored the same every time: is it read as meant?")
+
+
+def _always_alike(scores: SourceScores) -> list[str]:
+    """Return the sources whose scores never vary, where those of others do."""
+    high, low = np.full(scores.size, -np.inf), np.full(scores.size, np.inf)
+    np.maximum.at(high, scores.source, scores.score)
+    np.minimum.at(low, scores.source, scores.score)
+    same = np.flatnonzero(high == low)
+    return [] if same.size == scores.size else [scores.names[place] for place in same.tolist()]
