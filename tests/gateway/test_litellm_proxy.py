@@ -32,7 +32,16 @@ model_list:
     litellm_params:
       {{model: openai/stub, api_base: "{url}", api_key: none, input_cost_per_token: {prompt},
         output_cost_per_token: {output}}}
-litellm_settings: {{num_retries: 0, cache: false, callbacks: [prometheus]}}
+  - model_name: voted
+    litellm_params:
+      {{model: keff/openai/stub, api_base: "{url}", api_key: none, input_cost_per_token: {prompt},
+        output_cost_per_token: {output}}}
+    model_info: {{keff: {{policy: "fixed:2", max_paths: 4}}}}
+litellm_settings:
+  num_retries: 0
+  cache: false
+  callbacks: [prometheus]
+  custom_provider_map: [{{provider: keff, custom_handler: keff.integrations.litellm.provider}}]
 general_settings: {{master_key: {key}}}
 """
 
@@ -80,7 +89,8 @@ def drawn(script: Script) -> float:
 
 
 def ask(client: openai.OpenAI, **more: Any) -> Any:
-    return client.chat.completions.create(model="stub", messages=QUESTION, **more)  # type: ignore[call-overload]
+    request = {"model": "stub", "messages": QUESTION} | more
+    return client.chat.completions.create(**request)  # type: ignore[call-overload]
 
 
 def test_the_spend_of_litellm_is_the_sum_of_all_paths(tmp_path: Path) -> None:
@@ -105,3 +115,23 @@ def test_the_spend_of_litellm_is_the_sum_of_all_paths(tmp_path: Path) -> None:
             assert ask(rig.client()).model_extra["keff"]["paths"] == 3
         assert len(script.requests) == 3
         until(lambda: spend(behind) == pytest.approx(drawn(script)), 20)
+        with openai.OpenAI(base_url=behind, api_key=KEY, max_retries=0) as client:
+            votes_within_the_proxy(client, script)
+        until(lambda: spend(behind) == pytest.approx(drawn(script)), 20)
+
+
+def votes_within_the_proxy(client: openai.OpenAI, script: Script) -> None:
+    """Ask for votes by keff's provider: a client may choose within what the proxy's YAML allows."""
+    before = len(script.requests)
+    voted = ask(client, model="voted")
+    assert voted.model_extra["keff"]["policy"] == "fixed:2" and "7" in voted.choices[0].message.content
+    assert (voted.usage.prompt_tokens, voted.usage.completion_tokens) == (2 * 7, 2 * 4)
+    stated = {"keff": {"k": 3}, "model_info": {"keff": {"plan": "/etc/passwd", "max_paths": 64}}}
+    assert ask(client, model="voted", extra_body=stated).model_extra["keff"]["paths"] == 3
+    with pytest.raises(openai.BadRequestError, match="more than the 4"):
+        ask(client, model="voted", extra_body=stated | {"keff": {"k": 5}})
+    options = {"include_usage": True}
+    chunks = list(ask(client, model="voted", stream=True, stream_options=options))
+    assert "7" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert chunks[-1].usage.completion_tokens == 2 * 4
+    assert len(script.requests) == before + 2 + 3 + 2

@@ -40,19 +40,24 @@ def chunks(reply: Fields, *, include_usage: bool) -> Iterator[bytes]:
     if include_usage:
         base["usage"] = None
     for index, choice in enumerate(entries(reply["choices"])):
-        message = fields(choice["message"])
-        begun = {"role": message.get("role") or "assistant", "content": ""}
-        yield event({**base, "choices": [_delta(index, begun)]})
-        delta = _delta(index, _content(message))
-        if choice.get("logprobs"):
-            delta["logprobs"] = choice["logprobs"]
-        yield event({**base, "choices": [delta]})
+        for delta in deltas(choice, index):
+            yield event({**base, "choices": [delta]})
         end: Object = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
         yield event({**base, "choices": [end], **own})
         own = {}
     if include_usage:
         yield event({**base, "choices": [], "usage": reply.get("usage")})
     yield b"data: [DONE]\n\n"
+
+
+def deltas(choice: Fields, index: int) -> Iterator[Object]:
+    """Yield a finished choice as a stream's: its role, then its content."""
+    message = fields(choice["message"])
+    yield _delta(index, {"role": message.get("role") or "assistant", "content": ""})
+    delta = _delta(index, _content(message))
+    if choice.get("logprobs"):
+        delta["logprobs"] = choice["logprobs"]
+    yield delta
 
 
 def _delta(index: int, content: Fields) -> Object:
