@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import keff
 from keff.errors import KeffError, LogError, UsageError
 from keff.reading.join import align, joined_rows, own_parts
 from keff.reading.open import Opening, Record, open_record
@@ -173,3 +174,15 @@ def test_one_file_for_each_question_is_one_record_when_they_are_pooled(tmp_path:
 def test_repeats_with_different_gold_answers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="different gold answers to the question 'a'"):
         side_by_side(records(tmp_path, [question("a", ["4"])], [question("a", ["4"], gold="5")]))
+
+
+def test_verdicts_alone_are_pooled_as_they_are(tmp_path: Path) -> None:
+    """A path without an answer is not right in a log of answers; in one of verdicts none has an answer."""
+    rows = {"a": (1, 1), "b": (0, 1), "c": (1, 0)}
+    for place in range(2):
+        lines = "".join(f"{name},{right[place]}\n" for name, right in rows.items())
+        (tmp_path / f"{place}.csv").write_text(f"id,correct\n{lines}")
+    for ending in ("jsonl", "parquet"):
+        out = tmp_path / f"all.{ending}"
+        assert keff("join", tmp_path / "0.csv", tmp_path / "1.csv", "--pool", "-o", out).returncode == 0
+        assert open_record(out).ballot.votes.scored().tolist() == [list(right) for right in rows.values()]

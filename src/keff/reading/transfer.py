@@ -33,11 +33,12 @@ def question_rows(
     for question in questions:
         judged = list(judged_paths(question, how))
         unscored = judged and judged[0].correct is None
+        bare = question.form == "scores"
         lists: dict[str, Sequence[object] | None] = {
-            "all_answers": question.answers,
-            "all_keys": [path.key for path in judged],
+            "all_answers": None if bare else question.answers,
+            "all_keys": None if bare else [path.key for path in judged],
             "all_correct": None if unscored else [path.correct for path in judged],
-            "all_rules": [path.rule for path in judged],
+            "all_rules": None if bare else [path.rule for path in judged],
         }
         further = ((name, field) for field, (name, _) in PER_PATH.items() if name not in lists)
         lists |= {name: getattr(question, field) for name, field in further}
@@ -106,7 +107,9 @@ def judged_paths(question: Question, how: Reading) -> Iterator[ScoredText]:
     for place, (answer, key) in enumerate(zip(question.answers, keys, strict=True)):
         rule = question.rules[place] if question.rules else "recorded" if key is not None else "no answer"
         right = correct[place]
-        yield ScoredText(answer, key, 0 if right and key is None else right, rule)
+        # A path without an answer is not right, unless the log keeps verdicts alone.
+        abstains = key is None and question.form != "scores"
+        yield ScoredText(answer, key, 0 if right and abstains else right, rule)
 
 
 # So many questions are in memory at a time.
