@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_logs import WRITERS, paths, swe_bench
 from keff import plugins
 from keff.errors import LogError
 from keff.log import Log, find_log
@@ -113,6 +114,10 @@ def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per form
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif name in RECORDED:
         return FIXTURES / "real" / RECORDED[name]
+    elif name in WRITERS:
+        return WRITERS[name](folder, paths())
+    elif name == "swe_bench":
+        return swe_bench(folder)
     elif name == "inspect_samples":
         return FIXTURES / "real" / "inspect_samples_df.parquet"
     elif name == "run":

@@ -211,6 +211,15 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
     raise LogError(_why(path, tried))
 
 
+def is_log(folder: Path) -> bool:
+    """Return whether a folder is one log, and not a folder of logs."""
+    try:
+        find_log(folder)
+    except LogError:
+        return False
+    return True
+
+
 # How a compressed file begins, and what unpacks it beside itself.
 PACKED = {
     b"\x1f\x8b": "gunzip -k",

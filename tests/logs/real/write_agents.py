@@ -1,11 +1,12 @@
-"""Write results with the real tau-bench, tau2-bench, bfcl-eval or vLLM, and beside them what is right.
+"""Write results with the real package, and beside them what is right.
 
-    python write_agents.py OUT (tau_bench | tau2 | bfcl | vllm)
+    python write_agents.py OUT (tau_bench | tau2 | bfcl | vllm | verifiers | pydantic_evals | langsmith)
 
 Run it where that package is: tau-bench and tau2-bench from a checkout on PYTHONPATH, for PyPI has neither.
 The first three ask a server of this script, whose agent makes the calls of the task's own solution or, by a
 fixed draw, none. vLLM's engine needs a GPU: its output processor and its batch writer are given the tokens
-and answers that an engine would give.
+and answers that an engine would give. verifiers writes traces that this script makes, LangSmith's client has
+no server here: its own class of a run is written as JSON.
 """
 
 from __future__ import annotations
@@ -251,6 +252,108 @@ def write_vllm(out: Path) -> None:
                     file.write(made.model_dump_json() + "\n")
 
     asyncio.run(batch())
+
+
+def sums() -> dict[str, list[str]]:
+    """Return what the model says to each sum, by a fixed draw."""
+    return {
+        f"{n}+{n}": [str(2 * n + (draw(n, trial) >= SHARE)) for trial in range(TRIALS)] for n in (3, 4, 5)
+    }
+
+
+def write_truth(out: Path, name: str) -> None:
+    right = {asked: [int(text == str(2 * int(asked[0]))) for text in said] for asked, said in sums().items()}
+    (out / f"{name}.truth").write_text(json.dumps(right))
+
+
+def write_verifiers(out: Path) -> None:
+    from verifiers.v1.configs.agent import AgentConfig
+    from verifiers.v1.episode import Episode
+    from verifiers.v1.graph import MessageNode
+    from verifiers.v1.task import TaskData
+    from verifiers.v1.trace import AgentInfo, ModelCall, Reward, Trace, TraceTask
+    from verifiers.v1.types import AssistantMessage, Usage, UserMessage
+    from verifiers.v1.utils.trace_store import write_episode
+
+    (out / "traces.jsonl").unlink(missing_ok=True)
+    for number, (asked, said) in enumerate(sums().items()):
+        task = TraceTask(type="Sum", data=TaskData(idx=number, prompt=asked), key=asked, hash=f"h{number}")
+        for place, text in enumerate(said):
+            trace = Trace(
+                task=task, agent=AgentInfo(config=AgentConfig(model="toy-1")), id=f"{asked}/{place}"
+            )
+            spoken = AssistantMessage(content=f"It is {text}")
+            trace.nodes = [
+                MessageNode(message=UserMessage(content=asked)),
+                MessageNode(parent=0, message=spoken, sampled=True),
+            ]
+            usage = Usage(prompt_tokens=3, completion_tokens=4 + place)
+            trace.calls = [ModelCall(node=1, model="toy-1", finish_reason="stop", usage=usage)]
+            right = float(text == str(2 * int(asked[0])))
+            trace.rewards = {
+                "exact": Reward(score=right, weight=0.5),
+                "same": Reward(score=right, weight=0.5),
+            }
+            trace.ok = trace.is_completed = True
+            trace.timing.agent.start, trace.timing.agent.end = 1, 3.5
+            write_episode(out, Episode(task=task, traces=[trace], ok=True))
+    failed = Trace(task=task, agent=AgentInfo(config=AgentConfig(model="toy-1")), rewards={"exact": None})
+    write_episode(out, Episode(task=task, traces=[failed]))
+    (out / "traces.jsonl").replace(out / "verifiers_traces.jsonl")
+    write_truth(out, "verifiers_traces")
+
+
+def write_pydantic_evals(out: Path) -> None:
+    from pydantic_evals import Case, Dataset
+    from pydantic_evals.evaluators import EqualsExpected, MaxDuration
+    from pydantic_evals.reporting import EvaluationReportAdapter
+
+    said = {asked: [*texts, None] for asked, texts in sums().items()}
+
+    def task(asked: str) -> str:
+        text = said[asked].pop(0)
+        if text is None:
+            raise ValueError("busy")
+        return text
+
+    cases = [Case(name=asked, inputs=asked, expected_output=str(2 * int(asked[0]))) for asked in said]
+    evaluators = [EqualsExpected(), MaxDuration(seconds=60)]
+    data = Dataset(name="sums", cases=cases, evaluators=evaluators)
+    report = data.evaluate_sync(task, repeat=TRIALS + 1, max_concurrency=1, progress=False)
+    (out / "pydantic_evals.json").write_bytes(EvaluationReportAdapter.dump_json(report, indent=1))
+    write_truth(out, "pydantic_evals")
+
+
+def write_langsmith(out: Path) -> None:
+    from datetime import datetime, timedelta
+    from uuid import UUID
+
+    from langsmith.schemas import Run
+
+    begin, lines = datetime(2026, 11, 1, 10), list[str]()
+    for number, (asked, said) in enumerate(sums().items()):
+        for place, text in enumerate(said):
+            root = UUID(int=100 * number + 10 * place)
+            for step in range(2):
+                right = float(text == str(2 * int(asked[0])))
+                run = Run(
+                    id=UUID(int=root.int + step),
+                    name="target",
+                    run_type="llm" if step else "chain",
+                    start_time=begin,
+                    end_time=begin + timedelta(seconds=2.5),
+                    inputs={"question": asked},
+                    outputs={"output": text},
+                    reference_example_id=None if step else UUID(int=10_000 + number),
+                    parent_run_id=root if step else None,
+                    trace_id=root,
+                    feedback_stats=None if step else {"exact": {"n": 1, "avg": right}},
+                    prompt_tokens=3,
+                    completion_tokens=4 + place,
+                )
+                lines.append(run.model_dump_json())
+    (out / "langsmith.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    write_truth(out, "langsmith")
 
 
 if __name__ == "__main__":

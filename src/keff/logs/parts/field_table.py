@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -51,8 +52,8 @@ class FieldTable:
     """Where a tool's log keeps what keff reads.
 
     A log is JSON lines or a JSON array, known by ``signs``, which the first row has; or one object, known by
-    its ``names``, with its rows at ``rows``; or a folder with a row in each of ``files`` that has the signs.
-    A row is one path, or lists several at ``paths``: then each entry is seen in the place of the list.
+    its ``names``, with its rows at ``rows``; or a folder where each of ``files`` (patterns) with the signs is
+    a row. A row is one path, or lists several at ``paths``: then each entry is seen in the list's place.
 
     ``fields`` are the words of one path (id, answer, text, gold_answer, ...; the id is needed). ``of_call``
     are those of a whole row: they count where it has one path. ``scores`` are verdicts by name: the option
@@ -66,7 +67,7 @@ class FieldTable:
     signs: Sequence[str | tuple[str, ...]] = ()
     names: Sequence[str] = ()
     rows: str | tuple[str, ...] = ()
-    files: str = ""
+    files: Sequence[str] = ()
     paths: str = ""
     of_call: Mapping[str, Source] = field(default_factory=dict[str, Source])
     scores: Source = ()
@@ -96,21 +97,20 @@ class FieldReader(PathReader):
             return None if row else "not a file"
         if self.is_whole(path):
             return None
-        if not self.table.signs:
-            return f"no object with {' and '.join(self.table.names)}"
+        if self.table.files or not self.table.signs:
+            return f"no object with {' and '.join(self.table.names)}" if self.table.names else "not a folder"
         row = first_object(path)
         if isinstance(row, str):
             return row
         return None if self.has_signs(row) else f"the first row lacks {self._lacking(row)}"
 
     def info(self, path: Path) -> LogInfo:
-        """Return the log's metadata: its task and model, as the first row or the whole object says."""
+        """Return the log's metadata: its task and model, as the whole object or the first row says."""
         if not self.table.task and not self.table.model:
             return LogInfo()
-        head = whole_json(path) if self.is_whole(path) else next(self.rows_in(path), ("", None))[1]
-        task, model = (
-            optional_text(value_of(fields(head), each)) for each in (self.table.task, self.table.model)
-        )
+        first = next((row for _, row in self.rows_in(path)), Row())
+        head = first | (fields(whole_json(path)) if self.is_whole(path) else {})
+        task, model = (optional_text(value_of(head, each)) for each in (self.table.task, self.table.model))
         return LogInfo(known_task(task) if task else None, model=model)
 
     def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
@@ -135,7 +135,7 @@ class FieldReader(PathReader):
     def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of all rows of a file or folder."""
         if path.is_dir():
-            for file in sorted(path.glob(self.table.files)):
+            for file in sorted(chain.from_iterable(map(path.glob, self.table.files))):
                 row = self.row_of(file, fields(whole_json(file)))
                 if self.has_signs(row):
                     yield str(file), row

@@ -15,7 +15,7 @@ from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import as_truth, at, inner, optional_text, real, short
-from keff.narrow import Fields, Object, entries, fields, is_array, items, text
+from keff.narrow import Fields, Object, entries, fields, is_array, items, only
 from keff.protocol.reply import is_cut
 from keff.records import Note, stable_hash
 
@@ -224,9 +224,14 @@ def asked_in(inputs: object) -> str | None:
 
 
 def answer_in(outputs: object) -> str | None:
-    """Return the answer in the outputs of a call: the first choice of a chat completion, else the value."""
-    choices = entries(fields(outputs).get("choices"))
-    return spoken(choices[0].get("message")) if choices else text(outputs) or spoken(outputs)
+    """Return the answer in the outputs of a call.
+
+    That is the first choice of a chat completion, the last message, what is called answer or output, the only
+    value, or else all of it.
+    """
+    held = fields(outputs)
+    said = at(held, "choices/0/message", "messages/-1", "answer", "output") or only(list(held.values()))
+    return spoken(outputs if said is None else said)
 
 
 def _are_completions(rows: Iterable[Canonical]) -> bool:

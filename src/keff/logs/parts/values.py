@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from types import NoneType
 from typing import Any, SupportsFloat, TypeVar
 
@@ -45,6 +46,14 @@ def thousandth(value: object) -> float | None:
     """Return milliseconds as seconds; None where not a number."""
     number = number_or_none(value)
     return None if number is None else number / 1000
+
+
+def seconds_between(begin: object, end: object) -> float | None:
+    """Return the seconds between two times in ISO 8601; None where one is none, or has no zone alone."""
+    try:
+        return (datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(begin))).total_seconds()
+    except (ValueError, TypeError):
+        return None
 
 
 def real(value: object) -> float:
