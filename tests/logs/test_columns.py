@@ -132,6 +132,8 @@ def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) ->
         (("loesung", "frage", "antwort"), "id=loesung,answer=frage"),  # no name is like one: in their order
         (("guess", "q", "truth"), "id=q,answer=guess"),
         (("x",), "id=x,answer=COLUMN"),
+        (("id", "total_tokens", "attempt", "comment"), "answer=COLUMN"),  # counts and remarks are no answers
+        (("seed", "latency", "frage", "antwort"), "id=frage,answer=antwort"),
     ],
 )
 def test_the_example_names_the_columns_most_likely_meant(names: tuple[str, ...], example: str) -> None:

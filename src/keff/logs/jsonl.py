@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from keff.errors import LogError
 from keff.log import Tell
+from keff.logs.parts.attempts import tells_error
 from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
 from keff.logs.parts.lines import NO_OBJECT, first_object, first_row, head_of, objects, whole_json
 from keff.logs.parts.tabled import Row, TableLog
@@ -19,6 +20,9 @@ NO_ROWS = (
     "no column id, for its entries are no rows: write an object for each question, one per line, such as "
     '{"id": "q1", "answers": ["4", "5"], "gold_answer": "4"}'
 )
+
+# So many rows that ended in an error may come before the first that says which columns there are.
+MOST_FAILED = 1000
 
 
 class JsonTable(TableLog):
@@ -37,6 +41,9 @@ class JsonTable(TableLog):
         row = next(iter(self._table(path) or ()), first_object(path))
         if isinstance(row, str):
             return NO_ROWS if row == NO_OBJECT or head_of(path).startswith(b"{\n") else row
+        if _failed(row):
+            rows = (row for _, row in islice(objects(path), MOST_FAILED) if not _failed(row))
+            row = next(rows, row)
         layout = self._laid_out(row)
         nested = all(map(is_structured, row.values())) or any(
             is_structured(next(iter(fields(value).values()), 0)) for value in row.values()
@@ -96,9 +103,14 @@ class JsonTable(TableLog):
         for where, whole in held:
             for row in _paths(whole):
                 lacking = sorted(layout.needed - row.keys())
-                if lacking:
+                if lacking and not _failed(row):
                     raise LogError(f"{where}: lacks {', '.join(lacking)} (it has {', '.join(row)})")
                 yield where, row
+
+
+def _failed(row: Row) -> bool:
+    """Return whether a row ended in an error: then it may lack what others have."""
+    return any(tells_error(name, value) for name, value in row.items())
 
 
 def _paths(row: Row) -> Sequence[Row]:

@@ -316,8 +316,24 @@ def _example(
     Columns of one path each go by their stem.
     """
     stems = {name: stem for stem, run in runs.items() if len(run) > 1 for name in run}
-    free = list(dict.fromkeys(stems.get(name, name) for name in names if name and name not in used))
+    meant = [name for name in names if name and name not in used and not _is_about_runs(name)]
+    free = list(dict.fromkeys(stems.get(name, name) for name in meant))
     return ",".join(f"{word}={_nearest(word, free)}" for word in lacking)
+
+
+# Words in names of columns that count, measure or remark on a path: none is its answer, or an id.
+_ABOUT_RUNS = frozenset(
+    (
+        *("attempt", "attempts", "retry", "retries", "count", "counts", "total", "totals", "num", "number"),
+        *("tokens", "seconds", "latency", "duration", "time", "timestamp", "date", "cost", "price", "usd"),
+        *("status", "state", "error", "exception", "turn", "step", "seed", "temperature", "length", "size"),
+        *("rank", "version", "metric", "judge", "comment", "note", "mean", "avg", "average", "std", "votes"),
+    )
+)
+
+
+def _is_about_runs(name: str) -> bool:
+    return not _ABOUT_RUNS.isdisjoint(_form(name).split("_"))
 
 
 def _nearest(word: str, free: list[str]) -> str:

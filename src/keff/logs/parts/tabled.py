@@ -13,6 +13,7 @@ from typing import Any
 
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
+from keff.logs.parts.attempts import Attempts
 from keff.logs.parts.columns import JUDGES, Columned, Layout
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
@@ -287,12 +288,16 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
     # Of several templates each may state the question in its own words.
     if "slot" in layout.single or asked == layout.single["id"]:
         asked = ""
-    finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first_of(rows()), layout)
-    for members in _groups(rows, layout):
+    first = first_of(rows())
+    finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first, layout)
+    attempts = Attempts.of(first, layout)
+    for group in _groups(rows, layout):
+        members = attempts.last(group)
         number += 1
         _refuse_finer(members, finer, layout)
         differ += bool(asked) and len({str(row.get(asked)).strip() for _, row in members}) > 1
         yield _path_rows(members, layout, texts=texts)
+    attempts.say(tell)
     if differ:
         text = (
             f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), "
