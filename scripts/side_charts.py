@@ -11,7 +11,9 @@ from vote_charts import BLUE, GREY, INK, SHARE, TALL, data, labels, tip
 TOLD = [tip("told", "")]
 # Pixels of a name with its interval below.
 ROW = 58
-# Colours that are data: those of branches and of numbers of repeats, as the legend beside the chart has them.
+# The unit of an axis, by the kind of scores.
+UNITS = {"shares": "points", "scores": "on the scale of the scores"}
+# Colours that are data: those of branches, as the legend beside the chart has them.
 OWN = alt.Color("colour:N", scale=None, legend=None)
 
 
@@ -54,12 +56,14 @@ def worths() -> Any:
 def forest(form: str) -> Any:
     """Draw intervals in rows, each below its name, over how far chance alone reaches to both sides of 0."""
     y = alt.Y("place:O", axis=None)
-    x = alt.X("value:Q", title=None, axis=_numbers(form), scale=alt.Scale(zero=False, nice=False, padding=12))
+    x = alt.X(
+        "value:Q", title=UNITS[form], axis=_numbers(form), scale=alt.Scale(zero=False, nice=False, padding=12)
+    )
     rows = data("rows")
     return alt.layer(
         data("chance")
         .mark_rule(color=GREY, strokeWidth=16, opacity=0.35)
-        .encode(y=y, x=alt.X("from:Q", title=None), x2="to:Q", tooltip=alt.value("repeats alone")),
+        .encode(y=y, x=alt.X("from:Q"), x2="to:Q", tooltip=alt.value("repeats alone")),
         data("zero").mark_rule(color="var(--soft)").encode(x="zero:Q", tooltip=alt.value("no difference")),
         rows.mark_rule(color=BLUE, strokeWidth=3).encode(y=y, x=alt.X("lo:Q"), x2="hi:Q", tooltip=TOLD),
         rows.mark_point(color=BLUE, opacity=1, filled=True, size=80).encode(y=y, x=x, tooltip=TOLD),
@@ -70,27 +74,25 @@ def forest(form: str) -> Any:
 
 
 def power(form: str) -> Any:
-    """Draw the smallest difference that is found, by the number of questions: a line for each of repeats."""
+    """Draw the smallest difference that can be detected, by the number of questions."""
     x = _costs("questions:Q", "questions (logarithmic)", ",~g")
-    y = alt.Y("difference:Q", title="smallest difference found", axis=_numbers(form))
+    y = alt.Y("difference:Q", title=f"smallest difference, {UNITS[form]}", axis=_numbers(form))
     rows = data("power")
     return alt.layer(
-        rows.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=OWN, detail="repeats:N"),
-        rows.mark_point(opacity=1, filled=True, size=40).encode(x=x, y=y, color=OWN, tooltip=TOLD),
+        rows.mark_line(strokeWidth=2.5, color=BLUE).encode(x=x, y=y),
+        rows.mark_point(opacity=1, filled=True, size=40, color=BLUE).encode(x=x, y=y, tooltip=TOLD),
     ).properties(height=TALL)
 
 
 def charts() -> dict[str, Any]:
-    """Return every chart by name, without data; those of shares have their axis in percent."""
-    forms = {"shares": ".3~%", "scores": ".3~g"}
-    several = {
-        f"{draw.__name__}_{name}": draw(form) for draw in (forest, power) for name, form in forms.items()
-    }
+    """Return every chart by name, without data; those of shares have their axis in points."""
+    several = {f"{draw.__name__}_{form}": draw(form) for draw in (forest, power) for form in UNITS}
     return {"plans": plans(), "worths": worths(), **several}
 
 
 def _numbers(form: str) -> Any:
-    return alt.Axis(tickCount=5, format=form)
+    factor = 100 if form == "shares" else 1
+    return alt.Axis(tickCount=5, labelExpr=f"format({factor} * datum.value, '.3~g')")
 
 
 def _costs(field: str, title: str, form: str = "~g") -> Any:

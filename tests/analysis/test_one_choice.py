@@ -48,7 +48,7 @@ def test_replay_names_the_rule_that_analyze_names(
         assert row["expected_kept"] == pytest.approx(decided["kept"]["value"])
     first = run("analyze", file, *options).stdout.splitlines()
     told = run("replay", file, "fixed:8", *options).stdout
-    headline = next(line for line in first if line.startswith(("Draw", "Ask", "Start", "Keep")))
+    headline = next(line for line in first if line.startswith(("Stop early", "Ask", "Run", "Keep")))
     assert told.startswith(headline)
     assert f"keff analyze recommends {decided['policy']}." in told
 
@@ -72,7 +72,7 @@ def test_a_cheaper_row_that_is_not_recommended_says_why(tmp_path: Path) -> None:
         assert row.kept is not None and row.kept.value == pytest.approx(1, abs=0.01)  # of random orders
     told = [line for line in found.statements() if " is cheaper and kept 100.0%" in line]
     assert [line.split()[0] for line in told] == ["fixed:1", "fixed:3"]
-    assert all(line.endswith("less than asked.") for line in told)
+    assert all(line.endswith("less than you asked for.") for line in told)
 
 
 @pytest.mark.slow

@@ -42,9 +42,9 @@ def test_pages_have_one_picture_and_escape_what_a_record_says(tmp_path: Path) ->
     write_audit_page(audit([one, two]), tmp_path / "audit.html")
     for file in tmp_path.iterdir():
         text = file.read_text()
-        assert "<script" not in text and text.count('role="img"') == 1, file.name
+        assert "<script" not in text and text.count('role="img"') == (file.stem != "audit"), file.name
         assert "&lt;script&gt;" in text
-        assert "95%" in text or "80% power" in text
+        assert file.stem == "audit" or "95%" in text or "80% power" in text
 
 
 def test_one_repeat_has_no_picture_and_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:

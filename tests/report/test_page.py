@@ -176,6 +176,7 @@ def test_every_page_is_for_everyone_and_nothing_is_clipped(
 
 def test_marks_have_tooltips(opened: Loaded) -> None:
     page, _ = opened
+    page.get_by_text("Why it saturates").click()
     page.locator("[data-chart=difficulty] .mark-rect path").first.hover()
     said = page.locator(".tip").inner_text().split("\n")
     assert [line.partition(":")[0] for line in said[:2]] == ["paths right", "questions"]
@@ -337,6 +338,7 @@ def test_rules_of_long_names_fit_a_telephone(browser: Any, folder: Path) -> None
     lines = [row | {"all_tokens": rng.integers(50, 900, 16).tolist()} for row in rows(30, 16, 5)]
     write_page([Exhibit(*exhibit(write_log(folder / "timed.jsonl", lines)))], folder / "timed.html")
     page, _ = load(browser, folder / "timed.html", viewport={"width": 320, "height": 800})
+    page.eval_on_selector_all("details", "all => all.forEach(e => e.open = true)")
     names = page.locator(".stack code").all_inner_texts()
     assert max(map(len, names)) > 40, "in flight, with a cap and an order"
     beyond = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.innerText)"
@@ -357,7 +359,7 @@ def test_what_is_unknown_is_said(browser: Any, folder: Path) -> None:
     assert "one block per answer" in " ".join(page.locator("#run-1").inner_text().split())
     assert page.locator("#run-1 .bar .right, #run-1 .bar .wrong").count() == 0
     assert page.locator("#run-1 [data-chart=stability] .wide .mark-line path").count() == 1
-    assert "sample more paths" in page.locator("#run-2").inner_text()
+    assert "Sample more paths" in page.locator("#run-2").inner_text()
 
 
 def test_a_real_record_with_its_replay(browser: Any, recorded: list[Path], folder: Path) -> None:

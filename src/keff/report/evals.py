@@ -12,7 +12,7 @@ from keff.console import harmless
 from keff.files import write_text
 from keff.records import Interval, Note, frozen
 from keff.report.series import Datasets, limits
-from keff.report.template import colour, drawings, filled
+from keff.report.template import drawings, filled
 
 
 @frozen
@@ -24,8 +24,8 @@ class Bar:
     chance: float | None = None
 
 
-def forest(bars: Sequence[Bar], *, zero: bool) -> Datasets:
-    """Return a forest plot's rows on one axis, with a line at 0 where ``zero``."""
+def forest(bars: Sequence[Bar]) -> Datasets:
+    """Return a forest plot's rows on one axis, with a line at 0."""
     places = list(enumerate(bars))
     return {
         "rows": [
@@ -37,7 +37,7 @@ def forest(bars: Sequence[Bar], *, zero: bool) -> Datasets:
             for place, bar in places
             if bar.chance is not None
         ],
-        "zero": [{"zero": 0.0}] if zero else [],
+        "zero": [{"zero": 0.0}],
     }
 
 
@@ -54,7 +54,6 @@ def power(found: Noise) -> Datasets:
                 "questions": line.questions,
                 "repeats": line.repeats,
                 "difference": line.difference,
-                "colour": colour(0),
                 "told": f"{line.questions:,} x {line.repeats}: {found.said(line.difference, points=True)}",
             }
             for line in found.power
@@ -83,6 +82,7 @@ class Sheet:
     lines: Sequence[str]
     chart: str
     data: Datasets
+    heading: str
     caption: str
     tables: Sequence[TextTable]
     warnings: Sequence[Note]
@@ -106,8 +106,9 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         )
         for pair in pairs
     ]
-    decided = [(pair.versus, *pair.facts().values(), pair.verdict) for pair in pairs]
-    headers = ("second / first", *first.facts(), "verdict")
+    facts = [pair.facts() | {"verdict": pair.verdict} for pair in pairs]
+    headers = ("", *(pair.versus for pair in pairs)) if len(pairs) > 1 else ("", "second minus first")
+    decided = [(name, *(each[name] for each in facts)) for name in facts[0]]
     tables: list[TextTable] = [("What would decide it", headers, decided)]
     if isinstance(compared, Comparison):
         bars += [Bar(name, change) for name, change in compared.accuracy_changes.items()]
@@ -120,7 +121,8 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         tiles=[],
         lines=[],
         chart=_chart("forest", shares=first.scale == (0.0, 1.0)),
-        data=forest(bars, zero=True),
+        data=forest(bars),
+        heading="The difference, beside what chance gives",
         caption=(f"Difference from {first.names[0]}; " if alone else "Second minus first; ")
         + "right is better. Lines are 95% intervals for questions like these. The grey band is what chance "
         "gives when a model is compared with itself.",
@@ -136,11 +138,6 @@ def _chart(name: str, *, shares: bool) -> str:
 
 def write_audit_page(found: Audit, file: Path) -> None:
     """Write the page of an audit; raises OSError when it cannot be written."""
-    bars = [
-        Bar("score as marked", found.score),
-        Bar("score if all suspects are wrong", found.score_if_right),
-        Bar("upper limit of any vote", found.ceiling),
-    ]
     rows = [
         (
             each.id,
@@ -170,9 +167,10 @@ def write_audit_page(found: Audit, file: Path) -> None:
         answer=found.line(),
         tiles=[],
         lines=[f"{found.limit()}."] if not found.suspects else [f"{found.effect()}.", f"{found.limit()}."],
-        chart=_chart("forest", shares=True),
-        data=forest(bars, zero=False),
-        caption="Shares of questions. Lines are 95% intervals over questions like these.",
+        chart="",
+        data={},
+        heading="",
+        caption="",
         tables=[
             (
                 "Gold answers to check",
@@ -199,6 +197,7 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         lines=[],
         chart=_chart("power", shares=found.shares),
         data=power(found) if found.power else {},
+        heading="More questions find smaller differences",
         caption="The smallest difference between two models that you can detect, by the number of questions, "
         f"with {counted(_at_hand(found), 'repeat')} of each; lower is better. With 80% power at 5%, on new "
         "questions that both models answer.",

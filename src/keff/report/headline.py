@@ -67,8 +67,8 @@ def _title(decision: Decision) -> str:
     if decision.policy == "fixed:1":
         return f"Ask once instead of drawing {today}"
     if flight := in_flight_of(parse_policy(decision.policy)):
-        return f"Run {flight.width} at a time instead of {today}, and stop early"
-    return f"Stop early: {count(paths.value)} on average instead of {today}"
+        return f"Run {flight.width} at a time instead of {today.removesuffix(' answers')}, and stop early"
+    return f"Stop early: {count(paths.value)} on average instead of {today.removesuffix(' answers')}"
 
 
 def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:

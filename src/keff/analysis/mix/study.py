@@ -285,7 +285,7 @@ class MixAnalysis:
         )
         gain = f"{100 * (accuracy[place] - accuracy[taken]):+.1f} points"
         return (
-            f"{self.table.plans[place].spec} looks better on this pilot ({gain}, at "
+            f"on this pilot {self.table.plans[place].spec} looks better ({gain}, at "
             f"{cost[place] / cost[taken]:.0%} of the cost), but {more if predicted else many}"
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from keff.analysis.results.decision import Bill, Decision, Differences, Seconds
 from keff.analysis.results.words import change_in_words, relative, time_in_words
@@ -93,7 +94,8 @@ def _time(change: Differences, seconds: Seconds | None) -> Iterator[BarPair]:
             yield bar_pair(title, time_in_words(keff / today), today, keff, style, " s")
     elif change.p95_ratio is not None:
         ratio = change.p95_ratio.value
-        yield bar_pair(f"{title}, as a share of today's", time_in_words(ratio), 1.0, ratio, ".0%")
+        pair = bar_pair(title, time_in_words(ratio), 1.0, ratio, ".0%")
+        yield replace(pair, detail="as a share of today's")
 
 
 def _accuracy(decision: Decision) -> Iterator[BarPair]:

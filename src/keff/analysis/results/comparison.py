@@ -306,9 +306,8 @@ class Comparison(Finding):
 
     @property
     def accuracy_changes(self) -> dict[str, Interval]:
-        """Changes of accuracy from the first arm to the second, as shares of questions."""
+        """Changes of the votes' accuracy from the first arm to the second, as shares of questions."""
         told = {
-            "accuracy of one path": self.delta_p,
             "accuracy of the majority vote": self.delta_majority,
             "accuracy of the plurality": self.delta_plurality,
         }
