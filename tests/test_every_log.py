@@ -175,7 +175,10 @@ def test_of_a_table_only_the_columns_that_lack_are_named(tmp_path: Path) -> None
     file.write_text("hello\n")
     with pytest.raises(LogError) as caught:
         find_log(file)
-    assert "no column id and no answer (it has hello): --columns id=hello,answer=COLUMN" in str(caught.value)
+    assert (
+        "no id and no answer column found (it has: hello). Name them: --columns id=hello,answer=COLUMN"
+        in str(caught.value)
+    )
     assert "--format NAME" in str(caught.value)
 
 

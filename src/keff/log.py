@@ -251,7 +251,14 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"
     more = " (--format NAME tells why it is no log of another tool)" if len(reasons) > 1 else ""
-    table = next((f"{shown(path)}: {reason}" for reason in reasons if reason.startswith("no column ")), None)
+    table = next(
+        (
+            f"{shown(path)}: {reason}"
+            for reason in reasons
+            if reason.startswith("no ") and " column" in reason
+        ),
+        None,
+    )
     name = max(tried, key=lambda one: (one == path.suffix[1:], reasons.count(tried[one])))
     return (table or f"{shown(path)} is in no format that keff reads ({name}: {tried[name]})") + more
 

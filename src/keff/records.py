@@ -82,7 +82,7 @@ class Finding(Result):
 
     def __str__(self) -> str:
         notes: tuple[Note, ...] = getattr(self, "warnings", ())
-        return "\n".join([*self.statements(), *(f"warning: {note.message}" for note in notes)])
+        return "\n".join([*self.statements(), *map(str, notes)])
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows, with record texts escaped."""
@@ -293,12 +293,41 @@ class Path:
     error: str | None = None
 
 
+# Codes of notes that ask for nothing; all others are warnings.
+INFORMATIVE = frozenset(
+    {
+        "columns",
+        "copied_questions",
+        "cost_in_paths",
+        "dominates",
+        "few_alike",
+        "free_branch",
+        "graded",
+        "long_record",
+        "no_gold",
+        "prompts_not_priced",
+        "ragged",
+        "rescored",
+        "seconds_from_tokens",
+        "several_branches",
+        "stopped_run",
+        "trimmed",
+        "unequal_paths",
+        "verdicts_of_the_log",
+        "whole_completions",
+    }
+)
+
+
 @frozen
 class Note:
-    """A structured warning: a stable ``code`` for programs and one sentence for people."""
+    """A note or warning: a stable ``code`` for programs and one sentence for people."""
 
     code: str
     message: str
+
+    def __str__(self) -> str:
+        return f"{'note' if self.code in INFORMATIVE else 'warning'}: {self.message}"
 
 
 @frozen

@@ -114,7 +114,7 @@ def test_a_command_says_which_words_and_how_to_keep_one(tmp_path: Path) -> None:
     file, _ = _table(tmp_path, ["NA", "[NO CONSENSUS]"])
     said = command_line.keff("analyze", str(file)).stderr
     assert "'NA'" in said and "do not vote" in said
-    advice = said.split("keep it with ")[1].split("\n")[0].split(" ")
+    advice = said.split("keep it: ")[1].split("\n")[0].split(" ")
     kept = command_line.keff("analyze", str(file), *advice)
     assert kept.returncode == 0 and "'NA'" not in kept.stderr.split("do not vote")[0]
 

@@ -133,7 +133,7 @@ def test_graded_scores_in_a_column_of_correctness_have_a_remedy(tmp_path: Path) 
 
 def test_a_remedy_names_numbered_columns_by_their_stem() -> None:
     said = lay_out(["id", "gold", "draw_1", "draw_2"])
-    assert isinstance(said, str) and "--columns answer=draw," in said
+    assert isinstance(said, str) and said.endswith("--columns answer=draw")
 
 
 def test_a_compressed_log_says_how_to_unpack_it(tmp_path: Path) -> None:
@@ -207,5 +207,5 @@ def test_the_columns_of_a_binary_file_are_no_advice(tmp_path: Path) -> None:
     pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "log.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"nr": ["a"], "guess": ["4"]}), file)
-    with pytest.raises(LogError, match=r"it has nr, guess\): --columns id=nr,answer=guess"):
+    with pytest.raises(LogError, match=r"it has: nr, guess\). Name them: --columns id=nr,answer=guess"):
         open_record(file)

@@ -58,7 +58,7 @@ def test_obvious_names_are_found_and_said(tmp_path: Path, kind: str) -> None:
     record = open_record(written(tmp_path, kind))
     check(record)
     (note,) = (note for note in record.ballot.notes if note.code == "columns")
-    assert "id from question_id, answer from prediction, gold_answer from target" in note.message
+    assert "question_id as id, prediction as answer, target as gold_answer" in note.message
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -138,11 +138,13 @@ def test_mappings_that_do_not_fit(tmp_path: Path, columns: str, message: str) ->
 )
 def test_the_example_names_the_columns_most_likely_meant(names: tuple[str, ...], example: str) -> None:
     said = lay_out(names)
-    assert isinstance(said, str) and said.endswith(f": --columns {example}, for example")
+    assert isinstance(said, str) and said.endswith(f": --columns {example}")
 
 
 def test_where_no_column_is_left_to_name_an_id_is_to_be_given() -> None:
-    assert lay_out(("answers", "gold")) == "no column id (it has answers, gold): give each question one"
+    assert (
+        lay_out(("answers", "gold")) == "no id column found (it has: answers, gold). Give each question an id"
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_one_row_per_question_and_model_is_one_record_per_model(tmp_path: Path) 
 def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: object) -> None:
     file = tmp_path / "log.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(LogError, match="its entries are no rows: write an object for each question"):
+    with pytest.raises(LogError, match="its entries are no rows. Write an object for each question"):
         open_record(file)
 
 
@@ -331,7 +333,7 @@ def test_a_gold_answer_of_another_name_is_read_beside_keffs_own_lists(tmp_path: 
     file.write_text("".join(json.dumps({"id": name} | row) + "\n" for name in "abc"))
     ballot = open_record(file).ballot
     assert ballot.votes.scored().tolist() == [[1, 0, 0]] * 3
-    assert "gold_answer from reference" in str(ballot.notes)
+    assert "reference as gold_answer" in str(ballot.notes)
 
 
 def test_without_an_id_the_question_is_one(tmp_path: Path) -> None:
@@ -342,7 +344,7 @@ def test_without_an_id_the_question_is_one(tmp_path: Path) -> None:
     ]
     record = open_record(written(tmp_path, "jsonl", rows))
     assert record.ballot.votes.scored().tolist() == [[(i + j) % 2 for j in range(3)] for i in range(4)]
-    assert "id from problem" in {note.code: note.message for note in record.ballot.notes}["columns"]
+    assert "problem as id" in {note.code: note.message for note in record.ballot.notes}["columns"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -354,7 +356,7 @@ def test_an_answer_beside_a_list_of_texts_is_the_gold_one(tmp_path: Path, kind: 
     ]
     record = open_record(written(tmp_path, kind, rows), Opening(answer_space="numeric"))
     assert record.ballot.votes.scored().tolist() == [[(i + j) % 2 for j in range(3)] for i in range(4)]
-    assert "gold_answer from answer" in {note.code: note.message for note in record.ballot.notes}["columns"]
+    assert "answer as gold_answer" in {note.code: note.message for note in record.ballot.notes}["columns"]
 
 
 def test_an_answer_beside_a_list_and_another_gold_one_is_not_taken_for_it() -> None:
@@ -439,7 +441,7 @@ def test_options_sources_and_turns_are_no_paths(tmp_path: Path, beside: dict[str
     row = {"id": "q", "gold": "4", "predictions": ["4", "5"], "drafts": [{"answer": "6"}]}
     assert open_record(written(tmp_path, "jsonl", [row])).ballot.questions[0].answers == ("4", "5")
     row = {"id": "q", "gold": "4", "parts": [{"text": "4"} | beside]}
-    with pytest.raises(LogError, match="no column answer"):
+    with pytest.raises(LogError, match="no answer column found"):
         open_record(written(tmp_path, "jsonl", [row]))
 
 
@@ -455,7 +457,7 @@ def test_other_delimiters(tmp_path: Path, head: str) -> None:
 def test_an_object_that_is_called_eval_is_no_log_of_inspect_ai(tmp_path: Path) -> None:
     file = tmp_path / "eval_results.json"
     file.write_text(json.dumps({"date": "2024", "eval": {"q/1": [{"solution": "4", "base_status": "pass"}]}}))
-    with pytest.raises(LogError, match="its entries are no rows: write an object for each question"):
+    with pytest.raises(LogError, match="its entries are no rows. Write an object for each question"):
         open_record(file)
 
 

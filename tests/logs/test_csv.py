@@ -69,7 +69,7 @@ def test_a_row_far_from_those_of_its_id_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("nr,answer\n", "no column id"), ("id,question\n", "no column answer"), ("\n", "empty")],
+    [("nr,answer\n", "no id column found"), ("id,question\n", "no answer column found"), ("\n", "empty")],
 )
 def test_foreign_tables_are_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(LogError, match=reason):

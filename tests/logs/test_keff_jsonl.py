@@ -65,8 +65,8 @@ def test_all_fields_come_through_and_unknown_ones_are_kept(tmp_path: Path) -> No
         ([GOOD | {"slots": [1, 2, 3, 10**30]}], "slots must hold integers only"),
         ([GOOD | {"all_truncated": [0, 0, 0, None]}], "all_truncated must hold 0 and 1 only, not None"),
         ([], "the file is empty"),
-        (["hello, world"], "no column id and no answer .*: --columns id=hello,answer=world, for example"),
-        ([{"nr": "?", "answer": "1"}], "no column id .*: --columns id=nr, for example"),
+        (["hello, world"], "no id and no answer column found .*: --columns id=hello,answer=world"),
+        ([{"nr": "?", "answer": "1"}], "no id column found .*: --columns id=nr"),
     ],
 )
 def test_bad_files_say_where_and_what(tmp_path: Path, rows: list[object], line: str) -> None:

@@ -138,8 +138,8 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {**NAMES, "answer": "answers"},
         "no column 'answers' .it has question_id, prediction",
     ),
-    ({"row": [1], "said": ["a"]}, {}, r"no column id and no answer .*: id=row,answer=said, for example"),
-    ({"row": [1], "said": ["a"]}, {"id": "row"}, "no column answer .*: answer=said, for example"),
+    ({"row": [1], "said": ["a"]}, {}, r"no id and no answer column found .*: id=row,answer=said"),
+    ({"row": [1], "said": ["a"]}, {"id": "row"}, "no answer column found .*: answer=said"),
     (
         {"id": [1], "answer": ["a"], "prediction": ["b"]},
         {},

@@ -94,7 +94,7 @@ def test_what_keff_read_recommends_it_takes(tmp_path: Path, header: str) -> None
     (tmp_path / "log.csv").write_text(f"{header}\nq1,4,4\nq2,5,4\n")
     refused = keff("read", "log.csv", cwd=tmp_path)
     assert refused.returncode == 2
-    (remedy,) = re.findall(r"--columns (\S+), for example", refused.stderr)
+    (remedy,) = re.findall(r"--columns (\S+)", refused.stderr)
     done = keff("read", "log.csv", "--columns", remedy, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["questions"] == 2

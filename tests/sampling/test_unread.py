@@ -81,7 +81,7 @@ def test_a_pilot_and_its_analysis_say_what_could_not_be_read(tmp_path: Path) -> 
         )
     assert done.returncode == 0, done.stderr
     said = command("analyze", tmp_path / "run")
-    assert "24 of the answers could not be read" in said.stdout + said.stderr
+    assert "reading 24 of the answers" in said.stdout + said.stderr
     with sqlite3.connect(tmp_path / "run" / "paths.sqlite") as database:
         (unread,) = database.execute("select count(*) from scores where rule = 'unread'").fetchone()
     assert unread == 24

@@ -125,9 +125,8 @@ MANY_ABSTENTIONS = 0.2
 
 _ABOVE_K = Note(
     "k_eff_above_k",
-    "c came out negative, so K_eff is above K: paths of a question differ more than chance would have "
-    "it, or the "
-    "record is too small to show that they are alike.",
+    "c came out negative, so K_eff is above K. Paths of a question differ more than by chance, or the record "
+    "is too small to show that they are alike.",
 )
 
 
@@ -226,10 +225,10 @@ class _Correlation(NamedTuple):
 
 def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correlation:
     if votes.correct is None:
-        notes.append(Note("no_gold", "without gold answers accuracy and correlation cannot be known"))
+        notes.append(Note("no_gold", "without gold answers keff cannot know accuracy and correlation"))
         return _Correlation()
     if votes.k < 2 or votes.n < 2:
-        what = "path per item" if votes.k < 2 else "item"
+        what = "path per question" if votes.k < 2 else "question"
         notes.append(Note("too_few", f"one {what} says nothing about correlation"))
         return _Correlation()
     c = interval_c(votes, level=settings.level)
@@ -298,7 +297,12 @@ def _label_free(votes: Votes, notes: list[Note]) -> _Answers:
         return _Answers()
     rate = float(np.mean(votes.answers < 0))
     if rate > MANY_ABSTENTIONS:
-        notes.append(Note("many_abstentions", f"{rate:.0%} of the paths gave no answer that could be read"))
+        notes.append(
+            Note(
+                "many_abstentions",
+                f"keff found no answer in {rate:.0%} of the paths. Look at how it reads them: keff read",
+            )
+        )
     several = votes.k > 1
     return _Answers(
         abstain_rate=rate,

@@ -82,8 +82,8 @@ def notes(matching: Matching | None) -> Iterator[Note]:
     if lost := matching.abstentions.get(UNREAD):
         yield Note(
             "unread_answers",
-            f"{lost} of the answers could not be read, because the process that reads them was lost, and "
-            "count as no answer here: read the run again with keff score",
+            f"keff lost the process that was reading {lost} of the answers, and counts them as no answer. "
+            "Read the run again: keff score",
         )
     if matching.rare:
         yield Note("answers_rarely_equal", f"{RARE} ({_numbers(matching)}); {REMEDY}")
@@ -92,8 +92,8 @@ def notes(matching: Matching | None) -> Iterator[Note]:
         shown = " and ".join(repr(key) for key in first.keys[:2])
         yield Note(
             "right_answers_split",
-            f"answers marked right have different keys in {matching.split} of {matching.right_questions} "
-            f"questions, such as {shown} in {first.id}: they do not vote together",
+            f"keff reads answers marked right as different in {matching.split} of {matching.right_questions} "
+            f"questions, such as {shown} in {first.id}. They do not vote together",
         )
 
 
@@ -120,7 +120,7 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
     """Yield notes where repeats are taken for questions, or right answers compare as wrong ones."""
     reading, n, asked = ballot.reading, ballot.votes.n, ballot.questions.asked
     if ballot.votes.k == 1 and asked is not None and asked.all() and 2 * np.unique(asked).size <= n:
-        text = f"{n} ids have one path each, and ask {np.unique(asked).size} questions: name the column"
+        text = f"{n} ids have one path each, and ask {np.unique(asked).size} questions. Name the column"
         yield Note(
             "one_path_each",
             f"{text} that tells questions apart, such as that of their text: --columns id=NAME",

@@ -109,9 +109,9 @@ def warn(line: str) -> None:
 
 
 def warn_all(notes: Iterable[Note]) -> None:
-    """Print the sentence of every warning on stderr."""
+    """Print every note and warning on stderr."""
     for each in notes:
-        warn(each.message)
+        note(str(each))
 
 
 def note(line: str) -> None:

@@ -65,12 +65,12 @@ def taken(
             longest = max(longest, size)
         yield cast("Recorded", first_paths(question, kept)) if size > kept else question
     if nan:
-        text = f"{nan} answers are NaN, as pandas writes what is missing: they abstain"
+        text = f"{nan} answers are NaN, which is how pandas writes a missing value, so they do not vote"
         tell(Note("nan_answers", text))
     if longest:
         text = (
-            f"the first {most:,} of up to {longest:,} paths per question are used: averages over subsets are "
-            "exact up to that number"
+            f"keff uses the first {most:,} of up to {longest:,} paths per question, since its averages over "
+            "subsets are exact up to that number"
         )
         tell(Note("long_record", text))
 
@@ -96,13 +96,17 @@ def with_verdicts(
     if rescore and not golds:
         raise LogError("--rescore needs gold answers, and no question has one")
     if rescore and said:
-        rest = f"; {number - golds} questions without one keep the log's" if golds < number else ""
-        text = f"which answers are right was found again against the gold answers, as {how.space}"
+        rest = (
+            f". {number - golds} questions without a gold answer keep the log's verdicts"
+            if golds < number
+            else ""
+        )
+        text = f"keff compared all answers with the gold answers again, as {how.space}"
         tell(Note("rescored", f"{text}{rest}"))
     elif how.again and said and not how.rescore:
-        text = "which paths are right is as the log says, however their answers are read now"
-        remedy = f"--rescore compares them with the gold answers as {how.space}"
-        tell(Note("verdicts_of_the_log", f"{text}: {remedy}"))
+        text = "keff takes the log's verdicts on which paths are right, however it reads their answers now"
+        remedy = f"To compare them with the gold answers as {how.space}, add --rescore"
+        tell(Note("verdicts_of_the_log", f"{text}. {remedy}"))
 
 
 # After so many questions it is looked at how much memory is left.

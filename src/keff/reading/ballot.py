@@ -345,11 +345,13 @@ def admitted(sizes: IntArray, labelled: BoolArray, trim: int | None) -> tuple[in
     places = np.flatnonzero(sizes >= k)
     if places.size < sizes.size:
         short = sizes.size - places.size
-        message = f"{short} of {sizes.size} questions have fewer than {k} paths and were left out"
+        message = f"{short} of {sizes.size} questions have fewer than {k} paths, so keff leaves them out"
         notes.append(Note("short_questions", message))
     known = int(labelled[places].sum())
     if 0 < known < places.size:
-        message = f"{places.size - known} of {places.size} questions have no gold answer and were left out"
+        message = (
+            f"{places.size - known} of {places.size} questions have no gold answer, so keff leaves them out"
+        )
         notes.append(Note("unlabelled", message))
         places = places[labelled[places]]
     return k, places.astype(np.int64), notes
@@ -366,7 +368,7 @@ def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) 
 
 def abstained_correct(paths: int) -> Note:
     """Return the note on paths marked right without an answer."""
-    text = f"{paths} paths without an answer that the record calls correct count as wrong"
+    text = f"{paths} paths are marked correct but hold no answer, so keff counts them as wrong"
     return Note("abstained_correct", text)
 
 
@@ -417,7 +419,7 @@ def _common_k(lengths: Counter[int], trim: int | None) -> tuple[int, list[Note]]
     if trim is not None:
         if trim < 1 or trim > max(lengths):
             raise LogError(f"--trim {trim}: the questions have {min(lengths)} to {max(lengths)} paths")
-        return trim, [Note("trimmed", f"the first {trim} paths of each question are used")]
+        return trim, [Note("trimmed", f"keff uses the first {trim} paths of each question")]
     if not max(lengths):
         raise LogError("its questions have no paths")
     k = min(lengths)
@@ -430,7 +432,9 @@ def _common_k(lengths: Counter[int], trim: int | None) -> tuple[int, list[Note]]
             f"questions have {k} to {max(lengths)} paths; using the first {k} of each would drop "
             f"{dropped:.0%} of the paths: say how many with --trim {fullest(lengths)}"
         )
-    return k, [Note("trimmed", f"questions have {k} to {max(lengths)} paths: the first {k} of each are used")]
+    return k, [
+        Note("trimmed", f"questions have {k} to {max(lengths)} paths, so keff uses the first {k} of each")
+    ]
 
 
 def keys_of(row: Question, k: int, key: Key) -> tuple[str | None, ...]:

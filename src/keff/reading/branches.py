@@ -92,9 +92,9 @@ def with_copies_together(ballot: Ballot) -> Ballot:
     if repeated < max(FEWEST, SHARE * votes.n):
         return ballot
     text = (
-        f"{repeated} of {votes.n} questions repeat another (the same text, or the same answers path by "
-        "path): copies are taken for one cluster, so intervals are those of different questions; say which "
-        'questions belong together with "cluster"'
+        f"{repeated} of {votes.n} questions repeat another (same text, or same answers path by path). keff "
+        "counts copies as one cluster, so that intervals are those of different questions. To say which "
+        'questions belong together, give them a "cluster"'
     )
     notes = (*ballot.notes, Note("copied_questions", text))
     return replace(ballot, votes=replace(votes, clusters=same), notes=notes)
@@ -117,7 +117,7 @@ def columns_apart(ballot: Ballot) -> tuple[bool, Note | None]:
     if ballot.votes.k >= STEADY_FROM and abs(_rank_correlation(accuracy)) > STEADY:
         text = (
             f"accuracy goes steadily from {accuracy[0]:.0%} in the first column to {accuracy[-1]:.0%} "
-            "in the last, as where paths were sorted after they were drawn; if the columns are different "
+            "in the last, as if paths were sorted after they were drawn. If the columns are different "
             "models, name them with --branches"
         )
         return False, Note("ordered_paths", text)

@@ -66,8 +66,8 @@ def with_leader_checked(ballot: Ballot) -> Ballot:
     if len(golds) < FEWEST_LED:
         return ballot
     text = (
-        f"the answer {_examples([key])} leads on {len(rows)} of {looked} questions and is right on none: "
-        "if it means that no answer was found, leave it empty in the record"
+        f"the answer {_examples([key])} leads on {len(rows)} of {looked} questions and is right on none. "
+        "If it means that no answer was found, leave it empty in the record"
     )
     return replace(ballot, notes=(Note("wrong_leader", text), *ballot.notes))
 

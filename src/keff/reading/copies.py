@@ -150,17 +150,17 @@ def check_separate(
         if whole or paths or any(_same_multisets(*pair) for pair in cells):
             what = f"{paths} of {seen[b].shape[1]} paths" if paths else "all" if whole else "in another order"
             raise UsageError(
-                f"{names[a]} and {names[b]} hold the same paths ({what}, equal on every question): branches "
-                "are drawn separately, with seeds of their own; leave one of them out"
+                f"{names[a]} and {names[b]} hold the same paths ({what}, equal on every question). Leave one "
+                "of them out, or draw each branch separately, with seeds of its own"
             )
         if timed >= max(FEWEST_COMPARED, 2 * SHARE * len(seen[a])):
             text = (
                 f"{names[a]} and {names[b]} have equal answers of equal lengths on {timed} of {len(seen[a])} "
-                "questions: branches are drawn separately, with seeds of their own"
+                "questions. Draw each branch separately, with seeds of its own"
             )
             notes.append(Note("same_paths", text))
         if equal and len(seen[a]) >= FEWEST_COMPARED:
-            text = f"{names[a]} and {names[b]} give the same answers: one of them is enough, or one is a copy"
+            text = f"{names[a]} and {names[b]} give the same answers. One of them is enough, or one is a copy"
             notes.append(Note("same_answers", text))
     return notes
 

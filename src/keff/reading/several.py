@@ -115,11 +115,11 @@ def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part
         own = {name: questions.of_branch(name) for name in names}
     unnamed = not opening.branches and len(names) < 2
     text = (
-        f"{shown(log.path)} holds {len(own)} models or prompts, read apart here: "
-        f"keff combine {shown(log.path)} weighs their votes together"
+        f"{shown(log.path)} holds {len(own)} models or prompts, and keff reads each on its own. To weigh "
+        f"their votes together: keff combine {shown(log.path)}"
     )
-    naming_them = "--branches a,b,c (or a JSON file) names the columns"
-    note = Note("several_branches", f"{text}; {naming_them}" if unnamed else text)
+    naming_them = "To name the columns: --branches a,b,c (or a JSON file)"
+    note = Note("several_branches", f"{text}. {naming_them}" if unnamed else text)
     return [
         _noted(
             replace(

@@ -20,13 +20,15 @@ def words_noted(
     notes: list[Note] = []
     said = {answer: count for answer, count in counts.items() if not states(answer)}
     if said:
-        text = f"{sum(said.values())} answers say that there is none ({_shown(said)}) and do not vote"
-        notes.append(Note("answers_say_none", f"{text}: {_advice(said, space)}"))
+        text = f"{sum(said.values())} answers say that there is none ({_shown(said)}), so they do not vote"
+        notes.append(Note("answers_say_none", f"{text}. {_advice(said, space)}"))
     wordless = [gold for gold in golds if gold is not None and not states(gold)]
     if wordless:
         words = dict.fromkeys(str(gold) for gold in wordless)
-        text = f"{len(wordless)} gold answers say that there is none ({_shown(words)}) and are left out"
-        notes.append(Note("gold_says_none", f"{text}: {_advice(words, space)}"))
+        text = (
+            f"{len(wordless)} gold answers say that there is none ({_shown(words)}), so keff leaves them out"
+        )
+        notes.append(Note("gold_says_none", f"{text}. {_advice(words, space)}"))
     return notes
 
 
@@ -39,7 +41,7 @@ def _advice(words: Iterable[str], space: str) -> str:
     # Recorded answers are compared exactly; read again from texts, they are short texts.
     spec = "text" if space == "exact" else space
     if "{" in spec or "," in word or len(word) > 40:
-        return "if one is an answer, name it in the option keep of the answer space"
+        return "If one is an answer, name it in the option keep of the answer space"
     link = ",keep=" if ":" in spec and "inner=" not in spec else ":keep="
     link = "," if re.search(r"\bkeep=[^=]*$", spec) else link
-    return f"if one is an answer, keep it with --answer-space {spec}{link}{word}"
+    return f"If one is an answer, keep it: --answer-space {spec}{link}{word}"

@@ -270,15 +270,21 @@ def pattern_shares(values: FloatArray, votes: Votes, level: float = 0.95) -> lis
     return [mean_share(column[same.back], ids, level) for column in values.T]
 
 
-_ONE_UNIT = Note("one_cluster", "All items belong to one cluster: no interval can be given.")
+# Of a record without correlation.
+ALL_RIGHT = "Every answer was right, so there is no correlation to measure."
+NONE_RIGHT = "No answer was right. Check the gold answers with keff read before anything else."
+
+_ONE_UNIT = Note("one_cluster", "All questions belong to one cluster, so keff can give no interval.")
 
 
 def _notes(summary: InfluenceSummary) -> list[Note]:
     notes: list[Note] = []
     if summary.degenerate:
-        notes.append(Note("degenerate", "Every path is right, or every path is wrong: c is undefined."))
+        notes.append(Note("degenerate", ALL_RIGHT if summary.p > 0.5 else NONE_RIGHT))
     if summary.units < 2:
         notes.append(_ONE_UNIT)
     elif summary.units < FEW_UNITS:
-        notes.append(Note("few_items", f"Only {summary.units} independent items: the interval is rough."))
+        notes.append(
+            Note("few_items", f"With only {summary.units} independent questions the interval is rough.")
+        )
     return notes

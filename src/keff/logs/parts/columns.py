@@ -170,15 +170,16 @@ def lay_out(
         asked = {"id": single["question"]}
         beside |= asked
         single |= asked
-    taken += [f"{word} from {column}" for word, column in beside.items()]
-    notes = [Note("columns", f"read by the names of the columns: {', '.join(taken)}")] if taken else []
+    taken += [f"{column} as {word}" for word, column in beside.items()]
+    notes = [Note("columns", f"Columns used: {', '.join(taken)}")] if taken else []
     notes += _unread_score(given, single, numbered, say)
     lacking = _lacking({*single, *numbered})
     if lacking:
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
         example = _example(lacking, names, runs, used)
-        way = f"{say}{example}, for example" if "id=COLUMN" not in example else "give each question one"
-        return f"no column {' and no '.join(lacking)} (it has {_some(names)}): {way}"
+        name = "it" if len(lacking) == 1 else "them"
+        way = f"Name {name}: {say}{example}" if "id=COLUMN" not in example else "Give each question an id"
+        return f"no {' and no '.join(lacking)} column found (it has: {_some(names)}). {way}"
     return Layout(single, numbered, tuple(notes))
 
 
@@ -279,7 +280,7 @@ def _recognised(
             numbered[word] = runs[wide[0]]
         column = here[0] if here else f"{numbered[word][0]}, ..." if word in numbered else word
         if column != word and not column.startswith(f"{word}_"):
-            taken.append(f"{word} from {column}")
+            taken.append(f"{column} as {word}")
     return taken
 
 

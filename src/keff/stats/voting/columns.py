@@ -33,21 +33,23 @@ def edge_notes(votes: Votes) -> tuple[Note, ...]:
 
 def _few(units: int) -> str:
     what = "1 independent question" if units == 1 else f"{units} independent questions"
-    return f"Only {what}: intervals are rough, and nothing is decided about voting."
+    return f"With only {what} intervals are rough, and keff decides nothing about voting."
 
 
 def _of_answers(votes: Votes) -> list[Note]:
     if np.all(votes.answered() < 0):
-        what = "No path gave an answer that could be read: there is nothing to vote on."
-        text = f"{what} Check how answers are read."
+        what = "keff found no answer in any path, so there is nothing to vote on."
+        text = f"{what} Look at how it reads them: keff read."
         return [Note("all_abstain", text)]
     agree = agreement(votes)
     if agree == 0.0:
-        what = "No two paths of any question gave the same answer: a vote has nothing to count."
-        text = f"{what} Check how answers are compared."
+        what = "No two paths of any question gave the same answer, so a vote has nothing to count."
+        text = f"{what} Look at how keff reads them: keff read."
         return [Note("all_different", text)]
     if agree == 1.0:
-        text = "All paths of every question gave the same answer: a copied completion, or temperature 0?"
+        text = (
+            "All paths of every question gave the same answer. Is it one completion copied, or temperature 0?"
+        )
         return [Note("all_equal", text)]
     return []
 

@@ -249,14 +249,14 @@ def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
 
 _SPLIT = Note(
     "right_answers_differ",
-    "Right paths of a question often hold different answers, so they do not add up in a vote: check how "
-    "answers are compared, or judge answers by what they do before voting.",
+    "Right paths of a question often give different answers, so they do not add up in a vote. Check how keff "
+    "compares answers (keff read), or compare them by what they do before voting.",
 )
 
 
 def _unknown(votes: Votes, questions: int) -> Estimate:
-    text = f"Questions with two right paths: {questions}, and {LEAST_QUESTIONS} are needed"
-    note = Note("meeting_unknown", f"{text} to say whether right answers are read as equal.")
+    few = f"Too few questions with two right paths ({questions} of {LEAST_QUESTIONS})"
+    note = Note("meeting_unknown", f"{few} to check that keff recognises equal answers as equal.")
     return Estimate(math.nan, None, None, "cluster jackknife", questions, votes.k, (note,))
 
 
