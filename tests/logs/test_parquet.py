@@ -68,7 +68,7 @@ def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
 
 
 def test_foreign_columns_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="parquet: no id column found"):
+    with pytest.raises(LogError, match="parquet: no id and no answer column found"):
         read(tmp_path, [{"name": "x", "value": 1}])
 
 
