@@ -116,7 +116,7 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         tables.append(("Both arms", head, arms))
     sheet = Sheet(
         title="Is it better?",
-        about=f"{pairs[0].shared_questions:,} shared questions",
+        about=f"{first.shared_questions:,} shared questions",
         answer=".\n".join(pair.line() for pair in pairs[:3]),
         tiles=[],
         lines=[],
