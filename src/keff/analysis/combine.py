@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keff.analysis.results.combination import Combination, DeflectionWorth, Slot
+from keff.analysis.panel import panel_of
+from keff.analysis.results.combination import Combination, DeflectionWorth, Panel, Slot
 from keff.errors import LogError, UsageError
 from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.reading.open import Record
@@ -42,14 +43,23 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
     """Return what weighted votes and slot pruning gain on a record.
 
     ``embeddings`` [n, K, D] add GLS-R. ``oracle_optimism`` is what in-sample accuracy weights seem to gain
-    where no slot differs from any other. Raises UsageError without gold answers, with one path, or with fewer
-    clusters than folds.
+    where no slot differs from any other. Without gold answers only the agreement of several slots is known.
+    Raises UsageError for one prompt without gold answers, for one path, or fewer clusters than folds.
     """
     votes = record.ballot.votes
+    several = votes.slots is not None and votes.answers is not None
+    if votes.correct is None and several:
+        return _agreement_only(record, panel_of(record, seed))
     if votes.correct is None:
         raise UsageError(f"{record.path} has no gold answers: weights cannot be learned or judged")
-    if votes.k < 2 or votes.n_clusters < FOLDS:
-        raise UsageError(f"{votes.n_clusters} items x {votes.k} paths are too few for {FOLDS} folds")
+    if votes.k < 2:
+        raise UsageError(f"{record.path} has one path of each question: a panel needs two judges or more")
+    if votes.n_clusters < FOLDS:
+        raise UsageError(
+            f"{record.path}: {votes.n_clusters} questions with gold answers are too few to judge votes: "
+            f"{FOLDS} are needed, or none at all for agreement alone"
+        )
+    panel = panel_of(record, seed) if several else None
     usable = 0 < votes.p < 1 and anova_c(votes) < 1
     weights, pruning = judged(votes, seed, embeddings)
     return Combination(
@@ -65,6 +75,26 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
         pruning=pruning,
         gls_r=None if embeddings is None else gls_r(embeddings, seed),
         k_eff=_deflection_worth(votes, seed),
+        panel=panel,
+        warnings=record.ballot.notes,
+    )
+
+
+def _agreement_only(record: Record, panel: Panel) -> Combination:
+    """Return what is known of a panel without gold answers."""
+    votes = record.ballot.votes
+    return Combination(
+        path=record.path,
+        n=votes.n,
+        k=votes.k,
+        slots=None,
+        slot_cv=None,
+        oracle_optimism=None,
+        weights=(),
+        pruning=(),
+        gls_r=None,
+        panel=panel,
+        warnings=record.ballot.notes,
     )
 
 

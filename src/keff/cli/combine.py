@@ -1,9 +1,10 @@
-"""Weigh votes and prune template slots, cross-fitted.
+"""Weigh votes of judges, prompts or models, and say whether a panel beats the best one.
 
-Weights are fitted on other questions than they are judged on, beside the best slot and the in-sample oracle.
-A slot is a prompt template; with embeddings of the paths (--embeddings) the paper's GLS-R too.
+How far judges agree, how many independent ones they are worth, who is redundant, and whom to ask. Weights
+are fitted on other questions than they are judged on. Without gold answers only agreement is known. With
+embeddings of the paths (--embeddings) the paper's GLS-R too.
 
-Example: keff combine templates.jsonl
+Example: keff combine judges.csv
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from keff.analysis.arms import open_arm
 from keff.analysis.combine import combine_record, read_embeddings, run_embeddings
 from keff.analysis.plans import slot_plan
 from keff.cli import _options as o
-from keff.cli._console import say, tell, warn_all
+from keff.cli._console import tell, warn_all
 from keff.cli._groups import LogOptions
 from keff.reading.several import by_column
 
@@ -39,6 +40,3 @@ def command(
         warn_all(notes)
         plan.write(out)
     tell(combined, json=json)
-    if record.branches and not record.branches[0].startswith("column ") and not json:
-        named = ", ".join(f"{place} {name}" for place, name in enumerate(record.branches))
-        say(f"  slots: {named}")

@@ -1,10 +1,10 @@
-"""Result of ``keff combine``: template slots, weighted votes, and slot pruning."""
+"""Result of ``keff combine``: a panel of judges or template slots, weighted votes, and slot pruning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from keff.records import Finding, Interval, Result, frozen, number, percent, text_table
+from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 from keff.stats.branches.gls import RidgeChoice
 from keff.stats.branches.weights import Pruning, WeightedVote
 
@@ -27,27 +27,156 @@ class DeflectionWorth(Result):
 
 
 @frozen
+class Judge(Result):
+    """One judge (prompt, model) of a panel.
+
+    ``accuracy`` is None without gold answers. ``agreement`` is how often another judge answers alike,
+    ``nearest`` the judge that does so most and ``nearest_agreement`` how often. ``adds`` is by how much K_eff
+    falls without it, ``constant`` the answer that it always gives.
+    """
+
+    name: str
+    accuracy: Interval | None
+    agreement: float
+    nearest: str
+    nearest_agreement: float
+    adds: float
+    constant: str | None
+
+
+@frozen
+class PanelVote(Result):
+    """A panel's vote against the best single judge, both chosen on other questions than they are judged on.
+
+    ``judges`` are those with a vote, ``accuracy`` the vote's, ``gain`` it minus the best judge's.
+    """
+
+    vote: str
+    judges: tuple[str, ...]
+    accuracy: float
+    gain: Interval
+
+
+@frozen
+class Panel(Result):
+    """How many independent judges a panel is worth, and whether it beats the best single one.
+
+    ``agreement`` is how often two judges answer a question alike; ``k_eff_agreement`` what K judges are worth
+    where all agreement beyond chance were a shared error: K / (1 + (K - 1) kappa), Fleiss' kappa. With gold
+    answers ``k_eff`` is K / (1 + (K - 1) c) of being right, ``best`` the best judge, ``best_accuracy`` that
+    of a judge chosen on other questions, ``votes`` the panels, and ``recommended`` the one that surely beats
+    it (None: ask ``best`` alone). All these are None and empty without.
+    """
+
+    judges: tuple[Judge, ...]
+    agreement: Interval
+    k_eff_agreement: Interval
+    k_eff: Interval | None
+    best: str | None
+    best_accuracy: float | None
+    votes: tuple[PanelVote, ...]
+    recommended: PanelVote | None
+
+    @property
+    def noun(self) -> str:
+        """What its members are called."""
+        return "slot" if self.judges[0].name.startswith("slot ") else "judge"
+
+    @property
+    def redundant(self) -> tuple[str, ...]:
+        """The judges without whom K_eff is as high."""
+        return tuple(judge.name for judge in self.judges if judge.adds <= NOTHING_ADDED)
+
+    def line(self) -> str:
+        """Return whom to ask, or without gold answers what agreement says and what it cannot."""
+        size = len(self.judges)
+        if self.k_eff is None or self.best is None:
+            worth = f"{self.k_eff_agreement.text()} independent ones if they agree because they err together"
+            return (
+                f"{size} {self.noun}s agree in {self.agreement.percent()} of pairs. They are worth {worth}, "
+                "and more if because they are right: only gold answers tell which"
+            )
+        worth = f"{size} {self.noun}s are worth {self.k_eff.text()} independent ones"
+        if self.recommended is None:
+            return f"Ask {self.best} alone: no panel surely beats the best {self.noun}. {worth}"
+        found = self.recommended
+        return (
+            f"Ask {', '.join(found.judges)} and take the {found.vote}: {100 * found.gain.value:+.1f} points "
+            f"against the best {self.noun} alone. {worth}"
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the table of judges, the most accurate first."""
+        known = self.k_eff is not None
+        order = sorted(
+            self.judges,
+            key=lambda judge: -(judge.agreement if judge.accuracy is None else judge.accuracy.value),
+        )
+        return [
+            (self.noun, *(["accuracy"] if known else []), "agrees", "adds", "most like"),
+            *(
+                (
+                    judge.name,
+                    *([percent(judge.accuracy)] if known else []),
+                    percent(judge.agreement),
+                    f"{judge.adds:+.2f}",
+                    f"{judge.nearest} ({judge.nearest_agreement:.0%})",
+                )
+                for judge in order
+            ),
+        ]
+
+    def statements(self) -> Iterator[str]:
+        """Yield the answer, the judges, and each panel against the best of them."""
+        yield f"{self.line()}."
+        yield f"\n{text_table(self.rows(), f'{self.noun}s, and what each adds to the independent ones')}"
+        if self.redundant:
+            yield f"  Nothing is lost without any one of {', '.join(self.redundant)}."
+        for judge in self.judges:
+            if judge.constant is not None:
+                yield f"  {judge.name} always answers {judge.constant!r}."
+        if self.best_accuracy is not None:
+            head = ("vote", "accuracy", f"points against the best {self.noun}")
+            rows = [
+                (found.vote, percent(found.accuracy), found.gain.mapped(lambda x: 100 * x).text("+.1f"))
+                for found in self.votes
+            ]
+            best = (f"best {self.noun} alone", percent(self.best_accuracy), "")
+            title = "chosen on other questions than they are judged on"
+            yield f"\n{text_table([head, best, *rows], title)}"
+
+
+# A judge adds nothing where K_eff without it is at most this much lower.
+NOTHING_ADDED = 0.02
+
+
+@frozen
 class Combination(Finding):
     """Result of ``keff combine`` on one record.
 
     ``slots`` is None under one prompt; ``slot_cv`` the coefficient of variation of slot accuracies;
     ``oracle_optimism`` what in-sample accuracy weights seem to gain where no slot differs from any other.
-    ``k_eff`` is that of the paper and those of weighted and abstaining votes, by deflection.
+    ``k_eff`` is that of the paper and those of weighted and abstaining votes, by deflection. ``panel`` are
+    the slots as judges: None under one prompt. Without gold answers there is nothing else.
     """
 
     path: str
     n: int
     k: int
     slots: tuple[Slot, ...] | None
-    slot_cv: float
+    slot_cv: float | None
     oracle_optimism: float | None
     weights: tuple[WeightedVote, ...]
     pruning: tuple[Pruning, ...]
     gls_r: RidgeChoice | None
     k_eff: tuple[DeflectionWorth, ...] = ()
+    panel: Panel | None = None
+    warnings: tuple[Note, ...] = ()
 
     def line(self) -> str:
         """Return the size of the record and the best cross-fitted gain."""
+        if not self.weights:
+            return f"{self.n} questions x {self.k} paths without gold answers"
         best = max(self.weights, key=lambda row: row.gain)
         return (
             f"{self.n} questions x {self.k} paths; best weighted vote {best.scheme} ({best.rule}), "
@@ -61,12 +190,17 @@ class Combination(Finding):
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff combine`` prints."""
+        if self.panel is not None:
+            yield from self.panel.statements()
+            yield ""
         yield self.line()
+        if not self.weights:
+            return
         if self.slots is None:
             rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in self.weights)
             what = "weigh paths by confidence, or equally" if rated else "weigh them equally"
             yield f"All paths have one prompt, so a weight per column means nothing: {what}."
-        yield from weighting(self.slots, self.weights, self.pruning)
+        yield from weighting(self.slots, self.weights, self.pruning, table=self.panel is None)
         for found in self.k_eff:
             yield f"  K_eff of {self.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
         if self.oracle_optimism is not None:
@@ -87,10 +221,14 @@ def _ridge(found: RidgeChoice) -> Iterator[str]:
 
 
 def weighting(
-    slots: Sequence[Slot] | None, weights: Sequence[WeightedVote], pruning: Sequence[Pruning]
+    slots: Sequence[Slot] | None,
+    weights: Sequence[WeightedVote],
+    pruning: Sequence[Pruning],
+    *,
+    table: bool = True,
 ) -> Iterator[str]:
     """Yield the tables of template slots, weighted votes and pruning."""
-    if slots is not None:
+    if slots is not None and table:
         head = ("slot", "accuracy", "no answer")
         rows = [(str(slot.slot), percent(slot.accuracy), percent(slot.extraction_failures)) for slot in slots]
         yield f"\n{text_table([head, *rows], 'template slots')}"

@@ -1,0 +1,191 @@
+"""A panel of judges: how far they agree, how many independent ones they are worth, and whom to ask.
+
+In: a record whose slots are judges, prompts or models. Out: Panel.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from scipy.special import stdtrit
+
+from keff.analysis.results.combination import Judge, Panel, PanelVote
+from keff.reading.open import Record
+from keff.reading.questions import Coded
+from keff.records import Interval
+from keff.stats.branches.slots import slot_accuracies
+from keff.stats.branches.weights import Learn, Rule, cross_fitted_credit, slot_weights
+from keff.stats.intervals import bootstrap_means, interval_c, mean_share
+from keff.stats.resampling import FOLDS, clustered_se
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
+from keff.stats.voting.choose import k_eff, k_eff_block
+
+# Splits into folds whose outcomes are averaged: one split moves a gain by as much as a point.
+SPLITS = 5
+
+# A panel of few: the most accurate ones with a vote each.
+FEW_JUDGES = 3
+
+# Of more different answers the share of each is as good as known, and chance agreement next to nothing.
+CLOSED = 50
+
+# Standard errors by which a panel has to beat the best judge: 5% one-sided, for the best of four votes.
+SURE = 2.24
+
+
+def panel_of(record: Record, seed: int = 0) -> Panel:
+    """Return what a panel is worth, the slots of a record with answers. Needs two slots or more.
+
+    Of several paths of a slot the first is its verdict. Without gold answers, or with fewer questions than
+    folds, no vote is judged.
+    """
+    ballot, slots = record.ballot, record.ballot.votes.slots
+    assert slots is not None
+    names = record.branches or tuple(f"slot {slot}" for slot in np.unique(slots).tolist())
+    first = np.unique(slots, return_index=True)[1].astype(np.int64)
+    votes, keys = ballot.votes.paths(first), Coded(ballot.keys.codes[:, first], ballot.keys.names)
+    codes = np.asarray(keys.codes, np.int64)
+    alike = _pairs_alike(codes)
+    worth = _agreement_worth(codes, votes, seed)
+    known = votes.correct is not None
+    own = partial(_right_worth, votes) if known else partial(_kappa_worth, codes)
+    whole = own(np.arange(votes.k))
+    judges = tuple(
+        _judge(votes, keys, names, place, alike, whole - own(np.delete(np.arange(votes.k), place)))
+        for place in range(votes.k)
+    )
+    panels = _votes(votes, names, seed) if known and votes.n_clusters >= FOLDS else None
+    return Panel(
+        judges=judges,
+        agreement=mean_share(_agreeing(codes), votes.clusters),
+        k_eff_agreement=worth,
+        k_eff=_k_eff(votes) if known else None,
+        best=names[int(np.argmax(slot_accuracies(votes)))] if known else None,
+        best_accuracy=None if panels is None else panels[0],
+        votes=() if panels is None else panels[1],
+        recommended=None if panels is None else _recommended(panels[1]),
+    )
+
+
+def _judge(
+    votes: Votes, keys: Coded, names: tuple[str, ...], place: int, alike: FloatArray, adds: float
+) -> Judge:
+    others = np.delete(alike[place], place)
+    nearest = int(np.argmax(np.where(np.arange(votes.k) == place, -1.0, alike[place])))
+    given = np.unique(keys.codes[:, place])
+    correct = votes.correct
+    return Judge(
+        name=names[place],
+        accuracy=None if correct is None else mean_share(correct[:, place], votes.clusters),
+        agreement=float(others.mean()),
+        nearest=names[nearest],
+        nearest_agreement=float(alike[place, nearest]),
+        adds=adds,
+        constant=keys.names[int(given[0])] if given.size == 1 and given[0] >= 0 and votes.n > 1 else None,
+    )
+
+
+def _k_eff(votes: Votes) -> Interval:
+    """Return K / (1 + (K - 1) c) of being right: the paper's, with the limits of c over questions."""
+    c = interval_c(votes)
+    return c.interval.mapped(lambda value: float(k_eff(votes.k, value)), f"from c ({c.method})")
+
+
+def _right_worth(votes: Votes, columns: IntArray) -> float:
+    return k_eff_block(votes.paths(columns)) if columns.size > 1 else 1.0
+
+
+def _pairs_alike(codes: IntArray) -> FloatArray:
+    """Return how often two judges answer a question alike [K, K]; an abstention is like no answer."""
+    same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
+    return np.asarray(same.mean(axis=0), np.float64)
+
+
+def _agreeing(codes: IntArray) -> FloatArray:
+    """Return the share of pairs of judges that answer alike, by question [n]."""
+    k = codes.shape[1]
+    same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
+    return np.asarray((same.sum((1, 2)) - (codes >= 0).sum(1)) / (k * (k - 1)), np.float64)
+
+
+def _kappa_worth(codes: IntArray, columns: IntArray) -> float:
+    """Return K / (1 + (K - 1) kappa) of some judges, kappa of Fleiss over the answers of all questions."""
+    if columns.size < 2:
+        return 1.0
+    used = codes[:, columns]
+    return float(_worth(_agreeing(used).mean(), _chance(used), columns.size))
+
+
+def _chance(codes: IntArray) -> float:
+    """Return how often two answers drawn from those of all questions are alike."""
+    share = np.bincount(codes[codes >= 0]) / max(codes.size, 1)
+    return float(share @ share)
+
+
+def _worth(agreement: FloatArray | float, chance: FloatArray | float, k: int) -> FloatArray:
+    left = np.maximum(1 - np.asarray(chance), 1e-12)
+    kappa = np.where(left > 1e-9, (np.asarray(agreement) - chance) / left, 1.0)
+    return np.asarray(k_eff(k, kappa), np.float64)
+
+
+def _agreement_worth(codes: IntArray, votes: Votes, seed: int) -> Interval:
+    """Return K_eff of agreement, with percentiles over resampled questions."""
+    used, number = np.unique(codes[codes >= 0], return_inverse=True)
+    columns = [_agreeing(codes)]
+    if used.size <= CLOSED:
+        shares = np.zeros((votes.n, used.size))
+        np.add.at(shares, (np.nonzero(codes >= 0)[0], number), 1 / votes.k)
+        columns += [*shares.T]
+    drawn: FloatArray = bootstrap_means(np.stack(columns, 1), votes.clusters, np.random.default_rng(seed))
+    chance = _chance(codes) if used.size > CLOSED else np.square(drawn[:, 1:]).sum(axis=1)
+    value = _kappa_worth(codes, np.arange(votes.k))
+    lo, hi = np.quantile(_worth(drawn[:, 0], chance, votes.k), [0.025, 0.975]).tolist()
+    return Interval(value, min(lo, value), max(hi, value), "from kappa, cluster bootstrap")
+
+
+def _votes(votes: Votes, names: tuple[str, ...], seed: int) -> tuple[float, tuple[PanelVote, ...]]:
+    """Return the accuracy of the best judge and of panels, each chosen on the other folds."""
+    rule: Rule = "binary" if votes.answers is None else "plurality"
+    learners: dict[str, Learn] = {
+        "vote of all": lambda _: np.ones(votes.k),
+        f"vote of the best {FEW_JUDGES}": lambda items: _few(votes.take(items)),
+        "vote by log odds": lambda items: slot_weights(votes.take(items), "log_odds"),
+        "vote by GLS weights": lambda items: slot_weights(votes.take(items), "fisher"),
+    }
+    if votes.k <= FEW_JUDGES:
+        del learners[f"vote of the best {FEW_JUDGES}"]
+
+    def credit(learn: Learn) -> FloatArray:
+        parts = [
+            cross_fitted_credit(votes, learn, rule, np.random.default_rng([seed, split]))
+            for split in range(SPLITS)
+        ]
+        return np.mean(parts, axis=0)
+
+    best = credit(lambda items: slot_weights(votes.take(items), "best_slot"))
+    every: BoolArray = np.ones(votes.n, np.bool_)
+    found = list[PanelVote]()
+    for name, learn in learners.items():
+        own = credit(learn)
+        gain = float((own - best).mean())
+        half = float(stdtrit(votes.n_clusters - 1, 0.975)) * clustered_se(own - best, votes.cluster_ids)
+        taking = tuple(name for name, weight in zip(names, learn(every), strict=True) if weight > 0)
+        limits = Interval(gain, gain - half, gain + half, "cross-fitted, cluster t")
+        found.append(PanelVote(name, taking, float(own.mean()), limits))
+    return float(best.mean()), tuple(found)
+
+
+def _few(votes: Votes) -> FloatArray:
+    """Return a vote each for the most accurate judges."""
+    weights = np.zeros(votes.k)
+    weights[np.argsort(-slot_accuracies(votes), kind="stable")[:FEW_JUDGES]] = 1.0
+    return weights
+
+
+def _recommended(votes: tuple[PanelVote, ...]) -> PanelVote | None:
+    """Return the panel of the highest gain, where that is above 0 by ``SURE`` standard errors."""
+    best = max(votes, key=lambda found: found.gain.value)
+    low = best.gain.lo
+    sure = low is not None and best.gain.value > SURE / 1.96 * (best.gain.value - low)
+    return best if sure and len(best.judges) > 1 else None
