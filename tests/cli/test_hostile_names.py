@@ -7,10 +7,13 @@ import logging
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
 
 import command_line
+from gateway_rig import gateway
 from keff.gateway.server import Lines
+from raw_server import http, raw_server
 
 HOSTILE = "x\x1b]0;owned\x07\x9b31m\u202eevil\u2066\u2069\u200f\u200e\u061cy"
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -36,6 +39,7 @@ COMMANDS = [
     ("join", "LOG", "GONE", "-o", "OUT.jsonl"),
     ("score", "GONE"),
     ("combine", "LOG"),
+    ("tables", "LOG", "-o", "OUT.d", "--format", "markdown"),
 ]
 
 
@@ -72,11 +76,32 @@ def test_no_command_shows_a_hostile_name_as_it_is(
     assert done.stdout or done.stderr
     assert not HARMFUL.search(done.stdout), repr(done.stdout)
     assert not HARMFUL.search(done.stderr), repr(done.stderr)
-    for file in tmp_path.glob("OUT*"):
+    for file in tmp_path.rglob("*.*"):
         if file.suffix in (".md", ".html"):
             assert not HARMFUL.search(file.read_text("utf-8"))
     if "--json" in words:
         assert json.loads(done.stdout)
+
+
+REFUSED = json.dumps({"error": {"message": f"no {HOSTILE}"}}).encode()
+
+
+@pytest.mark.parametrize("command", ["sample", "pilot"])
+def test_what_a_server_says_is_shown_without(tmp_path: Path, command: str) -> None:
+    words = ("--run", tmp_path / HOSTILE, "--n", 2, "--k", 2, "--yes", "--model", HOSTILE)
+    with raw_server(lambda *_: http(REFUSED, 400)) as url:
+        done = command_line.keff(command, "starter", "--base-url", url, *words)
+    assert done.returncode == 1
+    assert "evily" in done.stderr
+    assert not HARMFUL.search(done.stdout + done.stderr)
+
+
+def test_the_operator_s_page_shows_what_an_upstream_says_without() -> None:
+    with raw_server(lambda *_: http(REFUSED, 500)) as url, gateway(url, replacements=0) as rig:
+        assert rig.post().status_code >= 500
+        page = httpx2.get(rig.url.removesuffix("/v1") + "/keff", headers={"accept": "text/html"}).text
+    assert "evily" in page
+    assert not HARMFUL.search(page)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from keff.cli import _sample_options as s
 from keff.cli._console import console, note
 from keff.cli._oracle import Asked, Oracle
 from keff.cli._sample_options import parse_pairs
+from keff.console import harmless
 from keff.engine import Engine
 from keff.engines._local import longest
 from keff.errors import RunError, UsageError
@@ -268,7 +269,7 @@ def progress_bar(*, transient: bool = False) -> Progress:
     # Where nothing is drawn, a bar that goes when it is done would leave an empty line.
     shown.quiet = transient and not shown.is_terminal
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed}{task.fields[of]} paths"),
         TextColumn("{task.fields[rate]}"),
@@ -291,7 +292,8 @@ class Shown:
     def on(self, bar: Progress, name: str, notes: str = "") -> None:
         """Start a new line of the bar."""
         self.drawn = dict[Path, orders.Progress]()
-        self._bar, self._task = bar, bar.add_task(name, total=self.wanted, of="", rate="", notes=notes)
+        line = harmless(name)
+        self._bar, self._task = bar, bar.add_task(line, total=self.wanted, of="", rate="", notes=notes)
         self._begun = time.monotonic()
 
     @property

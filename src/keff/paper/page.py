@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from keff.console import harmless
 from keff.paper import claims
 from keff.records import number, percent
 
@@ -373,7 +374,7 @@ def differences(numbers: Numbers) -> str:
         parts += [text.replace("\n", f": {name}\n", 1) for text in texts] if name else texts
     lists = {"Files that are missing": "missing", "What is wrong with the files": "problems"}
     parts += [listed(title, "", numbers[name]) for title, name in lists.items() if numbers[name]]
-    return "\n".join(part for part in parts if part)
+    return harmless("\n".join(part for part in parts if part))
 
 
 def _comparisons(numbers: Numbers) -> Iterator[tuple[str, Numbers]]:

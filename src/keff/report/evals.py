@@ -8,7 +8,6 @@ from pathlib import Path
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.scores import Audit, Noise
 from keff.analysis.results.words import counted
-from keff.console import harmless
 from keff.files import write_text
 from keff.records import Interval, Note, frozen
 from keff.report.series import Datasets, limits
@@ -216,4 +215,4 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
 def _write(sheets: Sequence[Sheet], file: Path) -> None:
     charts = {str(place): {sheet.chart: sheet.data} for place, sheet in enumerate(sheets) if sheet.data}
     drawn = {int(place): drawing for (place, _), drawing in drawings(charts, titles=True).items()}
-    write_text(file, harmless(filled("evals.html.j2", sheets=sheets, drawn=drawn)))
+    write_text(file, filled("evals.html.j2", sheets=sheets, drawn=drawn))

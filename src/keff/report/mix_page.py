@@ -10,7 +10,6 @@ from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
 from keff.analysis.mix.search import frontier
 from keff.analysis.results.words import points
-from keff.console import harmless
 from keff.records import Interval, number, percent
 from keff.report.series import Datasets, Row, side
 from keff.report.template import colour, drawings, filled
@@ -82,7 +81,7 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
         worths=charts["mix", "worths"],
         colours=[colour(place) for place in range(len(mix.branches))],
     )
-    files.write_text(file, harmless(page))
+    files.write_text(file, page)
 
 
 def _points(value: Interval | float | None) -> str:

@@ -17,7 +17,6 @@ from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.words import points
-from keff.console import harmless
 from keff.reading.open import Record
 from keff.records import frozen, percent
 from keff.report import advice_series, series, vega
@@ -63,7 +62,7 @@ def write_page(exhibits: Sequence[Exhibit], file: Path, draw: vega.Draw = vega.d
         hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         series=_legend(),
     )
-    files.write_text(file, harmless(page))
+    files.write_text(file, page)
 
 
 @frozen

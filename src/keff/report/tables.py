@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
+from keff.console import harmless
 from keff.records import frozen, number
 
 Format = Literal["latex", "markdown", "csv"]
@@ -118,7 +119,7 @@ class Table:
 def render(table: Table, form: Format) -> str:
     """Return a table as text, ending with a newline."""
     writers: dict[str, Callable[[Table], str]] = {"latex": latex, "markdown": markdown, "csv": as_csv}
-    return writers[form](table)
+    return harmless(writers[form](table))
 
 
 def file_of(table: Table, form: Format) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as Xml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from keff.console import harmless
 from keff.report import vega
 from keff.report.series import Datasets
 
@@ -41,7 +42,8 @@ Filters = Mapping[str, Callable[..., str]]
 def filled(name: str, filters: Filters | None = None, **values: object) -> str:
     """Return the page of template ``name`` with ``values``, common style and version.
 
-    Texts are escaped unless they are ``Markup``. Raises UndefinedError for a value that is missing.
+    Texts are escaped unless they are ``Markup``, and lose their control characters. Raises UndefinedError for
+    a value that is missing.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -52,7 +54,7 @@ def filled(name: str, filters: Filters | None = None, **values: object) -> str:
     )
     environment.filters |= dict(filters or {})
     style = Markup((TEMPLATES / "page.css").read_text("utf-8"))
-    return environment.get_template(name).render(style=style, version=version("keff"), **values)
+    return harmless(environment.get_template(name).render(style=style, version=version("keff"), **values))
 
 
 def colour(place: int) -> str:

@@ -16,6 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 
 from keff.analysis.results.bars import BarPair, accuracy_pair, bar_pair, in_percent
 from keff.analysis.results.words import change_in_words, in_words
+from keff.console import harmless
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import TrafficLedger
@@ -87,7 +88,7 @@ def _interval(value: object) -> Interval | None:
 def page(state: Fields, decision: Fields | None = None) -> str:
     """Return the page of what is saved; ``decision`` is the plan's."""
     saved = fields(state.get("saved"))
-    return _template().render(
+    shown = _template().render(
         state=state,
         pairs=bar_pairs(state, decision or {}),
         words=in_words(str(state.get("policy")), finer=True),
@@ -97,6 +98,7 @@ def page(state: Fields, decision: Fields | None = None) -> str:
         figure=figure,
         style=(files("keff.report") / "templates" / "page.css").read_text("utf-8"),
     )
+    return harmless(shown)
 
 
 @cache
