@@ -45,7 +45,8 @@ class Question:
     read; or nothing but their number (all None), where the log keeps only ``scores`` in ``correct``.
     ``scores`` are graded ones, one per path where given, NaN where missing. ``part`` names the record that a
     question belongs to, where one log holds several. ``nan`` counts answers that are the number NaN, which
-    abstain; ``structured`` says that some are lists or objects, as JSON. Further confidences are lists in
+    abstain; ``unjudged`` the paths that were left out because they have no verdict and others have;
+    ``structured`` says that some answers are lists or objects, as JSON. Further confidences are lists in
     ``meta``, ``confidence.NAME``.
     """
 
@@ -69,6 +70,7 @@ class Question:
     part: str = ""
     meta: Fields = field(default_factory=dict[str, object])
     nan: int = 0
+    unjudged: int = 0
     structured: bool = False
     scores: tuple[float, ...] | None = None
     cached_tokens: tuple[float, ...] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,33 @@ def test_choices_and_numbered_requests_of_a_batch_are_paths(tmp_path: Path) -> N
     rows = [batch(f"gsm8k-sample-{i}", chat("It is 4")) for i in range(3)]
     apart = open_record(lines(tmp_path / "apart.jsonl", rows), Opening(answer_space="numeric"))
     assert (apart.ballot.votes.n, apart.ballot.votes.k) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "form", ["q{}#{}", "q{}-attempt{}", "{}_try_{}", "task-{}/rollout-{}", "q{}.Trial{}", "q{}:run_{}"]
+)
+def test_ids_of_a_batch_that_name_a_repeat_are_its_paths(tmp_path: Path, form: str) -> None:
+    rows = [batch(form.format(i, j), chat(f"It is {i + j % 2}")) for j in range(3) for i in range(4)]
+    record = open_record(lines(tmp_path / "batch.jsonl", rows), Opening(answer_space="numeric"))
+    assert [question.answers for question in record.ballot.questions] == [
+        (str(i), str(i + 1), str(i)) for i in range(4)
+    ]
+
+
+@pytest.mark.parametrize("form", ["q{}-{}", "q{}_sample_{}", "req-{}.{}"])
+def test_ids_of_a_batch_that_may_name_a_repeat_are_said(tmp_path: Path, form: str) -> None:
+    """The number may as well be that of the question in one of several data sets."""
+    rows = [batch(form.format(i, j), chat("It is 4")) for j in range(3) for i in range(4)]
+    record = open_record(lines(tmp_path / "batch.jsonl", rows), Opening(answer_space="numeric"))
+    assert record.ballot.votes.k == 1
+    was, better = re.findall(r"write (\S+) as (\S+)", notes(record)["unnumbered_requests"])[0]
+    assert was == form.format(0, 0)
+    # What it recommends works.
+    for row in rows:
+        row["custom_id"] = re.sub(r"(?:_sample_|[-_.])(\d+)$", r"#\1", row["custom_id"])
+    assert rows[0]["custom_id"] == better
+    again = open_record(lines(tmp_path / "again.jsonl", rows), Opening(answer_space="numeric"))
+    assert (again.ballot.votes.n, again.ballot.votes.k) == (4, 3)
 
 
 def test_failed_requests_of_a_batch_are_counted_and_advice_names_what_to_do(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.field_table import FieldReader, FieldTable, number_at
-from keff.logs.parts.foreign import spoken
 from keff.logs.parts.lines import Row, json_lines
+from keff.logs.parts.values import spoken
 
 SUFFIX = "_result.json"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, spoken
+from keff.logs.parts.foreign import Graded
 from keff.logs.parts.lines import Row
-from keff.logs.parts.values import at, known_task
+from keff.logs.parts.values import at, known_task, spoken
 
 
 class EvalScope(Graded, FieldReader):

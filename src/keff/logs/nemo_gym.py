@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, mark, said_in, spoken
+from keff.logs.parts.foreign import Graded, mark, said_in
 from keff.logs.parts.lines import Row
-from keff.logs.parts.values import at, inner
+from keff.logs.parts.values import at, inner, spoken
 
 
 class NemoGym(Graded, FieldReader):

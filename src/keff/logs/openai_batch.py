@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keff.log import LogInfo, Tell, unheard
@@ -16,7 +16,10 @@ from keff.records import Note
 # A ``custom_id`` that numbers the repeats of a question, such as q7#2 or q7-repeat-2.
 #
 # Never request-2, gsm8k/2 or gsm8k-sample-2: there the number is the question's.
-NUMBERED = re.compile(r"(.+?)(?:#|[-_](?:repeat|epoch|trial|path|rep)[-_]?)(\d+)")
+WORDS = "repeat|rep|epoch|trial|path|attempt|try|run|rollout|draw|vote"
+NUMBERED = re.compile(rf"(.+?)(?:#|[-_/:.](?:{WORDS})[-_]?)(\d+)", re.IGNORECASE)
+# A number at the end that may count repeats, or questions: q7-2, q7_sample_2.
+ENDED = re.compile(r"(.*\d.*?)([-_/:.]|[-_/:.][a-z]+[-_]?)(\d+)", re.IGNORECASE)
 
 
 class OpenaiBatch(FieldReader):
@@ -60,13 +63,31 @@ class OpenaiBatch(FieldReader):
         repeats = list(map(NUMBERED.fullmatch, names))
         if all(repeats):
             names = [found[1] for found in repeats if found]
-            tell(
-                Note(
-                    "numbered_requests", "each custom_id is taken as a question and the number of its repeat"
-                )
+            text = "each custom_id is taken as a question and the number of its repeat"
+            tell(Note("numbered_requests", text))
+        elif example := _may_be_repeat(names):
+            was, better = example
+            text = (
+                "each custom_id is a question of its own; if the last number counts its repeats, write "
+                f"{was} as {better}"
             )
+            tell(Note("unnumbered_requests", text))
         for (where, row), name in zip(rows, names, strict=True):
             yield where, row | {"name": name, "choices": said_in(inner(row, "response", "body"))}
+
+
+def _may_be_repeat(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return an id and how it would number a repeat, where all ids end in the same numbers; else None."""
+    numbers: dict[str, set[str]] = {}
+    for name in names:
+        if (found := ENDED.fullmatch(name)) is None:
+            return None
+        numbers.setdefault(found[1], set()).add(found[3])
+    first, *others = numbers.values()
+    if len(first) < 2 or not others or any(own != first for own in others):
+        return None
+    found = ENDED.fullmatch(names[0])
+    return None if found is None else (names[0], f"{found[1]}#{found[3]}")
 
 
 log = OpenaiBatch

@@ -9,9 +9,9 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, mark, spoken
+from keff.logs.parts.foreign import Graded, mark
 from keff.logs.parts.lines import Row, loads, objects, whole_json
-from keff.logs.parts.values import at, inner, optional_text
+from keff.logs.parts.values import at, inner, optional_text, spoken
 from keff.narrow import Fields, Object, entries, fields, only, text
 from keff.protocol.reply import is_cut
 

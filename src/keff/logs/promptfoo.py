@@ -8,9 +8,9 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, Tell, unheard
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
-from keff.logs.parts.foreign import mark, spoken
+from keff.logs.parts.foreign import mark
 from keff.logs.parts.lines import Row
-from keff.logs.parts.values import at, inner
+from keff.logs.parts.values import at, inner, spoken
 from keff.narrow import Fields, only
 
 # ``failureReason`` of a call that failed; 1 is a failed assertion, which is a verdict.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, spoken
-from keff.logs.parts.values import at, inner
+from keff.logs.parts.foreign import Graded
+from keff.logs.parts.values import at, inner, spoken
 
 
 class VerifiersResults(Graded, FieldReader):

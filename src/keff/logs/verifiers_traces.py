@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, spoken
+from keff.logs.parts.foreign import Graded
 from keff.logs.parts.lines import Row
-from keff.logs.parts.values import at, inner, number_or_none
+from keff.logs.parts.values import at, inner, number_or_none, spoken
 from keff.narrow import Fields, entries
 
 

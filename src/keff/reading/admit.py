@@ -44,7 +44,7 @@ def taken(
         raise LogError(f"--trim {trim}: at most {MOST_PATHS} paths per question are analysed")
     nan = longest = 0
     limits = [limit for limit in (trim, most) if limit is not None]
-    for question in questions:
+    for question in _judged(questions, tell):
         if isinstance(question, ColumnBatch):
             yield question
             continue
@@ -73,6 +73,18 @@ def taken(
             "subsets are exact up to that number"
         )
         tell(Note("long_record", text))
+
+
+def _judged(questions: Iterable[Recorded], tell: Tell) -> Iterator[Recorded]:
+    """Yield the questions with a path that has a verdict, or needs none; note how many paths have none."""
+    unjudged = 0
+    for question in questions:
+        left_out = 0 if isinstance(question, ColumnBatch) else question.unjudged
+        unjudged += left_out
+        if isinstance(question, ColumnBatch) or question.answers or not left_out:
+            yield question
+    if unjudged:
+        tell(Note("left_out", f"{unjudged} paths are left out: each has no verdict"))
 
 
 def with_verdicts(

@@ -14,8 +14,8 @@ from keff.errors import LogError
 from keff.log import LogInfo, Question, Tell, unheard
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
-from keff.logs.parts.values import as_truth, at, inner, optional_text, real, short
-from keff.narrow import Fields, Object, entries, fields, is_array, items, only
+from keff.logs.parts.values import as_truth, at, optional_text, real, short, spoken
+from keff.narrow import Fields, Object, entries, fields, items, only
 from keff.protocol.reply import is_cut
 from keff.records import Note, stable_hash
 
@@ -178,18 +178,6 @@ def verdict(where: str, value: object, threshold: float | None = None) -> Canoni
 
 def _scored(row: Canonical) -> bool:
     return row.get("correct") is not None or row.get("score") is not None
-
-
-def spoken(value: object) -> str | None:
-    """Return a message's text: its string, or its joined text parts; JSON for other content."""
-    message = inner(value)
-    if message:
-        value = message.get("content", message.get("parts", message.get("text", value)))
-    if is_array(value):
-        parts = [fields(part).get("text", fields(part).get("content")) for part in value]
-        if all(isinstance(part, str) for part in parts):
-            return "".join(map(str, parts))
-    return optional_text(value)
 
 
 def said_in(body: Fields) -> list[Object]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import compress, groupby, islice
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -17,6 +17,7 @@ from keff.logs.parts.attempts import Attempts
 from keff.logs.parts.columns import JUDGES, Columned, Layout
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
+    conversation_text,
     converted,
     count,
     gold_of,
@@ -74,6 +75,7 @@ def question_of(where: str, row: Row, *, texts: bool = False, part: str = "") ->
     missing = [name for name in ("id", "all_answers") if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
+    row, unjudged = _judged(row)
     lists = _lists(where, row)
     answers = lists["all_answers"]
     given: dict[str, Any] = {
@@ -90,6 +92,7 @@ def question_of(where: str, row: Row, *, texts: bool = False, part: str = "") ->
         question=optional_text(row.get("question")),
         meta={name.replace(LISTED, NAMED): value for name, value in row.items() if name not in KNOWN},
         nan=sum(map(is_nan, unusual)),
+        unjudged=unjudged,
         structured=any(map(is_structured, unusual)),
         part=part,
         **given,
@@ -150,6 +153,23 @@ def first_of(rows: Iterable[tuple[str, Row]]) -> Object:
     return next((dict(row) for _, row in rows), Object())
 
 
+def _judged(row: Row) -> tuple[Row, int]:
+    """Return a row without the paths that have no verdict where others have one, and how many these are."""
+    verdicts = items(row.get("all_correct"))
+    judged = [not is_missing(verdict) for verdict in verdicts]
+    if all(judged):
+        return row, 0
+    if not any(judged) and not all(map(is_missing, items(row.get("all_answers")))):
+        return {name: value for name, value in row.items() if name != "all_correct"}, 0
+    lists = {
+        name: list(compress(value, judged))
+        for name, value in row.items()
+        if name in LISTS or name.startswith((NAMED, LISTED))
+        if is_array(value) and len(value) == len(judged)
+    }
+    return {**row, **lists}, judged.count(False)
+
+
 def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
     result: dict[str, tuple[object, ...]] = {}
     for name in LISTS:  # of which the answers are the first
@@ -158,7 +178,7 @@ def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
             continue
         if not is_array(given):
             raise LogError(f"{where}: {name} must be a list")
-        values = tuple(given)
+        values = tuple(map(conversation_text, given) if name in ("all_answers", "all_texts") else given)
         if result and len(values) != len(result["all_answers"]):
             raise LogError(
                 f"{where}: {name} has {len(values)} entries for {len(result['all_answers'])} answers"
@@ -245,7 +265,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
     first = first_of(rows())
     # Where a column numbers the paths, one list as an answer is a structured answer of one path.
     several = [] if "path" in layout.single else [word for word in layout.single if word in LIST_OF]
-    listed = [word for word in several if isinstance(first.get(layout.single[word]), list)]
+    listed = [word for word in several if _is_list_of_paths(first.get(layout.single[word]))]
     if layout.numbered or {"answer", "correct", "text", "score"} & set(listed):
         alone = [layout.single[word] for word in several if word not in (*listed, "model")]
         if known := [name for name in alone if not is_missing(first.get(name))]:
@@ -257,6 +277,10 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
             for wide in [_wide(row, layout, listed)]
         )
     return _grouped(rows, layout, texts=texts, tell=tell)
+
+
+def _is_list_of_paths(value: object) -> bool:
+    return is_array(value) and conversation_text(value) is value
 
 
 def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> Object:
@@ -407,11 +431,13 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
     row = _about(first, layout)
     rated = [name for name in row if name.startswith((NAMED, LISTED))]
     row |= {name: [member.get(name) for _, member in members] for name in rated}
+    # A list of what paths are read by is kept where it is empty: their number is in it.
+    first_word = next((word for word in ("answer", "text", "correct") if word in single), "")
     for word, target in LIST_OF.items():
         if word not in single:
             continue
         values = [member.get(single[word]) for _, member in members]
-        if word == "answer" or not all(map(is_missing, values)):
+        if word == first_word or not all(map(is_missing, values)):
             row[target] = values
     return question_or_scores(where, _named_slots(row), texts=texts)
 

@@ -13,7 +13,7 @@ from typing import Any, SupportsFloat, TypeVar
 from keff import plugins
 from keff.answers import says_none
 from keff.errors import LogError
-from keff.narrow import Object, fields, is_array
+from keff.narrow import Object, entries, fields, is_array
 
 
 def inner(row: object, *names: str) -> Object:
@@ -123,6 +123,26 @@ def _decoded(value: bytes) -> str:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         raise LogError(f"not UTF-8 text: {short(value)}") from None
+
+
+def spoken(value: object) -> str | None:
+    """Return a message's text: its string, or its joined text parts; JSON for other content."""
+    message = inner(value)
+    if message:
+        value = message.get("content", message.get("parts", message.get("text", value)))
+    if is_array(value):
+        parts = [fields(part).get("text", fields(part).get("content")) for part in value]
+        if all(isinstance(part, str) for part in parts):
+            return "".join(map(str, parts))
+    return optional_text(value)
+
+
+def conversation_text(value: object) -> object:
+    """Return what the model said last where a value is a list of messages; other values unchanged."""
+    if not is_array(value) or not value or not all("role" in fields(message) for message in value):
+        return value
+    said = [message for message in entries(value) if message["role"] == "assistant"] or entries(value)
+    return spoken(said[-1])
 
 
 def integral(value: object) -> object:

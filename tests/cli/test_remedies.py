@@ -1,0 +1,149 @@
+"""What a refusal recommends is done, word for word, until the command works: no remedy leads nowhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_logs import langsmith, paths
+from command_line import keff
+
+RIGHT = [[(i * j + i + j // 2) % 3 > 0 for j in range(3)] for i in range(12)]
+CELLS = [(i, j, right) for i, row in enumerate(RIGHT) for j, right in enumerate(row)]
+
+
+def table(head: str, row: Callable[[int, int, bool], str]) -> bytes:
+    return "".join([f"{head}\n", *(f"{row(i, j, right)}\n" for i, j, right in CELLS)]).encode()
+
+
+def rows(row: Callable[[int, int, bool], object]) -> bytes:
+    return "".join(f"{json.dumps(row(i, j, right))}\n" for i, j, right in CELLS).encode()
+
+
+def value(i: int, j: int, right: bool) -> int:
+    return i + 5 if right else i + 40 + j
+
+
+PLAIN = table("id,gold,answer", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)}")
+
+# Files as strangers have them, each refused at first.
+FILES: dict[str, tuple[str, bytes]] = {
+    "other names": (
+        "a.csv",
+        table("nr,guess,truth", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
+    ),
+    "two answers": (
+        "a.csv",
+        table("id,answer,prediction", lambda i, j, right: f"{i},{i + 5},{value(i, j, right)}"),
+    ),
+    "an answer beside completions": (
+        "a.csv",
+        table("id,answer,completion", lambda i, j, right: f"{i},{i + 5},so it is {value(i, j, right)}"),
+    ),
+    "a label beside a text": (
+        "a.csv",
+        table("id,label,text", lambda i, j, right: f"{i},{i + 5},so it is {value(i, j, right)}"),
+    ),
+    "whole completions": (
+        "a.jsonl",
+        rows(lambda i, j, right: {"id": i, "gold": i + 5, "completion": f"It is {value(i, j, right)}"}),
+    ),
+    "objects as answers": (
+        "a.jsonl",
+        rows(lambda i, j, right: {"id": i, "gold": {"n": i + 5}, "answer": {"n": value(i, j, right)}}),
+    ),
+    "paths that are missing": (
+        "a.csv",
+        b"".join(
+            line for n, line in enumerate(PLAIN.splitlines(keepends=True)) if n not in (3, 8, 9, 30, 31)
+        ),
+    ),
+    "rows finer than a path": (
+        "a.csv",
+        table("id,gold,answer,rollout", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)},{j}"),
+    ),
+    "gold as a solution": (
+        "a.csv",
+        table(
+            "id,gold,answer",
+            lambda i, j, right: f"q{i},so we get \\boxed{{{i + 5}}},{value(i, j, right)}",
+        ),
+    ),
+    "packed": ("a.csv.gz", gzip.compress(PLAIN)),
+}
+
+# Ways of saying what to write, and how it is written.
+REMEDIES: tuple[tuple[str, str], ...] = (
+    (r"--answer-space (\w[\w:=,]*) --rescore", "--answer-space {} --rescore"),
+    (r"--answer-space, such as (\w+)", "--answer-space {}"),
+    (r"--answer-space (\w[\w:=,]*)", "--answer-space {}"),
+    (r"--columns (\w+=[^\s:;)]+?)(?:, or|, for|[\s:;)]|$)", "--columns {}"),
+    (r"--format (\w+):scorer=NAME, of ([\w.]+)", "--format {}:scorer={}"),
+    (r"--format (\w+:\w+=[\d.]+)", "--format {}"),
+    (r"--trim (\d+)", "--trim {}"),
+)
+
+
+def recommended(said: str, done: str) -> str | None:
+    """Return the first remedy in a refusal that was not done yet."""
+    for pattern, written in REMEDIES:
+        for found in re.finditer(pattern, said):
+            words = written.format(*found.groups())
+            if words not in done and not re.search(r"COLUMN|NAME|\.\.\.", words):
+                return words
+    return None
+
+
+def followed(command: str, path: Path) -> tuple[int, str, str]:
+    """Run a command, and whatever its refusals say, until it is not refused; returns the code and options."""
+    options = ""
+    for _ in range(4):
+        done = keff(command, path.name, *shlex.split(options), cwd=path.parent)
+        if done.returncode != 2:
+            return done.returncode, options, done.stderr
+        if unpacking := re.search(r"is compressed: (\w+ -k \S+),", done.stderr):
+            subprocess.run(shlex.split(unpacking[1]), check=True, cwd=path.parent)
+            path = path.with_suffix("")
+            continue
+        more = recommended(done.stderr, options)
+        assert more is not None, f"no remedy after {options!r}: {done.stderr}"
+        options = f"{options} {more}".strip()
+    return 2, options, done.stderr
+
+
+@pytest.mark.parametrize("command", ["analyze", "read"])
+@pytest.mark.parametrize("kind", FILES)
+def test_every_refusal_is_mended_by_what_it_says(kind: str, command: str, tmp_path: Path) -> None:
+    name, content = FILES[kind]
+    (tmp_path / name).write_bytes(content)
+    code, options, said = followed(command, tmp_path / name)
+    assert code == 0, f"{options}: {said}"
+
+
+def test_scores_of_which_none_was_named_are_mended_by_what_is_said(tmp_path: Path) -> None:
+    path = langsmith(tmp_path, [pair for pair in paths() if pair[0] != 2])
+    lines = list(map(json.loads, path.read_text().splitlines()))
+    for line in lines:
+        line["feedback_stats"] |= {"polite": {"n": 1, "avg": 1.0}}
+    path.write_text("".join(map("{}\n".format, map(json.dumps, lines))))
+    code, options, said = followed("analyze", path)
+    assert (code, options) == (0, "--format langsmith:scorer=exact"), said
+
+
+def test_graded_scores_are_read_by_the_commands_that_are_named(tmp_path: Path) -> None:
+    scores = table("id,score", lambda i, j, right: f"{i},{0.2 + 0.6 * right + 0.01 * j}")
+    (tmp_path / "a.csv").write_bytes(scores)
+    done = keff("analyze", "a.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    commands = re.findall(r"keff (noise|compare)", done.stderr)
+    assert commands == ["noise", "compare"]
+    (tmp_path / "b.csv").write_bytes(scores.replace(b"0.2", b"0.3"))
+    assert keff("noise", "a.csv", cwd=tmp_path).returncode == 0
+    assert keff("compare", "a.csv", "b.csv", cwd=tmp_path).returncode == 0
