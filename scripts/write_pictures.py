@@ -25,23 +25,21 @@ from rich.console import Console
 from rich.text import Text
 
 import keff
-from keff.analysis.decision import Aim
 from keff.analysis.terms import Terms
 
 ASSETS = Path(__file__).resolve().parents[1] / "docs" / "assets"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-# As in the table of README.md and in the atlas.
-SETTINGS = keff.Settings(aim=Aim(slower=None), terms=Terms(now="8"))
-WIDTH, TITLE = 1120, "GPQA Diamond · Phi-4-reasoning · 198 questions × 160 paths"
+SETTINGS = keff.Settings(terms=Terms(now="8"))
+WIDTH, TITLE = 1120, "MATH-500 · NVIDIA-Nemotron-Nano-9B-v2 · 500 questions × 80 paths"
 
 MINUTE = (
-    "keff analyze answers.jsonl --now 8 --slower any",
-    "keff replay answers.jsonl fixed:8 lead_k:2,cap=8 --now 8 --slower any",
+    "keff analyze answers.jsonl --now 8",
+    "keff replay answers.jsonl fixed:8 lead_k:2,cap=8 --now 8",
 )
 # Of the text chunk of a PNG, neither compressed nor in a language.
 KEYWORD = b"Description\0\0\0\0\0"
 # Every word that stands above the picture's end.
-SHOWN = """height => [...document.querySelectorAll("h1, h2, p, li, .tiles *, svg text")]
+SHOWN = """height => [...document.querySelectorAll("h1, h2, p, li, .pair *")]
     .filter(e => !e.children.length && e.checkVisibility() && e.getBoundingClientRect().bottom <= height)
     .map(e => e.textContent.trim()).filter(Boolean).join("\\n")"""
 # The share of pixels of which a colour differs by over a quarter of its range; all, where sizes differ.
@@ -129,9 +127,9 @@ def shots(record: Path, themes: tuple[str, ...] = ("light", "dark")) -> dict[str
             page.goto(page_file.as_uri())
             page.wait_for_selector("html[data-ready=yes]")
             page.eval_on_selector(".about", f"e => e.textContent = {TITLE!r}")
-            end = page.locator("[data-chart=gain]").bounding_box()
+            end = page.locator(".hero").bounding_box()
             assert end is not None
-            height = int(end["y"] + end["height"] + 8)
+            height = int(end["y"] + end["height"] + 24)
             page.set_viewport_size({"width": WIDTH, "height": height})
             drawn[theme] = described(page.screenshot(), page.evaluate(SHOWN, height))
         browser.close()

@@ -1,4 +1,7 @@
-"""Write the results of README.md and of the demo from docs/atlas: ``python scripts/write_readme.py``.
+"""Write the results of README.md, of the documentation and of the demo from docs/atlas.
+
+    python scripts/write_readme.py
+
 
 Which workloads are shown is settled by a rule that looks at no result: go through the data sets recorded with
 at least 32 paths per question by their number of questions (most first, then by name); from each take the
@@ -20,7 +23,8 @@ from keff.cli.demo import FILE
 from keff.records import Interval
 
 REPO = Path(__file__).resolve().parents[1]
-README, ATLAS = REPO / "README.md", REPO / "docs" / "atlas" / "atlas.json"
+README, TABLE = REPO / "README.md", REPO / "docs" / "which-policy-measured.md"
+ATLAS = REPO / "docs" / "atlas" / "atlas.json"
 BEGIN, END = "<!-- results: scripts/write_readme.py -->", "<!-- end of results -->"
 PASSED_OVER = {"Game of 24"}
 LONG, ROWS = 32, 5
@@ -93,7 +97,7 @@ def sentence(entry: AtlasEntry) -> str:
 
 
 def filled(text: str) -> str:
-    """Return a page with the table between its marks and what the atlas says in its first sentence."""
+    """Return a page with the table between its marks, and what the atlas says in one sentence."""
     entries = read_atlas(ATLAS).entries
     block = f"{BEGIN}\n{table(chosen(entries))}\n{END}"
     text = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
@@ -106,6 +110,7 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text("utf-8")), encoding="utf-8")
+    for page in (README, TABLE):
+        page.write_text(filled(page.read_text("utf-8")), encoding="utf-8")
     FILE.write_text(beside(), encoding="utf-8")
-    print(README, FILE, sep="\n")
+    print(README, TABLE, FILE, sep="\n")

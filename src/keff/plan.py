@@ -115,6 +115,12 @@ class Plan(BaseModel):
         named = all(branch.name.startswith("slot-") for branch in self.branches)
         return tuple(map(int, found)) if named and all(map(str.isdigit, found)) else ()
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the plan says how an answer is read from a text; one made from ready answers does not."""
+        recorded = self.task is None or str(self.task.get("version", "")).startswith("recorded by ")
+        return not (recorded and self.space == "exact")
+
     def write(self, file: str | Path) -> None:
         """Write the plan as JSON."""
         files.write_text(Path(file), self.model_dump_json(indent=2) + "\n")

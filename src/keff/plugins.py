@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, reduce
@@ -70,7 +71,26 @@ def missing_extra(error: ImportError, wanted_by: str) -> PluginError:
     extra = EXTRA.get(package)
     if extra is None:
         return PluginError(f"{wanted_by} cannot be imported: {error}")
-    return PluginError(f"{wanted_by} needs the package {package}: pip install 'keff[{extra}]'")
+    return PluginError(f"{wanted_by} needs the package {package}: {install_line(extra)}")
+
+
+def install_line(extra: str) -> str:
+    """Return the line that installs an extra from where keff itself was installed.
+
+    From a checkout or an archive that is its path, for no package index may have keff.
+    """
+    # Slow to import, and needed only where something is missing.
+    from importlib.metadata import distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    recorded = distribution("keff").read_text("direct_url.json")
+    origin: dict[str, Any] = json.loads(recorded) if recorded else {}
+    url = str(origin.get("url", ""))
+    if not url.startswith("file://"):
+        return f"pip install 'keff[{extra}]'"
+    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}'{url2pathname(urlsplit(url).path)}[{extra}]'"
 
 
 def import_extra(module: str, wanted_by: str) -> Any:

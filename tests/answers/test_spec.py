@@ -101,7 +101,7 @@ def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     for module in ("keff.answers.sql", "keff.answers.parts.sql_form"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(PluginError, match=r"pip install 'keff\[sql\]'"):
+    with pytest.raises(PluginError, match=r"pip install .*\[sql\]'"):
         space("sql")
 
 

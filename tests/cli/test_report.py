@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -88,7 +89,7 @@ def test_bad_input_is_one_line(log: Path, tmp_path: Path) -> None:
 def test_without_the_extra_it_says_what_to_install(log: Path, tmp_path: Path) -> None:
     done = without_the_extra(BLOCK, "report", log, "-o", tmp_path / "page.html")
     assert done.returncode == 2
-    assert "pip install 'keff[report]'" in done.stderr
+    assert re.search(r"pip install .*\[report\]'", done.stderr)
     assert not (tmp_path / "page.html").exists()
 
 
@@ -104,4 +105,4 @@ def test_the_demo_goes_on_without_the_extra(log: Path, tmp_path: Path) -> None:
     )
     done = without_the_extra(code, log, tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
-    assert "pip install 'keff[report]'" in done.stderr
+    assert re.search(r"pip install .*\[report\]'", done.stderr)

@@ -16,9 +16,11 @@ from keff.analysis.matching import told
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import counted
 from keff.cli import _options as o
-from keff.cli._console import say, say_all, tabled, tell_runs, warn, warn_all
+from keff.cli._console import note, say, say_all, tabled, tell_runs, warn, warn_all
 from keff.cli._groups import LogOptions, WantedOptions
 from keff.errors import UsageError
+from keff.narrow import fields
+from keff.plan import Plan
 from keff.reading.open import Record
 from keff.reading.several import open_records, pool_records
 from keff.records import percent
@@ -56,12 +58,31 @@ def analyze_records(
             f"{', ...' if len(records) > 4 else ''}): give one PATH or PATH#PART, or --pool"
         )
     analyses = [(record, analyze(record, settings)) for record in records]
+    plan = None
     if out is not None:
         from keff.analysis.plans import make_plan
 
-        make_plan(*analyses[0]).write(out)
+        plan = make_plan(*analyses[0])
+        plan.write(out)
     show(analyses, verbose=verbose, json=json)
+    if plan is not None and out is not None:
+        note(_held(plan, out))
     return analyses
+
+
+def _held(plan: Plan, file: Path) -> str:
+    """Return what a plan holds, what it lacks, and the line that serves it."""
+    model = fields(fields(plan.config).get("engine")).get("model")
+    of_model = f" and the model {model} with its prompt and sampling" if model else ""
+    told = f"{file} holds the rule {plan.policy}{of_model}."
+    line = f"keff serve --plan {file} --upstream URL"
+    if not (model or plan.branches):
+        told += " It does not name the model."
+        line += " --model NAME"
+    if not plan.reads_texts:
+        told += " It was made from ready answers, so say how to find the answer in a reply."
+        line += " --answer-space numeric (or choice, json, ...)"
+    return f"{told} To serve it: {line}"
 
 
 def show(analyses: list[tuple[Record, Analysis]], *, verbose: bool = False, json: bool) -> None:

@@ -158,6 +158,7 @@ class Replay(Finding):
         chosen, asked = self.by_policy.get(decision.policy), decision.kept and decision.kept.asked
         if chosen is None or asked is None:
             return
+        passed_over = list[str]()
         for row in self.policies:
             if row.cost < chosen.cost and (row.keeps or 0.0) >= asked and row.expected_kept is not None:
                 told = f"{row.policy} is cheaper and kept {percent(row.kept)} here"
@@ -165,8 +166,13 @@ class Replay(Finding):
                     expected = f"On new questions we expect {row.expected_kept:.1%}"
                     yield f"{told}. {expected}, less than you asked for."
                 else:
-                    slow = "" if decision.slower is None else ", or it takes longer than today"
-                    yield f"{told}. keff analyze does not consider it{slow}."
+                    passed_over.append(row.policy)
+        if passed_over:
+            slow = "" if decision.slower is None else ", or they take longer than today"
+            yield (
+                f"Cheaper here, and accurate enough: {', '.join(passed_over)}. keff analyze does not "
+                f"consider them{slow}."
+            )
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table of what each policy keeps and costs."""

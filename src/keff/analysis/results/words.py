@@ -184,10 +184,9 @@ def first_sentence(decision: Decision) -> str:
     if decision.policy == "fixed:1":
         what = f"Ask once instead of drawing {today}"
     elif flight is not None:
-        most = "" if flight.width >= flight.cap else f", at most {flight.cap}"
-        what = (
-            f"Run {flight.width} at a time{most}, instead of {_paths_today(decision, paths)}, and stop early"
-        )
+        today = _paths_today(decision, paths)
+        most = "" if str(flight.cap) in (today, str(flight.width)) else f", at most {flight.cap},"
+        what = f"Run {flight.width} at a time{most} instead of {today}, and stop early"
         return f"{what}{saved and f': {saved}'}."
     elif paths is None:
         what = f"Stop early instead of always drawing {today}"

@@ -160,9 +160,11 @@ def reader_of(
         return Reader(_space(name), tool_ignore=tool_ignore)
     task = fields(plan.task)
     options = fields(task.get("options"))
-    recorded = str(task.get("version", "")).startswith("recorded by ")
-    if (plan.task is None or recorded) and name == "exact":
-        raise PlanError("the plan does not say how answers are read from texts: set --answer-space")
+    if not plan.reads_texts:
+        raise PlanError(
+            "This plan was made from ready answers, so keff does not know how to find the answer in a "
+            "model's reply. Add --answer-space numeric (or choice, json, ...; keff list spaces)"
+        )
     if options.get("scorer") or "scorer" in fields(task.get("code")):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
     return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options), tool_ignore)
