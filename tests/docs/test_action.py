@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.rigs.github import GitHub, comment, serving
 
 REPO = Path(__file__).resolve().parents[2]
 STEPS: list[dict[str, Any]] = yaml.safe_load((REPO / "action.yml").read_text("utf-8"))["runs"]["steps"]
@@ -76,3 +80,49 @@ def test_an_evaluation_that_fails_fails_the_step(tmp_path: Path) -> None:
 
 def test_values_reach_scripts_through_the_environment_alone() -> None:
     assert all("${{" not in each.get("run", "") for each in STEPS), "an expression in a script runs as code"
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    if shutil.which("gh") is None:
+        pytest.skip("gh is not installed")
+    with serving() as found:
+        yield found
+
+
+def artifact(
+    run: int, day: int, *, branch: str = "main", of: int = 1, expired: bool = False
+) -> dict[str, Any]:
+    made = {"id": run, "head_branch": branch, "head_repository_id": of}
+    when = f"2026-11-{day:02}T10:00:00Z"
+    return {"name": "keff-baseline", "expired": expired, "created_at": when, "workflow_run": made}
+
+
+def test_the_baseline_is_the_newest_of_the_default_branch_of_this_repository(
+    tmp_path: Path, github: GitHub
+) -> None:
+    asked = github.environment | {"BRANCH": "main", "OWN": "1"}
+    none = step("find", tmp_path, **asked)
+    assert none.returncode == 2 and "run this workflow once on main" in none.stdout
+    github.artifacts = [
+        artifact(11, 3),
+        artifact(12, 9),
+        artifact(13, 20, branch="main", of=2),  # a fork's
+        artifact(14, 21, branch="feature"),
+        artifact(15, 22, expired=True),
+    ]
+    assert step("find", tmp_path, **asked).returncode == 0
+    assert (tmp_path / "output").read_text() == "id=12\n"
+
+
+def test_a_pull_request_has_one_comment_which_is_updated(tmp_path: Path, github: GitHub) -> None:
+    text = '<!-- keff -->\n### Pass "now" @here $HOME\n'
+    quoted = comment(2, f"> {text}", "User")
+    github.comments = [comment(1, "<!-- other -->"), quoted, comment(3, text, "User")]
+    before = [dict(each) for each in github.comments]
+    asked = github.environment | {"NUMBER": "7"}
+    for body in (text, text.replace("Pass", "Worse")):
+        (tmp_path / "comment.md").write_text(body)
+        done = step("comment", tmp_path, **asked)
+        assert done.returncode == 0, done.stderr
+        assert github.comments == [*before, comment(4, body)]
