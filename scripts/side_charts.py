@@ -39,7 +39,7 @@ def plans() -> Any:
 def worths() -> Any:
     """Draw the accuracy of the plan that each worth of a right answer asks for, and where the choice pays."""
     x = _costs("from:Q", "what a right answer is worth (logarithmic)")
-    y = alt.Y("value:Q", title="accuracy counted", axis=SHARE, scale=alt.Scale(zero=False))
+    y = alt.Y("value:Q", title="adjusted accuracy", axis=SHARE, scale=alt.Scale(zero=False))
     pays = alt.X("worth:Q")
     return alt.layer(
         *[

@@ -1,4 +1,4 @@
-"""keff: know how many reasoning paths are worth paying for, then serve exactly that many.
+"""keff: how many sampled answers of a language model are worth paying for.
 
 In: recorded answers, or questions and a model. Out: how many paths pay, and a gateway that draws as many.
 

@@ -213,7 +213,9 @@ def prompt_notes(votes: Votes, name: str, price: Price) -> tuple[Note, ...]:
     """Return a note where prompts have a price but no recorded tokens."""
     if price.prompt == 0 or votes.prompt_tokens is not None:
         return ()
-    return (Note("prompts_not_priced", f"prompts of {name} are not recorded, and not priced"),)
+    return (
+        Note("prompts_not_priced", f"your log has no prompt tokens of {name}, so keff does not price them"),
+    )
 
 
 def rates(votes: Votes, model: str | None, tariff: Tariff) -> Rates:
@@ -288,7 +290,7 @@ def priced(
     known = None if tariff is None else rates(full, model, tariff)
     notes = () if known is None else known.notes
     if pace is not None and votes.seconds is None:
-        how = f"seconds are not recorded: {pace.first:g} + tokens / {pace.rate:g} stands for them"
+        how = f"your log has no seconds, so keff takes {pace.first:g} + tokens / {pace.rate:g}"
         notes = (*notes, Note("seconds_from_tokens", how))
     return full, known, notes
 

@@ -140,5 +140,5 @@ def _gaps(votes: Votes) -> Iterator[Note]:
     for name in ("tokens", "seconds"):
         values: FloatArray | None = getattr(votes, name)
         if values is not None and 0 < (share := float(np.isnan(values).mean())) < 1:
-            told = f"{share:.1%} of the paths have no {name}: the mean of their question stands for it"
+            told = f"{share:.1%} of the paths have no {name}, so keff takes the mean of their question"
             yield Note(f"{name}_missing", told)

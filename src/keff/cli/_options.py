@@ -100,7 +100,7 @@ AnswerSpaceName = Annotated[
     record_option(
         "--answer-space",
         metavar="NAME[:OPTIONS]",
-        help="How answers are read and compared (keff list spaces), such as numeric or json:fields=a,b.",
+        help="How keff finds and compares answers (keff list spaces): numeric, choice, json:fields=a,b, ...",
     ),
 ]
 AnswerKey = Annotated[
@@ -108,16 +108,21 @@ AnswerKey = Annotated[
     record_option(
         "--answer-key",
         metavar="FILE.py:FUNCTION",
-        help="Your own function, answer -> vote key (str or None); needed again by every command.",
+        help="Your own function, answer -> vote key (str or None). Every later command needs it too.",
     ),
 ]
 Trim = Annotated[
-    int | None, record_option("--trim", min=1, help="Use the first K paths; leave out questions with fewer.")
+    int | None,
+    record_option(
+        "--trim", min=1, help="Use the first K paths of each question, and leave out questions with fewer."
+    ),
 ]
-Partial = Annotated[bool, record_option("--partial", help="Accept an interrupted run as it is, with a note.")]
+Partial = Annotated[bool, record_option("--partial", help="Accept a run that was interrupted.")]
 Rescore = Annotated[
     bool,
-    record_option("--rescore", help="Score answers anew by the gold answers, not by the log's verdicts."),
+    record_option(
+        "--rescore", help="Compare answers with the gold answers again, instead of taking the log's verdicts."
+    ),
 ]
 CountOn = Annotated[
     str | None,
@@ -129,7 +134,7 @@ Columns = Annotated[
     record_option(
         "--columns",
         metavar="WORD=COLUMN,...",
-        help="Columns of a table by other names, such as id=nr,answer=reply,correct=ok.",
+        help="Names of your columns: id=nr,answer=reply,correct=ok.",
     ),
 ]
 BranchNames = Annotated[
@@ -137,7 +142,7 @@ BranchNames = Annotated[
     record_option(
         "--branches",
         metavar="NAMES.json|A,B,C",
-        help="Names of the models or prompts whose paths are the columns of the record.",
+        help="Names of the models or prompts, where each column of paths is one.",
     ),
 ]
 Sources = Annotated[
@@ -194,7 +199,7 @@ Now = Annotated[
     Option(
         "--now",
         metavar="K|POLICY",
-        help="Paths or policy in use today, the reference for savings. Without a cap it gets the recorded K.",
+        help="What you run today, for example 8. Savings are measured against it.",
         show_default="the recorded paths, at most 64",
     ),
 ]
@@ -207,28 +212,37 @@ Prices = Annotated[
 ]
 Volume = Annotated[
     int | None,
-    money_option("--volume", min=1, help="Questions to come: what they will cost (with --prices)."),
+    money_option(
+        "--volume",
+        min=1,
+        help="How many questions you expect: keff says what they will cost (with --prices).",
+    ),
 ]
 PaceText = Annotated[
     str | None,
     money_option(
         "--pace",
         metavar="FIRST+RATE",
-        help="Seconds of a path where none are recorded: to the first token, and tokens per second (0.5+60).",
+        help="If your log has no seconds: seconds to the first token, and tokens per second (0.5+60).",
     ),
 ]
 Retain = Annotated[
     float | None,
-    Option("--retain", min=0.5, max=1, help="Aim: keep this share of the reference's accuracy, cheapest."),
+    Option(
+        "--retain",
+        min=0.5,
+        max=1,
+        help="Aim: keep this share of today's accuracy (0.99), at the lowest cost.",
+    ),
 ]
 Sure = Annotated[
     float | None,
-    aim_option("--sure", help="With --retain: how surely the share is kept on this very workload: 0.9."),
+    aim_option("--sure", help="With --retain: how sure you want to be that this workload keeps it (0.9)."),
 ]
 Budget = Annotated[
     float | None,
     aim_option(
-        "--budget", min=1, help="Aim: the best accuracy at no more paths than this on average, 90% sure."
+        "--budget", min=1, help="Aim: the best accuracy with at most this many paths per question on average."
     ),
 ]
 ValuePerCorrect = Annotated[
@@ -236,7 +250,7 @@ ValuePerCorrect = Annotated[
     aim_option(
         "--value-per-correct",
         min=0,
-        help="Aim: what a right answer is worth; with --cost-per-path (mix: or --prices).",
+        help="Aim: what a right answer is worth to you; needs --cost-per-path (mix: or --prices).",
     ),
 ]
 CostPerPath = Annotated[
@@ -248,16 +262,14 @@ Slower = Annotated[
     Option(
         "--slower",
         metavar="F|any",
-        help="The median and p95 of the time to answer may be at most F times today's.",
+        help="How much longer answers may take, median and slowest 5%: at most F times today's, or any.",
     ),
 ]
 BudgetDollars = Annotated[
     float | None,
-    aim_option("--budget-dollars", min=0, help="Aim: the most accuracy at this mean cost per question."),
+    aim_option("--budget-dollars", min=0, help="Aim: the best accuracy at this mean cost per question."),
 ]
-Tolerance = Annotated[
-    float, Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose and still save.")
-]
+Tolerance = Annotated[float, Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose.")]
 Branches = Annotated[
     list[Path] | None,
     branches_option(
@@ -265,14 +277,22 @@ Branches = Annotated[
     ),
 ]
 KeepAll = Annotated[
-    bool, branches_option("--keep-all", help="Drop no branch that a cheaper one beats early (with --branch).")
+    bool,
+    branches_option(
+        "--keep-all", help="Keep all branches, also those that a cheaper one beats early (with --branch)."
+    ),
 ]
 Policies = Annotated[
-    list[str] | None, Argument(metavar="POLICY", help="Policies to replay.", show_default="a range of them")
+    list[str] | None,
+    Argument(
+        metavar="POLICY",
+        help="Rules to replay, such as lead_k:3,cap=8 (keff list policies).",
+        show_default="a range of them",
+    ),
 ]
 OldPolicies = Annotated[list[str] | None, Option("--policy", hidden=True)]
 RandomSlots = Annotated[
-    bool, computing_option("--random-slots", help="Deployment draws its template slots at random.")
+    bool, computing_option("--random-slots", help="Template slots are drawn at random when deployed.")
 ]
 Accuracy = Annotated[float, Option("--p", min=0, max=1, help="Accuracy of one path.")]
 Correlation = Annotated[float, Option("--c", max=1, help="Correctness correlation of two paths.")]
@@ -280,9 +300,7 @@ AnswerCount = Annotated[
     int | None,
     Option("--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"),
 ]
-Pilot = Annotated[
-    bool, Option("--pilot", help="Also: paths per question with which a pilot measures c best.")
-]
+Pilot = Annotated[bool, Option("--pilot", help="Also say how many paths per question measure c best.")]
 
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object on stdout and nothing else there.")]
@@ -292,7 +310,7 @@ Verbose = Annotated[
         "-v",
         "--verbose",
         rich_help_panel="Output",
-        help="More detail: exact stopping boundaries, more intervals.",
+        help="Show more: exact stopping boundaries, more intervals.",
     ),
 ]
 PlanOut = Annotated[Path | None, Option("-o", "--out", help="Write the plan (plan.json) here.")]
@@ -322,15 +340,15 @@ ExportOut = Annotated[
         "-o", "--out", help="The file; .parquet is Parquet, else JSONL.", show_default="named after RUN, here"
     ),
 ]
-ReproduceOut = Annotated[Path, Option("-o", "--out", help="Where tables, figures and numbers are written.")]
+ReproduceOut = Annotated[Path, Option("-o", "--out", help="Folder for tables, figures and numbers.")]
 StudyOut = Annotated[
-    Path | None, Option("-o", "--out", help="Where the report goes.", show_default="beside the runs")
+    Path | None, Option("-o", "--out", help="Folder for the report.", show_default="beside the runs")
 ]
 Figures = Annotated[bool, Option(" /--no-figures", help="Draw no figures.", show_default=False)]
 Votes = Annotated[
     bool, Option("--votes", help="Only the voted answer of each question, and how strong the vote is.")
 ]
 Changed = Annotated[
-    bool, Option("--changed", help="The scorer was changed on purpose: score with it and record it.")
+    bool, Option("--changed", help="You changed the scorer on purpose: score with it, and record that.")
 ]
 Texts = Annotated[bool, Option(" /--no-texts", help="Leave out the raw texts.", show_default=False)]

@@ -14,8 +14,10 @@ from keff.errors import UsageError
 
 model_option = panel("The model and the questions")
 run_option = panel("How the run goes")
-RunFolder = Annotated[Path, Option("--run", help="The run folder: created, or resumed.")]
-EngineName = Annotated[str, model_option("--engine", help="Where paths are drawn (keff list engines).")]
+RunFolder = Annotated[
+    Path, Option("--run", help="The run folder. keff creates it, or resumes what is there.")
+]
+EngineName = Annotated[str, model_option("--engine", help="What answers the questions (keff list engines).")]
 Model = Annotated[str | None, Option("--model", help="Model name, or a model file.")]
 BaseUrl = Annotated[
     str | None,
@@ -53,7 +55,7 @@ MaxTokens = Annotated[
     model_option("--max-tokens", min=1, help="Token limit per path.", show_default="the task's own"),
 ]
 Templates = Annotated[
-    str, model_option("--templates", help="Prompt templates that paths cycle through: none, all, or 1,3,5.")
+    str, model_option("--templates", help="Prompt templates that paths take in turn: none, all, or 1,3,5.")
 ]
 Data = Annotated[
     Path | None, model_option("--data", help="Local .jsonl or .parquet in the benchmark's own column schema.")
@@ -80,7 +82,7 @@ VerifierFunction = Annotated[
     model_option(
         "--verifier",
         metavar="FILE.py:FUNCTION",
-        help="Your function (prompt, text) -> number that rates each path; needed again by every command.",
+        help="Your function (prompt, text) -> number that rates each path. Every later command needs it too.",
     ),
 ]
 VerifierUrl = Annotated[
@@ -115,12 +117,12 @@ TokenBudget = Annotated[
     money_option(
         "--token-budget",
         min=1,
-        help="Start no path once the run holds this many tokens, prompts included; those in flight are kept.",
+        help="Stop drawing once the run holds this many tokens, prompts included.",
     ),
 ]
 MaxCost = Annotated[
     float | None,
-    money_option("--max-cost", min=0, help="Start no path at this many dollars (with --prices)."),
+    money_option("--max-cost", min=0, help="Stop drawing at this many dollars (with --prices)."),
 ]
 Yes = Annotated[bool, run_option("--yes", help="Do not ask before a paid run.")]
 KeepGoing = Annotated[
@@ -130,7 +132,9 @@ Only = Annotated[
     list[str] | None,
     Option("--only", metavar="model=NAME,task=NAME", help="Only these cells (arm=, seed= too); repeatable."),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="Draw nothing: say what is owed, and what it takes.")]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Draw nothing: say what is missing, and what it will cost.")
+]
 StudyRuns = Annotated[
     Path | None, Option("--runs", help="Folder of the runs.", show_default="as the file says")
 ]

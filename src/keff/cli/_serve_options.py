@@ -112,7 +112,7 @@ PlanFile = Annotated[
     Path | None,
     Option(
         "--plan",
-        help="The plan to deploy (keff analyze -o plan.json); without one --policy answers every request.",
+        help="The plan to deploy (keff analyze -o plan.json). Without one, --policy answers every request.",
         show_default="none",
     ),
 ]
@@ -124,7 +124,7 @@ UpstreamUrls = Annotated[
     Option(
         "--upstream",
         metavar="URL",
-        help="Base URL of the server that draws the paths; repeated: several of the same models.",
+        help="Base URL of your model's server. Repeat it for several servers of the same models.",
         show_default="none: every branch of the plan names its own",
     ),
 ]
@@ -137,7 +137,7 @@ ServedBranches = Annotated[
 FallbackUrl = Annotated[
     str | None,
     server_option(
-        "--fallback", help="Base URL of a second server of the same models, asked where the first fails."
+        "--fallback", help="Base URL of a second server of the same models, for when the first fails."
     ),
 ]
 Host = Annotated[str, Option("--host", help="Address to listen on.")]
@@ -163,14 +163,14 @@ Keys = Annotated[
         show_default="none",
     ),
 ]
-Check = Annotated[bool, Option("--check", help="Check everything that is given, and do not serve.")]
+Check = Annotated[bool, Option("--check", help="Check all options, and do not serve.")]
 ServeConfig = Annotated[
     Path | None,
     Option(
         "--config",
         is_eager=True,
         callback=take_defaults,
-        help="TOML file with options and settings by name; the command line and KEFF_... variables win.",
+        help="TOML file with options by name. The command line and KEFF_... variables override it.",
     ),
 ]
 NowServed = Annotated[
@@ -178,7 +178,7 @@ NowServed = Annotated[
     Option(
         "--now",
         metavar="K|POLICY",
-        help="Paths or policy in use today: the reference for savings.",
+        help="What you run today, for example 8. Savings are measured against it.",
         show_default="what the plan's figures are against",
     ),
 ]
@@ -191,7 +191,9 @@ UpstreamKeyEnv = Annotated[
 State = Annotated[
     str | None,
     kept_option(
-        "--state", help="State file of the drift alarm; 'none' keeps none.", show_default="beside the plan"
+        "--state",
+        help="File that keeps the drift alarm over restarts; 'none' keeps none.",
+        show_default="beside the plan",
     ),
 ]
 ShadowCap = Annotated[

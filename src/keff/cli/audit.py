@@ -1,6 +1,6 @@
 """Find gold answers that may be wrong, and how probably.
 
-Where models agree on another answer: whether it equals the gold one, and the score that no vote passes.
+Shows where models agree on another answer than the gold one, and the upper limit of any vote.
 
 Example: keff audit small.jsonl large.jsonl
 """

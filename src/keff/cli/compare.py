@@ -1,6 +1,6 @@
-"""Test whether B is better, or templates decorrelate.
+"""Test whether B is better than A.
 
-The paired difference with its interval, p-value and noise; then correlation, K_eff and votes of both. With
+Shows the paired difference with interval, p-value and noise, then correlation, K_eff and votes of both. With
 --gate: has a run become worse than its baseline? Pass (exit code 0), worse (3) or repeat once more (4).
 
 Example: keff compare baseline.jsonl run.jsonl --gate 5
@@ -42,31 +42,31 @@ Arms = Annotated[
 ]
 gate_option = o.panel("A gate for continuous integration")
 Tolerance = Annotated[
-    float, typer.Option("--tolerance", metavar="POINTS", min=0, help="B may be worse by so many points.")
+    float, typer.Option("--tolerance", metavar="POINTS", min=0, help="B may be worse by this many points.")
 ]
 FailIfWorse = Annotated[
     bool,
     typer.Option(
-        "--fail-if-worse", help="Exit with 3 where B is worse, by more than --tolerance, beyond chance."
+        "--fail-if-worse", help="Exit with 3 if B is worse than A by more than --tolerance, beyond chance."
     ),
 ]
 FailIfUndecided = Annotated[
-    bool, typer.Option("--fail-if-undecided", help="Exit with 5 where nothing is decided.")
+    bool, typer.Option("--fail-if-undecided", help="Exit with 5 if keff cannot tell.")
 ]
 Points = Annotated[
     float | None,
     gate_option(
         "--gate",
         metavar="POINTS",
-        help="A is a baseline, the others are repeats of one run: what it may lose, such as 5.",
+        help="A is a baseline, the others repeats of one run: how many points it may lose, such as 5.",
     ),
 ]
 MaxRepeats = Annotated[
-    int, gate_option("--max-repeats", min=1, help="Ask for at most so many repeats of the run.")
+    int, gate_option("--max-repeats", min=1, help="Ask for at most this many repeats of the run.")
 ]
 NewQuestions = Annotated[
     bool,
-    gate_option("--new-questions", help="Judge for questions like these instead of for these very ones."),
+    gate_option("--new-questions", help="Judge questions like these, instead of these very ones."),
 ]
 Markdown = Annotated[
     bool,

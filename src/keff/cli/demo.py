@@ -1,6 +1,6 @@
 """Measure a small real model on this machine, in minutes.
 
-It asks SmolLM2-135M-Instruct at most --n questions, until it is decided whether votes pay, and writes
+It asks SmolLM2-135M-Instruct until it can tell whether voting pays (--n questions at most), and writes
 plan.json and report.html into the run; the same command goes on where it stopped. Time to answer is left out
 of its decision, since all paths share this machine.
 

@@ -1,6 +1,6 @@
 """Align records of several branches by question, in one.
 
-Questions are matched by id; what is left out is said.
+keff matches questions by id, and says which it leaves out.
 
 Example: keff join small.jsonl large.jsonl -o both.jsonl
 """

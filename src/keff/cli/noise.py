@@ -1,6 +1,6 @@
-"""Estimate the noise and power of a score, and pass^k.
+"""Say how far to trust a score: noise, power, pass^k.
 
-Run-to-run noise, the smallest difference that can be found, pass@k and pass^k with intervals.
+Shows run-to-run noise, the smallest difference you can detect, and pass@k and pass^k with intervals.
 
 Example: keff noise answers.jsonl
 """

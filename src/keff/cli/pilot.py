@@ -1,6 +1,6 @@
-"""Sample a pilot (800 paths unless stated), then analyze it.
+"""Draw a pilot of 800 paths, and say what to run.
 
-Questions are JSON lines with id, question and, where known, answer.
+Questions are JSON lines with id, question and, if known, answer.
 
 Example: keff pilot questions.jsonl --model my-model --run pilot --now 8
 """

@@ -1,6 +1,6 @@
-"""Show how answers are read: by which rule, with which key.
+"""Show how keff reads each answer, and by which rule.
 
-Settles the reading before paying for more paths; draws and writes nothing, unless --judge asks a model.
+Look here before you pay for more paths. keff draws and writes nothing, unless --judge asks a model.
 
 Example: keff read answers.jsonl --answer-space numeric
 """

@@ -1,6 +1,6 @@
 """Compare stopping rules on recorded paths.
 
-Accuracy and "kept" are against the vote of --cap paths, changes against --now.
+Shows what each rule would have cost and kept, compared with what you run today (--now).
 
 Example: keff replay answers.jsonl lead_k:3,cap=8 fixed:8
 """

@@ -1,6 +1,6 @@
 """Write one interactive HTML page about runs.
 
-The page is self-contained: it can be e-mailed and read offline.
+The page is one file that you can mail and read offline.
 
 Example: keff report answers.jsonl --now 8 -o report.html
 """

@@ -1,6 +1,6 @@
 """Redo the paper's tables and figures from its records.
 
-With our estimates beside them.
+Our own estimates stand beside them.
 
 Example: keff reproduce RECORDS -o out
 """

@@ -1,6 +1,6 @@
 """Serve votes behind an OpenAI-compatible endpoint.
 
-Every request that has an answer is answered by a vote, and a drift alarm watches.
+It answers requests by a vote, passes on what has no answer to vote on, and watches for drift.
 
 Example: keff serve --plan plan.json --upstream http://127.0.0.1:8000/v1
 """

@@ -149,8 +149,8 @@ def within_memory(questions: Iterable[Recorded], tell: Tell, *, whole: bool = Fa
             most = number if memory_left() < free / 2 else 0
             if most:
                 logging.getLogger("keff").warning(
-                    "warning: memory runs short after %s questions: of these and all that follow a random "
-                    "sample of whole clusters (seed 0) is used, at most as many questions",
+                    "warning: memory runs short after %s questions. keff uses a random sample of whole "
+                    "clusters (seed 0), at most this many questions",
                     f"{number:,}",
                 )
         if most and len(held) >= most:
@@ -160,8 +160,8 @@ def within_memory(questions: Iterable[Recorded], tell: Tell, *, whole: bool = Fa
         tell(
             Note(
                 "sampled",
-                f"{number:,} questions do not fit in memory: {len(held):,} of them are used, a random sample "
-                f"of 1 in {1 / share:.0f} clusters (seed 0)",
+                f"{number:,} questions do not fit in memory, so keff uses {len(held):,} of them, a random "
+                f"sample of 1 in {1 / share:.0f} clusters (seed 0)",
             )
         )
     return held

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
 from keff.analysis.mix.search import frontier
-from keff.analysis.results.words import points
+from keff.analysis.results.bars import BarPair, accuracy_pair, bar_pair
+from keff.analysis.results.words import change_in_words, points
 from keff.records import Interval, number, percent
 from keff.report.series import Datasets, Row, side
 from keff.report.template import colour, drawings, filled
@@ -67,6 +69,22 @@ def told(plan: PlanLine) -> str:
     return f"{plan.policy}: {plan.accuracy.percent()} at {short(plan.cost.value)}"
 
 
+def bar_pairs(mix: MixFindings) -> list[BarPair]:
+    """Return cost and accuracy of the best plan of one branch and of this plan; none where they are one."""
+    advice, alone = mix.advice, mix.best_single
+    change = advice.accuracy_difference
+    if advice.plan.policy == alone.policy or math.isnan(change.value):
+        return []
+    cost = advice.plan.cost.value
+    words = change_in_words(cost / alone.cost.value - 1 if alone.cost.value else 0.0, mix.cost_unit)
+    style = ",.0f" if min(cost, alone.cost.value) >= 1000 else ".3g"
+    held = advice.plan.accuracy.mapped(lambda _: alone.accuracy.value + change.value)
+    return [
+        bar_pair(f"{mix.cost_unit.title()} per question", words, alone.cost.value, cost, style),
+        replace(accuracy_pair(held, change), detail=f"{points(change)} points, {change.method}"),
+    ]
+
+
 def write_mix_page(mix: MixFindings, file: Path) -> None:
     """Write the page: one HTML file without scripts; raises OSError when it cannot be written.
 
@@ -77,6 +95,7 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
         "mix.html.j2",
         {"percent": percent, "points": _points, "fixed": number, "number": short, "amount": mix.amount},
         mix=mix,
+        pairs=bar_pairs(mix),
         plans=charts["mix", "plans"],
         worths=charts["mix", "worths"],
         colours=[colour(place) for place in range(len(mix.branches))],

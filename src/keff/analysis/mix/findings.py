@@ -166,16 +166,19 @@ class MixFindings(Finding):
         """Return a cost in words, with its unit."""
         return f"${short(value)}" if self.cost_unit == "dollars" else f"{short(value)} {self.cost_unit}"
 
+    @property
+    def asked(self) -> str:
+        """Which branches to ask, in words."""
+        first, *others = self.advice.plan.branches
+        if not others:
+            return f"Ask {first} alone"
+        if self.advice.plan.kind == "mix":
+            return f"Ask {', '.join([first, *others])} together"
+        return f"Ask {first} first, and {', then '.join(others)} where it leaves the answer open"
+
     def line(self) -> str:
         """Return the recommendation in words: which branches to ask, and what that costs and loses."""
-        plan, advice = self.advice.plan, self.advice
-        first, *others = plan.branches
-        if not others:
-            asked = f"Ask {first} alone"
-        elif plan.kind == "mix":
-            asked = f"Ask {', '.join(plan.branches)} together"
-        else:
-            asked = f"Ask {first} first, and {', then '.join(others)} where it leaves the answer open"
+        plan, advice, asked = self.advice.plan, self.advice, self.asked
         if plan.policy == self.best_single.policy or advice.cost_ratio.value != advice.cost_ratio.value:
             return f"{asked}."
         change = round(100 * (advice.cost_ratio.value - 1))

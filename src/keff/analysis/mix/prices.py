@@ -46,7 +46,7 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
         without = [name for name, counted in tokens.items() if counted is None]
         if not without:
             return Costs(tuple(each for each in tokens.values() if each is not None), "tokens")
-        text = f"cost is counted in paths: no tokens are recorded of {', '.join(without)}"
+        text = f"keff counts cost in paths, since there are no tokens for {', '.join(without)}"
         ones = tuple(np.ones(branch.votes.scored().shape) for branch in group.branches)
         return Costs(ones, "paths", (Note("cost_in_paths", text),))
     known = named_prices([(branch.name, branch.model) for branch in group.branches], prices)
@@ -56,11 +56,11 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
     unpriced = [b.name for b in group.branches if prompt_notes(b.votes, b.name, known[b.name])]
     notes: list[Note] = []
     if unpriced:
-        text = f"prompts of {', '.join(unpriced)} are not recorded, and not priced"
+        text = f"there are no prompt tokens for {', '.join(unpriced)}, so keff does not price them"
         notes.append(Note("prompts_not_priced", text))
     free = [branch.name for branch, cost in zip(group.branches, paths, strict=True) if not cost.any()]
     if free:
-        text = f"paths of {', '.join(free)} cost 0 at these prices: whatever they save is all of the cost"
+        text = f"paths of {', '.join(free)} cost 0 at these prices"
         notes.append(Note("free_branch", text))
     return Costs(paths, "dollars", tuple(notes))
 
