@@ -194,3 +194,29 @@ def test_a_gate_allows_for_other_prompts(tmp_path: Path) -> None:
     fixed, some = (keff.compare(*files, gate=1, sources=kind) for kind in ("fixed", "random"))
     assert fixed.difference.value == some.difference.value
     assert fixed.verdict == "worse" and some.verdict != "worse"
+
+
+def test_an_analysis_of_judges_is_for_judges_like_these(tmp_path: Path) -> None:
+    right = verdicts()
+    file = table(tmp_path / "log.csv", right)
+    fixed, some = (keff.analyze(file, sources=kind) for kind in ("fixed", "random"))
+    assert fixed.p == some.p == pytest.approx(right.mean())
+    assert fixed.decision.policy == some.decision.policy
+    left = np.array([np.delete(right, judge, axis=1).mean() for judge in range(6)])
+    luck = 5 * left.var()
+    for one, other in ((fixed.bands, some.bands),):
+        assert one is not None and other is not None and one.majority and other.majority
+        widths = [each.majority[1][1] - each.majority[1][0] for each in (one, other)]  # type: ignore[index]
+        questions = right.mean(axis=1).var(ddof=1) / 80
+        # Wilson's limits are near normal ones here.
+        assert widths[1] / widths[0] == pytest.approx(((questions + luck) / questions) ** 0.5, rel=0.05)
+    for one, other in ((fixed.c, some.c), (fixed.decision.change.points, some.decision.change.points)):
+        assert one is not None and other is not None and one.limits and other.limits
+        assert one.value == other.value
+        assert other.limits[0] < one.limits[0] and one.limits[1] < other.limits[1]
+    assert "random_sources" in {note.code for note in some.warnings}
+    with pytest.raises(keff.KeffError, match="--sources random"):
+        keff.analyze(file)
+    done = command("analyze", file, "--sources", "random", "-o", tmp_path / "plan.json")
+    assert done.returncode == 2 and "a plan asks one model" in " ".join(done.stderr.split())
+    assert not (tmp_path / "plan.json").exists()

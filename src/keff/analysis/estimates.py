@@ -6,7 +6,7 @@ Its curves are votes by the number of paths: measured, with bands, and predicted
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, NamedTuple
 
@@ -18,6 +18,7 @@ from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Predicted
+from keff.analysis.sources import LeftOut, over_sources, source_notes, variance_left_out
 from keff.analysis.terms import Accounts, Terms
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
@@ -57,18 +58,26 @@ def by_k(values: FloatArray) -> Curve:
     return dict(enumerate(map(float, values), 1))
 
 
-def measured(votes: Votes, level: float) -> tuple[Curve, Curve | None, Bands]:
+def measured(votes: Votes, level: float, left: LeftOut | None = None) -> tuple[Curve, Curve | None, Bands]:
     """Return majority and plurality at 1..K paths, averaged over subsets, with the intervals of shares.
 
-    Plurality is None where only correctness was recorded. Needs gold labels.
+    These are over other sources, too, where votes are ``left`` of random ones. Plurality is None where only
+    correctness was recorded. Needs gold labels.
     """
+    own = left or LeftOut((), votes.k)
+
+    def luck(accuracy: Callable[[Votes], FloatArray]) -> FloatArray | None:
+        curves = own.curves(accuracy)
+        return None if curves is None else variance_left_out(curves)
+
     right = votes.counts[alike(votes).first]
-    majority = _band(pattern_shares(majority_table(votes.k)[:, right].T, votes, level))
+    shares = pattern_shares(majority_table(votes.k)[:, right].T, votes, level, luck(majority_at_k))
+    majority = _band(shares)
     # By counts of right paths, so that it is the same to the digit whether answers are known or not.
     curve = by_k(majority_at_k(votes))
     if votes.answers is None:
         return curve, None, Bands(majority, None)
-    plurality = _band(pattern_shares(plurality_at_k_patterns(votes), votes, level))
+    plurality = _band(pattern_shares(plurality_at_k_patterns(votes), votes, level, luck(plurality_at_k)))
     return curve, by_k(plurality_at_k(votes)), Bands(majority, plurality)
 
 
@@ -164,8 +173,10 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     if settings.rule is not None:
         paper_rule.check(votes, record.path)
     notes = [*record.ballot.notes]
-    correlation = _correlation(votes, settings, notes)
-    curves = _curves(votes, settings)
+    left = LeftOut.of(votes, record.sources)
+    notes.extend(source_notes(left))
+    correlation = _correlation(votes, settings, notes, left)
+    curves = _curves(votes, settings, left)
     answers = _label_free(votes, notes)
     meeting = _meeting(votes, settings, notes)
     notes.extend(edge_notes(votes))
@@ -194,7 +205,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
-        decision=decided.decision,
+        decision=over_sources(decided.decision, left),
         confidences=decided.confidences or None,
         bill=accounts.bill(decided),
         seconds=None
@@ -223,7 +234,7 @@ class _Correlation(NamedTuple):
     c_anova: float | None = None
 
 
-def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correlation:
+def _correlation(votes: Votes, settings: Settings, notes: list[Note], left: LeftOut) -> _Correlation:
     if votes.correct is None:
         notes.append(Note("no_gold", "without gold answers keff cannot know accuracy and correlation"))
         return _Correlation()
@@ -234,6 +245,7 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note]) -> _Correl
     c = interval_c(votes, level=settings.level)
     if column_test(votes, np.random.default_rng(settings.seed)).mixed:
         c = mixed_c(votes, np.random.default_rng(settings.seed), settings.level)
+    c = left.widened(c, [anova_c(one) for one in left.votes])
     notes.extend(c.warnings)
     if c.value < 0:
         notes.append(_ABOVE_K)
@@ -275,10 +287,10 @@ class _Curves(NamedTuple):
     predicted: Predicted | None = None
 
 
-def _curves(votes: Votes, settings: Settings) -> _Curves:
+def _curves(votes: Votes, settings: Settings, left: LeftOut) -> _Curves:
     if votes.correct is None:
         return _Curves()
-    curves = measured(votes, settings.level)
+    curves = measured(votes, settings.level, left)
     return _Curves(*curves, predicted(votes, settings.k_max, settings.level))
 
 

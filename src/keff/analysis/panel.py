@@ -5,6 +5,7 @@ In: a record whose slots are judges, prompts or models. Out: Panel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,10 +16,10 @@ from keff.reading.open import Record
 from keff.reading.questions import Coded
 from keff.records import Interval
 from keff.stats.branches.slots import slot_accuracies
-from keff.stats.branches.weights import Learn, Rule, cross_fitted_credit, slot_weights
+from keff.stats.branches.weights import Rule, cross_fitted_credit, slot_weights
 from keff.stats.intervals import bootstrap_means, interval_c, mean_share
 from keff.stats.resampling import FOLDS, clustered_se
-from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
+from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.choose import k_eff, k_eff_block
 
 # Splits into folds whose outcomes are averaged: one split moves a gain by as much as a point.
@@ -147,33 +148,37 @@ def _agreement_worth(codes: IntArray, votes: Votes, seed: int) -> Interval:
 def _votes(votes: Votes, names: tuple[str, ...], seed: int) -> tuple[float, tuple[PanelVote, ...]]:
     """Return the accuracy of the best judge and of panels, each chosen on the other folds."""
     rule: Rule = "binary" if votes.answers is None else "plurality"
-    learners: dict[str, Learn] = {
-        "vote of all": lambda _: np.ones(votes.k),
-        f"vote of the best {FEW_JUDGES}": lambda items: _few(votes.take(items)),
-        "vote by log odds": lambda items: slot_weights(votes.take(items), "log_odds"),
-        "vote by GLS weights": lambda items: slot_weights(votes.take(items), "fisher"),
-    }
-    if votes.k <= FEW_JUDGES:
-        del learners[f"vote of the best {FEW_JUDGES}"]
 
-    def credit(learn: Learn) -> FloatArray:
+    def credit(learn: Callable[[Votes], FloatArray]) -> FloatArray:
         parts = [
-            cross_fitted_credit(votes, learn, rule, np.random.default_rng([seed, split]))
+            cross_fitted_credit(
+                votes, lambda items: learn(votes.take(items)), rule, np.random.default_rng([seed, split])
+            )
             for split in range(SPLITS)
         ]
         return np.mean(parts, axis=0)
 
-    best = credit(lambda items: slot_weights(votes.take(items), "best_slot"))
-    every: BoolArray = np.ones(votes.n, np.bool_)
+    best = credit(lambda some: slot_weights(some, "best_slot"))
     found = list[PanelVote]()
-    for name, learn in learners.items():
+    for name, learn in learners(votes.k).items():
         own = credit(learn)
         gain = float((own - best).mean())
         half = float(stdtrit(votes.n_clusters - 1, 0.975)) * clustered_se(own - best, votes.cluster_ids)
-        taking = tuple(name for name, weight in zip(names, learn(every), strict=True) if weight > 0)
+        taking = tuple(name for name, weight in zip(names, learn(votes), strict=True) if weight > 0)
         limits = Interval(gain, gain - half, gain + half, "cross-fitted, cluster t")
         found.append(PanelVote(name, taking, float(own.mean()), limits))
     return float(best.mean()), tuple(found)
+
+
+def learners(k: int) -> dict[str, Callable[[Votes], FloatArray]]:
+    """Return by name how a panel of ``k`` learns the weight of each judge [k] from labelled votes."""
+    ways: dict[str, Callable[[Votes], FloatArray]] = {
+        "vote of all": lambda votes: np.ones(votes.k),
+        f"vote of the best {FEW_JUDGES}": _few,
+        "vote by log odds": lambda votes: slot_weights(votes, "log_odds"),
+        "vote by GLS weights": lambda votes: slot_weights(votes, "fisher"),
+    }
+    return {name: learn for name, learn in ways.items() if k > FEW_JUDGES or learn is not _few}
 
 
 def _few(votes: Votes) -> FloatArray:

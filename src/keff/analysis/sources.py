@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import stdtrit
 
+from keff.analysis.results.decision import Decision
 from keff.analysis.results.scores import Design, Noise, SourceNoise, VarianceSplit
-from keff.records import Interval, Note
+from keff.policy import parse_policy
+from keff.reading.open import SourceKind
+from keff.records import Interval, Note, frozen
 from keff.stats import sources as stats
 from keff.stats.intervals import mean_share
+from keff.stats.models.betabinomial import majority_at_k
 from keff.stats.resampling import clustered_variance
 from keff.stats.sources import SourceScores, SourceVariance
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.plurality import plurality_at_k
+
+Bounds = TypeVar("Bounds", bound=Interval)
 
 # The k of pass@k and pass^k that are told.
 KS = (1, 2, 4, 8, 16, 32, 64)
@@ -202,3 +212,84 @@ def _always_alike(scores: SourceScores) -> list[str]:
     np.minimum.at(low, scores.source, scores.score)
     same = np.flatnonzero(high == low)
     return [] if same.size == scores.size else [scores.names[place] for place in same.tolist()]
+
+
+@frozen
+class LeftOut:
+    """Votes of K paths without each source in turn, of sources that are some of many; none where not so.
+
+    What a figure varies by over them is its variance over sources, by the jackknife.
+    """
+
+    votes: tuple[Votes, ...]
+    k: int
+
+    @classmethod
+    def of(cls, votes: Votes, kind: SourceKind | None) -> LeftOut:
+        """Return the votes without each slot, or each column where all are said to be sources.
+
+        Random sources, unless said to be fixed, are slots of one path each.
+        """
+        own = np.arange(votes.k) if votes.slots is None else votes.slots
+        each: list[int] = np.unique(own).tolist()
+        said = kind == "random" or (kind is None and votes.slots is not None and len(each) == votes.k)
+        if not said or votes.correct is None or len(each) < 3:
+            return cls((), votes.k)
+        return cls(tuple(votes.paths(own != one) for one in each), votes.k)
+
+    def curves(self, accuracy: Callable[[Votes], FloatArray]) -> FloatArray | None:
+        """Return accuracy at 1..K paths without each source [S, K]; of more than there are, that of all."""
+        if not self.votes:
+            return None
+        rows = [accuracy(votes) for votes in self.votes]
+        return np.stack([np.pad(row, (0, self.k - row.size), "edge") for row in rows])
+
+    def widened(self, interval: Bounds, figures: Sequence[float] | FloatArray) -> Bounds:
+        """Return an interval with what its figure varies by over sources, by t, from each left out [S]."""
+        if interval.limits is None or len(figures) < 3:
+            return interval
+        reach = float(stdtrit(len(figures) - 1, 0.975)) * math.sqrt(variance_left_out(np.asarray(figures)))
+        lo, hi = interval.limits
+        value = interval.value
+        return replace(
+            interval, lo=value - math.hypot(value - lo, reach), hi=value + math.hypot(hi - value, reach)
+        )
+
+
+def variance_left_out(figures: FloatArray) -> FloatArray:
+    """Return the variance over sources of figures without each of them [S, ...]."""
+    return np.asarray((len(figures) - 1) * figures.var(axis=0), np.float64)
+
+
+def over_sources(decision: Decision, left: LeftOut) -> Decision:
+    """Return a decision whose change of accuracy is for other sources, too.
+
+    Over sources it varies as the plurality of as many paths minus that of the reference's does.
+    """
+    points, paths, kept = decision.change.points, decision.expected_paths, decision.kept
+    if not left.votes or points is None or paths is None:
+        return decision
+    curves = left.curves(majority_at_k if left.votes[0].answers is None else plurality_at_k)
+    assert curves is not None
+    today = min(parse_policy(decision.reference).cap, left.k)
+    # Between two numbers of paths the accuracy lies between theirs.
+    low = min(int(paths.value), left.k)
+    part, high = paths.value - low, min(low + 1, left.k)
+    rows: FloatArray = (1 - part) * curves[:, low - 1] + part * curves[:, high - 1] - curves[:, today - 1]
+    change = replace(decision.change, points=left.widened(points, rows))
+    if kept is not None and decision.accuracy is not None and decision.accuracy.value > 0:
+        reference = max(decision.accuracy.value - points.value, 1e-9)
+        kept = left.widened(kept, rows / reference)
+        kept = replace(kept, hi=None if kept.hi is None else min(kept.hi, 1.0))
+    return replace(decision, change=change, kept=kept)
+
+
+def source_notes(left: LeftOut) -> Iterator[Note]:
+    """Yield what random sources change in an analysis."""
+    if left.votes:
+        yield Note(
+            "random_sources",
+            f"keff takes the {len(left.votes)} sources of paths for some of many: intervals of accuracy, c "
+            "and of what the rule changes are for sources like these (--sources fixed: for these alone). How "
+            "sure the decision is counts the questions only",
+        )

@@ -149,8 +149,8 @@ Sources = Annotated[
     Literal["fixed", "random"] | None,
     record_option(
         "--sources",
-        help="Whether the slots, prompts, judges or branches of paths are all there are, or some of many.",
-        show_default="random, where each path of a question has one of its own",
+        help="Your prompts, judges or branches: all that you ask (fixed), or some of many (random).",
+        show_default="random, where each path of a question has its own",
     ),
 ]
 

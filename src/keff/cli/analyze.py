@@ -26,7 +26,7 @@ from keff.reading.several import open_records, pool_records
 from keff.records import percent
 
 
-@o.grouped(without=("sources",))
+@o.grouped()
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,
@@ -56,6 +56,11 @@ def analyze_records(
         raise UsageError(
             f"-o writes one plan, and there are {len(records)} records ({several}"
             f"{', ...' if len(records) > 4 else ''}): give one PATH or PATH#PART, or --pool"
+        )
+    if out is not None and records[0].branches:
+        raise UsageError(
+            f"-o: a plan asks one model, and {records[0].path} has paths of {len(records[0].branches)}: name "
+            "one as PATH#NAME, or see keff combine -o and keff mix"
         )
     analyses = [(record, analyze(record, settings)) for record in records]
     plan = None

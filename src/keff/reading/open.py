@@ -81,13 +81,15 @@ class Opening:
 class Record:
     """One record: source, metadata and votes.
 
-    ``branches`` names the models or prompts whose paths are its slots, where it holds several.
+    ``branches`` names the models or prompts whose paths are its slots, where it holds several. ``sources``
+    says whether these are some of many or all there are, where somebody said so.
     """
 
     path: str
     info: LogInfo
     ballot: Ballot
     branches: tuple[str, ...] = ()
+    sources: SourceKind | None = None
 
 
 def named_part(path: Path, opening: Opening) -> tuple[Path, Opening]:
@@ -241,7 +243,8 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
             "left out: keff noise reads them too"
         )
         notes = (*notes, Note("missing_sources", text))
-    return Record(path, info, replace(votes, notes=notes), names if len(names) > 1 else ())
+    branches = names if len(names) > 1 else ()
+    return Record(path, info, replace(votes, notes=notes), branches, opening.sources)
 
 
 def _trim(info: LogInfo, sizes: Sequence[int], opening: Opening) -> tuple[int | None, Note | None]:

@@ -104,6 +104,8 @@ def parts_of(questions: RecordedQuestions, part: str | None) -> dict[str, Record
 
 def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part: str) -> list[Record]:
     names, own = questions.branch_names, dict[str, RecordedQuestions]()
+    if opening.sources is not None:
+        return [recorded(log, questions, opening, part)]
     if len(names) < 2:
         whole = recorded(log, questions, opening, part)
         differ, note = columns_apart(whole.ballot)
@@ -196,18 +198,20 @@ def by_column(record: Record) -> Record:
 
 
 def one_model(record: Record) -> Record:
-    """Return a record of one model and prompt, or of one run's numbered prompt slots.
+    """Return a record of one model and prompt, of numbered prompt slots, or of what are said to be sources.
 
     Raises UsageError for one that holds several models or prompts by name, or columns of accuracies that no
     one model has: their votes in a row are no repeats, and rules that stop early depend on their order.
     """
     names = record.branches
     several = len(names) > 1 or columns_apart(record.ballot)[0]
-    if not several:
+    if not several or record.sources is not None:
         return record
     size = len(names) or record.ballot.votes.k
     shown = f" ({', '.join(names[:3])}{', ...' if size > 3 else ''})" if names else ""
     way = f"keff combine {record.path} weighs their votes"
+    if len(names) == record.ballot.votes.k:
+        way += ", and keff analyze --sources random takes them for paths of sources like these"
     if names and record.ballot.votes.k > size:
         way = f"name one of them, such as '{record.path}#{names[0]}'; {way}"
     raise UsageError(f"{record.path} holds {size} models or prompts{shown}, not paths of one: {way}")

@@ -122,7 +122,8 @@ def _made(
         # What a command takes as an option is a keyword here: answer_space=, trim=.
         said = re.sub(r"--([a-z-]+) ", lambda option: option[1].replace("-", "_") + "=", str(error))
         raise type(error)(said) from None
-    return Record(name, info, replace(votes, notes=(*notes, *votes.notes)) if notes else votes)
+    read = replace(votes, notes=(*notes, *votes.notes)) if notes else votes
+    return Record(name, info, read, sources=opening.sources)
 
 
 def _framed(frame: object, words: Fields) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:

@@ -261,13 +261,20 @@ def bootstrap_means(
     return (totals[1:] / totals[0]).T
 
 
-def pattern_shares(values: FloatArray, votes: Votes, level: float = 0.95) -> list[Interval]:
-    """Return the mean of each column of shares [u, m] of vote patterns, as ``mean_share`` of questions."""
+def pattern_shares(
+    values: FloatArray, votes: Votes, level: float = 0.95, noise: FloatArray | None = None
+) -> list[Interval]:
+    """Return the mean of each column of shares [u, m] of vote patterns, as ``mean_share`` of questions.
+
+    ``noise`` [m] is the variance of each that questions do not show.
+    """
     same = alike(votes)
+    more: list[float] = [0.0] * values.shape[1] if noise is None else noise.tolist()
+    columns = zip(values.T, more, strict=True)
     if votes.n_clusters == votes.n:
-        return [mean_share(column, None, level, counts=same.counts) for column in values.T]
+        return [mean_share(column, None, level, counts=same.counts, noise=own) for column, own in columns]
     ids = votes.cluster_ids
-    return [mean_share(column[same.back], ids, level) for column in values.T]
+    return [mean_share(column[same.back], ids, level, noise=own) for column, own in columns]
 
 
 # Of a record without correlation.
