@@ -98,7 +98,7 @@ class Panel(Result):
             )
         worth = f"{size} {self.noun}s are worth {self.k_eff.text()} independent ones"
         if self.recommended is None:
-            return f"Ask {self.best} alone: no panel surely beats the best {self.noun}. {worth}"
+            return f"Ask {self.best} alone. No panel surely beats the best {self.noun}. {worth}"
         found = self.recommended
         return (
             f"Ask {', '.join(found.judges)} and take the {found.vote}: {100 * found.gain.value:+.1f} points "
@@ -131,7 +131,10 @@ class Panel(Result):
         yield f"{self.line()}."
         yield f"\n{text_table(self.rows(), f'{self.noun}s, and what each adds to the independent ones')}"
         if self.redundant:
-            yield f"  Nothing is lost without any one of {', '.join(self.redundant)}."
+            many = (
+                f"{len(self.redundant)} of them" if len(self.redundant) > MANY else ", ".join(self.redundant)
+            )
+            yield f"  Nothing is lost without any one of {many}."
         for judge in self.judges:
             if judge.constant is not None:
                 yield f"  {judge.name} always answers {judge.constant!r}."
@@ -145,6 +148,9 @@ class Panel(Result):
             title = "chosen on other questions than they are judged on"
             yield f"\n{text_table([head, best, *rows], title)}"
 
+
+# More names than these are counted instead.
+MANY = 5
 
 # A judge adds nothing where K_eff without it is at most this much lower.
 NOTHING_ADDED = 0.02
