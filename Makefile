@@ -130,7 +130,7 @@ $(CLIENTS)/ready: tests/clients/requirements.txt $(VENV)/ready-light
 $(TOOLS)/ready: tests/logs/real/requirements.txt $(VENV)/ready-light
 	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
 	@echo "installing the tools that write logs into $(TOOLS) (once)"
-	@$(call install,$(TOOLS),-r $<)
+	@$(call install,$(TOOLS),-r $< -e '.[inspect-ai]')
 	@$(call install,$(TOOLS),--no-deps 'crfm-helm==0.5.*')
 	@touch $@
 

@@ -62,6 +62,7 @@ EXTRA = {
     "sqlglot": "sql",
     "pint": "quantity",
     "litellm": "litellm",
+    "inspect_ai": "inspect-ai",
 }
 
 

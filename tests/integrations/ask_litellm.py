@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
 MODEL = "keff/openai/gpt-4o-mini"
@@ -31,6 +30,7 @@ from keff.integrations.litellm import Provider, provider  # noqa: E402
 NETWORK_AT_IMPORT = list(asked)
 import litellm  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
+from silent_server import silent_server  # noqa: E402
 
 litellm.suppress_debug_info = True
 
@@ -100,25 +100,6 @@ async def cached() -> list[int]:
     finally:
         litellm.cache = None
     return [first["keff"]["paths"], again["keff"]["paths"]]
-
-
-@contextlib.asynccontextmanager
-async def silent_server() -> AsyncIterator[tuple[str, asyncio.Semaphore, asyncio.Semaphore]]:
-    """Run a server that never answers; gives its URL, and counts of calls that began and that ended."""
-    begun, ended = asyncio.Semaphore(0), asyncio.Semaphore(0)
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        begun.release()
-        while await reader.read(2**16):
-            pass
-        ended.release()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", begun, ended
-    finally:
-        server.close()
 
 
 async def cancelled() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -195,12 +195,15 @@ async def self_consistency(
     try:
         request["model"] = request.get("model") or await _only_model(client)
         talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
-        return await _PathsOfQuestion(
-            client,
-            rule,
-            of_unknown_options(space, question_of(talk)),
-            {"messages": talk, **request},
-        ).run()
+        asked = {"messages": talk, **request}
+
+        async def draw(index: int) -> Fields:
+            response = await client.chat.completions.create(**_of_path(asked, index))
+            # A page in HTML comes as a string, and a stream as no answer at all.
+            return fields(response.model_dump()) if hasattr(response, "model_dump") else {}
+
+        found, _ = await PathsOfQuestion(draw, rule, of_unknown_options(space, question_of(talk))).run()
+        return found
     except OpenAIError as error:
         raise EngineError(f"the server failed: {error}") from error
 
@@ -254,16 +257,18 @@ class _Path(NamedTuple):
 
 
 @frozen
-class _PathsOfQuestion:
-    """Draws and counts the paths of one question as the policy asks."""
+class PathsOfQuestion:
+    """Draws and counts the paths of one question as the policy asks.
 
-    client: Any
+    ``call`` returns the chat response of the path at a launch position.
+    """
+
+    call: Callable[[int], Awaitable[Fields]]
     policy: Policy
     space: Space
-    request: Fields
 
-    async def run(self) -> Consensus:
-        """Draw until the policy stops, then cancel paths in flight."""
+    async def run(self) -> tuple[Consensus, list[int]]:
+        """Draw until the policy stops, then cancel paths in flight; also returns where counted paths were."""
         drawn: dict[int, _Path] = {}
         running: dict[asyncio.Task[None], Sequence[int]] = {}
 
@@ -285,22 +290,17 @@ class _PathsOfQuestion:
             cancelled = await cancel_running(running)
         assert vote.stop is not None
         came = _without_repeats([drawn[place] for place in vote.counted])
+        places = [place for place, path in zip(vote.counted, came, strict=True) if path is not None]
         paths = [path for path in came if path is not None]
         keys = tuple(path.key for path in paths)
         unread = sum(path.unread for path in paths)
         verdict = Verdict.of(keys, vote.stop, unread, weighted=weighs(self.policy))
         completions = tuple(path.completion for path in paths)
-        return Consensus(verdict, keys, completions, cancelled, came.count(None))
+        return Consensus(verdict, keys, completions, cancelled, came.count(None)), places
 
     async def _path(self, index: int) -> _Path:
-        # One seed for all would draw one path again and again.
-        request = _seeded(self.request, index)
-        if body := fields(request.get("extra_body")):
-            request["extra_body"] = _seeded(body, index)
         start = time.monotonic()
-        response = await self.client.chat.completions.create(**request)
-        # A page in HTML comes as a string, and a stream as no answer at all.
-        body = fields(response.model_dump()) if hasattr(response, "model_dump") else {}
+        body = await self.call(index)
         choices = choices_of(body)[:1]
         (path,), source = completions(body, choices, time.monotonic() - start), source_of(body, choices[0])
         if path.refusal:
@@ -315,6 +315,14 @@ def _without_repeats(paths: Sequence[_Path]) -> list[_Path | None]:
     """Return the paths, None for one that repeats an earlier one."""
     again = repeats([path.source for path in paths])
     return [None if same else path for path, same in zip(paths, again, strict=True)]
+
+
+def _of_path(request: Fields, index: int) -> dict[str, Any]:
+    """Return the request of a path: one seed for all would draw one path again and again."""
+    own = _seeded(request, index)
+    if body := fields(request.get("extra_body")):
+        own["extra_body"] = _seeded(body, index)
+    return own
 
 
 def _seeded(request: Fields, index: int) -> dict[str, Any]:

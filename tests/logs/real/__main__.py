@@ -13,7 +13,6 @@ import argparse
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -24,8 +23,6 @@ def write(python: Path, out: Path) -> None:
     """Run the writers, which ask nothing of the network."""
     quiet = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONPATH": ""}
     # Traces are asked for as soon as they are written, in a folder.
-    # keff and what it needs are looked for last, after the packages of the tools.
-    quiet["KEFF_PATH"] = os.pathsep.join([str(HERE.parents[2] / "src"), sysconfig.get_path("purelib")])
     quiet |= {"MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false", "MLFLOW_ALLOW_FILE_STORE": "1"}
     for name in ("inspect", "lm_eval", "helm", "traces"):
         script = f"write_{name}.py"

@@ -2,7 +2,6 @@
 
     python write_inspect.py OUT
 
-KEFF_PATH names folders with keff and what it needs: its policy stops the epochs of one log.
 The model is a class of our own: it answers each question by a fixed draw, so what every path said is known.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -220,9 +218,7 @@ def write_frame(out: Path) -> None:
 
 def write_settled(out: Path) -> None:
     """Write a log whose epochs keff's policy stopped."""
-    # keff's sources and its packages, searched after the environment's own.
-    sys.path += os.environ["KEFF_PATH"].split(os.pathsep)
-    from keff.analysis.early_stopping import StopWhenSettled
+    from keff.integrations.inspect_ai import StopWhenSettled
 
     Drawer.counts.clear()
     task = Task(
