@@ -12,7 +12,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import UTF_16, Tell, is_utf16
 from keff.logs.parts.columns import Layout, lay_out, may_list
-from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, loads
+from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, held_while_unchanged, loads
 from keff.logs.parts.tabled import Row, TableLog
 from keff.narrow import HALF
 from keff.records import Note
@@ -33,6 +33,7 @@ NUMPY = re.compile(r"""(?s)\[(?:\s*(?:'[^']*'|"[^"]*")\s+['"].*|(?=[^\]]*\d\s+[-
 CUT = "if the file was cut off there, its last value is incomplete"
 
 
+@held_while_unchanged
 def _header(path: Path) -> tuple[list[str], str, int] | str:
     """Return column names, delimiter and number of lines above, or why the file is no table."""
     if not path.is_file():

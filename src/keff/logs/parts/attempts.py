@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from keff.answers import says_none
@@ -32,7 +32,7 @@ class Attempts:
     """
 
     layout: Layout
-    columns: Sequence[str] = ()
+    columns: AbstractSet[str] = frozenset()
     retried: int = 0
     kept: int = 0
     said: dict[str, None] = field(default_factory=dict[str, None])
@@ -42,7 +42,7 @@ class Attempts:
         """Return the attempts of a table by its first row."""
         names = [name for name in row if name.strip().lower() in STATUS | ERROR]
         # Rows of JSON have further names where there was an error.
-        return cls(layout, [name for name in {*names, *STATUS, *ERROR} if name not in layout.used])
+        return cls(layout, frozenset({*names, *STATUS, *ERROR}) - layout.used)
 
     def last(self, members: Members) -> Members:
         """Return the rows of one id without those that were tried again."""
@@ -74,14 +74,16 @@ class Attempts:
         return tuple(str(row.get(single[word])) for word in ("model", "slot", "path") if word in single)
 
     def _failed(self, row: Fields) -> bool:
+        names = [name for name in row.keys() & self.columns if tells_error(name, row[name])]
+        if not names:
+            return False
         single = self.layout.single
         given = [row.get(single[word]) for word in ("answer", "text") if word in single]
         given = given or [row.get(single[word]) for word in ("correct", "score") if word in single]
         if not all(is_missing(value) or (isinstance(value, str) and says_none(value)) for value in given):
             return False
-        names = [name for name in self.columns if tells_error(name, row.get(name))]
         self.said |= dict.fromkeys(sorted(names))
-        return bool(names)
+        return True
 
 
 def tells_error(name: str, value: object) -> bool:

@@ -10,9 +10,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 import jiter
 
@@ -57,6 +59,30 @@ MOST_VALUES = 2**24
 Row = Object
 
 
+T = TypeVar("T")
+
+
+def held_while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
+    """Return a function that reads the head of a file once, though every reader of logs looks at it.
+
+    It holds what it returned last, which nobody may change, until the file changes.
+    """
+
+    @lru_cache(maxsize=1)
+    def held(path: Path, stamp: tuple[int, ...]) -> T:  # noqa: ARG001
+        return read(path)
+
+    @wraps(read)
+    def look(path: Path) -> T:
+        if not path.exists():
+            return read(path)
+        state = path.stat()
+        return held(path, (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size))
+
+    return look
+
+
+@held_while_unchanged
 def first_row(path: Path) -> Row | str:
     """Return the object on a file's first line, or a sentence on why there is none."""
     if not path.is_file():
@@ -173,11 +199,13 @@ def whole_json(path: Path) -> object:
         raise LogError(f"{path}: {_reason(error)}") from None
 
 
+@held_while_unchanged
 def head_of(path: Path) -> bytes:
     """Return a file's first bytes; b"" where it is no file."""
     return first_bytes(path, HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
+@held_while_unchanged
 def first_object(path: Path) -> Row | str:
     """Return the first object of JSON Lines or of a JSON array, or why there is none."""
     head = head_of(path)
@@ -190,7 +218,8 @@ def first_object(path: Path) -> Row | str:
     return cast("Row", row) if isinstance(row, dict) else NO_OBJECT
 
 
-def member_names(path: Path) -> set[str]:
+@held_while_unchanged
+def member_names(path: Path) -> AbstractSet[str]:
     """Return the names in the object that a file begins with, as far as its first 4 MiB hold them."""
     text, names, place = head_of(path).decode("utf-8", "replace"), set[str](), 0
     if not text.startswith("{"):

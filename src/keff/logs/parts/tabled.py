@@ -178,7 +178,9 @@ def _lists(where: str, row: Row) -> dict[str, tuple[object, ...]]:
             continue
         if not is_array(given):
             raise LogError(f"{where}: {name} must be a list")
-        values = tuple(map(conversation_text, given) if name in ("all_answers", "all_texts") else given)
+        # Only lists can be conversations: what few logs hold.
+        held = list in set(map(type, given)) and name in ("all_answers", "all_texts")
+        values = tuple(map(conversation_text, given) if held else given)
         if result and len(values) != len(result["all_answers"]):
             raise LogError(
                 f"{where}: {name} has {len(values)} entries for {len(result['all_answers'])} answers"
@@ -262,7 +264,8 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
 
     One row per question where a word has numbered columns or lists, else one row per path.
     """
-    first = first_of(rows())
+    head = [row for _, row in islice(rows(), 2)]
+    first = head[0] if head else Object()
     # Where a column numbers the paths, one list as an answer is a structured answer of one path.
     several = [] if "path" in layout.single else [word for word in layout.single if word in LIST_OF]
     listed = [word for word in several if _is_list_of_paths(first.get(layout.single[word]))]
@@ -276,7 +279,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unhe
             for where, row in rows()
             for wide in [_wide(row, layout, listed)]
         )
-    return _grouped(rows, layout, texts=texts, tell=tell)
+    return _grouped(rows, head, layout, texts=texts, tell=tell)
 
 
 def _is_list_of_paths(value: object) -> bool:
@@ -304,7 +307,9 @@ def _about(row: Row, layout: Layout) -> Object:
     return {name: value for name, value in row.items() if name not in meant} | single
 
 
-def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator[Question]:
+def _grouped(
+    rows: Rows, head: Sequence[Row], layout: Layout, *, texts: bool, tell: Tell
+) -> Iterator[Question]:
     """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
     layout = _without_one_judge(rows, layout)
     number = differ = 0
@@ -312,10 +317,10 @@ def _grouped(rows: Rows, layout: Layout, *, texts: bool, tell: Tell) -> Iterator
     # Of several templates each may state the question in its own words.
     if "slot" in layout.single or asked == layout.single["id"]:
         asked = ""
-    first = first_of(rows())
+    first = head[0] if head else Object()
     finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first, layout)
     attempts = Attempts.of(first, layout)
-    for group in _groups(rows, layout):
+    for group in _groups(rows, head, layout):
         members = attempts.last(group)
         number += 1
         _refuse_finer(members, finer, layout)
@@ -371,7 +376,7 @@ def _refuse_finer(members: list[tuple[str, Row]], finer: Sequence[str], layout: 
                 )
 
 
-def _groups(rows: Rows, layout: Layout) -> Iterator[list[tuple[str, Row]]]:
+def _groups(rows: Rows, head: Sequence[Row], layout: Layout) -> Iterator[list[tuple[str, Row]]]:
     """Yield the rows of each id.
 
     Where they do not stand together, as in repeated runs, the table is gathered in memory.
@@ -379,7 +384,7 @@ def _groups(rows: Rows, layout: Layout) -> Iterator[list[tuple[str, Row]]]:
     column = layout.single["id"]
     # Of a table of repeats whose rows stand together the first two are of one question: no need to look on.
     named = {"model", "slot", "path"} & layout.single.keys()
-    first = {str(row.get(column)) for _, row in islice(rows(), 2)}
+    first = {str(row.get(column)) for row in head}
     if (named or len(first) > 1) and not _together(rows, column):
         groups: dict[str, list[tuple[str, Row]]] = {}
         for where, row in rows():
