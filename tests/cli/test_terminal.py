@@ -76,6 +76,18 @@ def test_a_summary_wraps_at_words_and_its_curve_fits(tmp_path: Path) -> None:
     assert 8 <= sum(line in "▁▂▃▄▅▆▇█" for line in curve) <= 32
 
 
+def test_a_console_with_a_code_page_shows_what_it_can(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    rows = [{"id": f"问{i}", "gold_answer": "4", "all_answers": ["4", "4", "5", "四"]} for i in range(12)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [sys.executable, "-m", "keff", "analyze", str(file)]
+    for options, encoding in (([], "cp1252"), (["--json"], "cp437")):
+        environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+        done = subprocess.run([*command, *options], env=environment, capture_output=True, check=True)
+        shown = done.stdout.decode(encoding)
+        assert json.loads(shown)["n"] == 12 if options else "Plurality from 1 to 4 paths" in shown
+
+
 def test_without_labels_the_table_shows_what_is_known(tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.jsonl", 30, 8, labelled=False)
     found = json.loads(keff("analyze", file, "--json").stdout)

@@ -18,11 +18,24 @@ if TYPE_CHECKING:
 
 def print_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout; NaN and infinities become null."""
-    _write(harmless_json(json.dumps(plain(value), ensure_ascii=False, allow_nan=False)), sys.stdout)
+    escaped = "utf" not in encoding_of(sys.stdout)
+    _write(harmless_json(json.dumps(plain(value), ensure_ascii=escaped, allow_nan=False)), sys.stdout)
+
+
+# For consoles with a code page: the marks of tables and curves that it may lack.
+PLAIN = str.maketrans("▁▂▃▄▅▆▇█–·×…", "._-=+*#@-*x.")
+
+
+def encoding_of(file: TextIO) -> str:
+    """Return the encoding of a stream, in small letters."""
+    return (file.encoding or "utf-8").lower()
 
 
 def _write(text: str, file: TextIO) -> None:
-    """Print text; a closed pipe (such as ``head``) is no failure."""
+    """Print text; a closed pipe (such as ``head``) is no failure, nor a code page without some letter."""
+    encoding = encoding_of(file)
+    if text.encode(encoding, "replace") != text.encode(encoding, "ignore"):
+        text = text.translate(PLAIN).encode(encoding, "replace").decode(encoding)
     try:
         print(text, file=file, flush=True)
     except BrokenPipeError:

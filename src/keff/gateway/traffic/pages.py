@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from keff.analysis.results.bars import BarPair, accuracy_pair, bar_pair, in_percent
-from keff.analysis.results.words import change_in_words, in_words
+from keff.analysis.results.words import change_in_words, in_words, reference_words
 from keff.console import harmless
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
@@ -87,12 +87,14 @@ def _interval(value: object) -> Interval | None:
 
 def page(state: Fields, decision: Fields | None = None) -> str:
     """Return the page of what is saved; ``decision`` is the plan's."""
-    saved = fields(state.get("saved"))
+    saved, now = fields(state.get("saved")), state.get("now")
+    verb = "costs" if saved.get("of") == "dollars" else "takes"
     shown = _template().render(
         state=state,
         pairs=bar_pairs(state, decision or {}),
         words=in_words(str(state.get("policy")), finer=True),
-        saving=_changed(str(saved.get("of")), -float(str(saved["value"]))) if saved else "",
+        saving=f"{verb} {_changed(str(saved.get('of')), -float(str(saved['value'])))}" if saved else "",
+        today=reference_words(now) if isinstance(now, str) else "",
         alarms=[name for name, on in fields(fields(state.get("drift")).get("alarms")).items() if on],
         at=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         figure=figure,
