@@ -22,7 +22,7 @@ import pytest
 import command_line
 import keff
 from benchmarks.places import RECORDED
-from docs_pages import DOCS, PAGES, README, REPO, blocks, commands, offline, prepared
+from docs_pages import DOCS, FENCE, PAGES, README, REPO, blocks, commands, offline, prepared
 from under_ci import skip_or_fail
 
 pytestmark = pytest.mark.slow
@@ -106,6 +106,26 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     prepared(tmp_path)
     typed("\n".join(offline(README)), tmp_path)
     assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+def test_pages_show_what_commands_print_now(tmp_path: Path) -> None:
+    """Each block of output stands whole in what the command before it prints."""
+    prepared(tmp_path)
+    text = RECORD.read_text("utf-8").replace('{"id"', '{"model": "nemotron-nano-9b-v2", "id"')
+    (tmp_path / "answers.jsonl").write_text(text)
+    (prices,) = blocks(DOCS / "case-study.md", "toml")
+    (tmp_path / "prices.toml").write_text(prices)
+    for page in ("case-study.md", "how-far-to-trust-a-score.md"):
+        said = ""
+        for language, block in FENCE.findall((DOCS / page).read_text("utf-8")):
+            if language == "sh" and not block.startswith("keff serve"):
+                words = shlex.split(block.splitlines()[0].partition("  #")[0])
+                files = [word for word in words if word.endswith((".jsonl", ".csv"))]
+                if all((tmp_path / file).exists() for file in files):
+                    done = command_line.keff(*words[1:], cwd=tmp_path)
+                    said = " ".join((done.stdout + done.stderr).split())
+            if language == "text":
+                assert " ".join(block.split()) in said, f"{page}: {block}"
 
 
 def test_the_other_commands_of_the_pages_have_only_options_that_exist() -> None:
