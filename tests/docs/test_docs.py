@@ -83,6 +83,7 @@ def test_the_cookbook_runs_from_an_empty_folder(tmp_path: Path) -> None:
 RUN = {
     "quickstart.md",
     "cookbook.md",
+    "integrations.md",
     *(f"extending/{page.name}" for page in (DOCS / "extending").glob("*.md")),
 }
 """Pages whose ``bash`` and ``python`` blocks are run by a test."""
