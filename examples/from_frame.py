@@ -1,6 +1,6 @@
 """A data frame with one row per path, as evaluation tools write them: say which column is what.
 
-python examples/from_frame.py        (needs pandas or polars, and pip install 'keff[frame]')
+python examples/from_frame.py        (needs pandas or polars, and pip install -e '.[frame]')
 """
 
 from __future__ import annotations
