@@ -96,7 +96,7 @@ def test_several_confidences_are_told_apart() -> None:
     judge, length = decide(votes, Aim()).confidences
     assert (judge.name, judge.pays, length.pays) == ("judge", True, False)
     assert "confidence=judge" in str(judge.policy)
-    assert length.sentence(several=True).startswith("Your confidences 'length' carry nothing here (AUC 0.")
+    assert length.sentence(several=True).startswith("Your confidences 'length' do not help here (AUC 0.")
 
 
 @pytest.mark.slow
@@ -125,13 +125,13 @@ def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
     (few,) = decide(scored(8, n=12, lift=0.0), Aim()).confidences
     (many,) = decide(scored(8, n=600, lift=0.0), Aim()).confidences
     assert few.pays is None and "so few questions" in few.sentence(several=False)
-    assert many.pays is False and "carry nothing here" in many.sentence(several=False)
+    assert many.pays is False and "do not help here" in many.sentence(several=False)
 
 
 def test_a_confidence_that_no_path_has_is_said_to_say_nothing() -> None:
     votes = scored(10, n=20)
     (none,) = rated_paths(replace(votes, confidences=np.full((votes.n, votes.k), np.nan)), 8).worth
-    assert none.pays is None and "known of no right and wrong path" in none.sentence(several=False)
+    assert none.pays is None and "not known for a right and a wrong path" in none.sentence(several=False)
 
 
 def test_rules_that_give_up_are_candidates_on_confidences_that_tell() -> None:
@@ -390,7 +390,7 @@ def test_a_dear_verifier_is_priced_in_the_decision_and_told() -> None:
     assert confidence_of(parse_policy(dear.decision.policy)) is None
     (found,) = dear.confidences
     assert (found.rating_dollars, found.rating_seconds) == (20.0, pytest.approx(1.0, rel=0.1))
-    assert "a rating takes 1" in found.sentence(several=False) and "costs $20" in found.sentence(
+    assert "A rating takes 1" in found.sentence(several=False) and "costs $20" in found.sentence(
         several=False
     )
     assert len(dear.confidences) == 1  # the seconds are no confidence

@@ -83,7 +83,7 @@ def check(decided: Decided, aim: Aim) -> None:
     assert change.paths.value == pytest.approx(decision.expected_paths.value - known.paths[-1])
     assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "undecided")
     if decision.settled is not None:
-        assert f" with {decision.policy}: " in decision.settled or " with " not in decision.settled
+        assert f" with {decision.policy}" in decision.settled or " with " not in decision.settled
         assert known.level is not None or "points" not in decision.settled
     check_time(decision, aim)
     for value in (change.paths, change.points, decision.accuracy, decision.run_change):
@@ -411,4 +411,4 @@ def test_a_share_that_no_rule_within_the_cap_keeps_is_said(retain: float | None)
         assert reached == (cap is None or retain == 0.5)
         assert (decision.unmet is None) == reached == (decision.kept.value >= aim.share)
         told = [line for line in decision.statements() if line.startswith(said)]
-        assert told == ([] if reached else [f"{said} {100 * aim.share:g}% asked for."])
+        assert told == ([] if reached else [f"{said} {100 * aim.share:g}% you asked for."])

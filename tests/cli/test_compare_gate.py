@@ -90,7 +90,10 @@ def test_the_questions_that_lost_are_named_from_two_repeats_on(baseline: Path, t
     assert len(named) >= 10 and np.mean(np.array(named) >= 0.15 * N) <= 0.2
     assert all(each["chance"] >= 0.9 for each in found["regressed"])
     assert not {each["id"] for each in found["flaky"]} & {each["id"] for each in found["regressed"]}
-    assert "too early to name any" in keff("compare", baseline, tmp_path / "1.jsonl", "--gate", 5).stdout
+    assert (
+        "needs two repeats of a question"
+        in keff("compare", baseline, tmp_path / "1.jsonl", "--gate", 5).stdout
+    )
     plain = json.loads(keff("compare", baseline, run, "--json").stdout)
     assert plain["better"]["regressed"] == found["regressed"]
 
@@ -155,7 +158,7 @@ def test_graded_scores_of_any_scale_have_the_tolerance_of_their_scale(tmp_path: 
     _, lost = gate(base, graded("lost.jsonl", 3, -1), points=0.5)
     assert (same["verdict"], lost["verdict"], same["scale"]) == ("pass", "worse", [0, 10])
     assert lost["difference"]["value"] == pytest.approx(-1, abs=0.2)
-    assert "on 0 to 1" in bad(base, log(tmp_path / "right.jsonl", drawn(1, 2)), "--gate", 1)
+    assert "from 0 to 1" in bad(base, log(tmp_path / "right.jsonl", drawn(1, 2)), "--gate", 1)
 
 
 def test_all_right_on_both_sides_passes(tmp_path: Path) -> None:
@@ -179,7 +182,7 @@ def test_lost_and_new_questions_and_ungraded_rows_are_named(baseline: Path, tmp_
 def test_a_baseline_of_one_repeat_says_what_to_do(tmp_path: Path) -> None:
     done, found = gate(log(tmp_path / "1.jsonl", drawn(1, 1)), log(tmp_path / "2.jsonl", drawn(2, 2)))
     (note,) = [note["message"] for note in found["warnings"] if note["code"] == "one_repeat"]
-    assert "repeat the baseline 8 times" in note and done.returncode in (0, 4)
+    assert "Repeat the baseline 8 times" in note and done.returncode in (0, 4)
 
 
 def test_bad_input_is_one_line_that_says_what_to_do(baseline: Path, tmp_path: Path) -> None:

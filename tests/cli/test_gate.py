@@ -56,14 +56,14 @@ def test_truncated_paths_stop_it_and_the_line_says_what_to_change(questions: Pat
     truncated = Script(fault=lambda *_: "length")
     with (
         running(truncated) as url,
-        pytest.raises(RunError, match=r"100% .* cut at max_tokens: raise --max-tokens"),
+        pytest.raises(RunError, match=r"100% .* cut off at max_tokens\. Raise --max-tokens"),
     ):
         sample(questions, url)
 
 
 def test_failing_requests_stop_it(questions: Path) -> None:
     script = Script(fault=lambda number, _: "500" if number % 2 else None)
-    with running(script) as url, pytest.raises(RunError, match=r"% of the attempts failed"):
+    with running(script) as url, pytest.raises(RunError, match=r"% of the requests failed"):
         sample(questions, url, engine_option=["max_retries=0"])
     assert len(script.requests) < 40
 

@@ -173,7 +173,7 @@ def test_the_command_judges_with_any_engine_and_says_what_it_cost(tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     # The fake engine says neither, so nothing is joined, and that is said.
-    assert "are 8 by meaning" in done.stdout
+    assert "have 8 meanings" in done.stdout
     assert "requests" in done.stdout
     assert "$" in done.stdout
     assert "errs on 0.0% [0.0, 97.5] of 1 labelled pairs" in done.stdout

@@ -184,12 +184,12 @@ def _questions_needed(first: Repeats, second: Repeats, allowed: float) -> int | 
 
 def _notes(first: Repeats, said: Look, how: Gating) -> Iterator[Note]:
     if first.k < FEW_REPEATS and not how.new_questions:
-        luck = "its own luck is in every run that it is compared with"
-        again = "repeat the baseline 8 times, and draw it anew when a prompt or model is accepted"
+        luck = "its own luck affects every comparison"
+        again = "Repeat the baseline 8 times, and draw a new one when you accept a prompt or model"
         if first.k == 1:
-            yield Note("one_repeat", f"the baseline has one repeat of some questions, so {luck}: {again}")
+            yield Note("one_repeat", f"the baseline has one repeat of some questions, so {luck}. {again}")
         else:
-            yield Note("few_repeats", f"the baseline has {first.k} repeats, so {luck}: {again}")
+            yield Note("few_repeats", f"the baseline has {first.k} repeats, so {luck}. {again}")
     if said.chance_to_pass < 0.5 and not how.new_questions:
         yield Note(
             "too_noisy",

@@ -45,7 +45,7 @@ MOST_QUESTIONS, MOST_NAMED = 200, 5
 NO_ANSWER = "no answer"
 
 # The first line of the output where it is so.
-RARE = "answers are rarely equal as written: votes mean little here"
+RARE = "answers are rarely equal as written, so votes mean little here"
 
 REMEDY = (
     "settle how they are read before you vote (keff read shows it): another --answer-space, json:fields=..., "
@@ -86,7 +86,7 @@ def notes(matching: Matching | None) -> Iterator[Note]:
             "Read the run again: keff score",
         )
     if matching.rare:
-        yield Note("answers_rarely_equal", f"{RARE} ({_numbers(matching)}); {REMEDY}")
+        yield Note("answers_rarely_equal", f"{RARE} ({_numbers(matching)}). {REMEDY[0].upper()}{REMEDY[1:]}")
     if matching.split and matching.examples:
         first = matching.examples[0]
         shown = " and ".join(repr(key) for key in first.keys[:2])

@@ -142,20 +142,20 @@ def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
     repeats = scored.repeats
     # Limits by the t distribution rest on a variance of fewer clusters than that.
     if repeats.units < 10:
-        yield Note("few_questions", f"only {repeats.units} independent questions: intervals are rough")
+        yield Note("few_questions", f"with only {repeats.units} independent questions intervals are rough")
     if spread is None:
         yield Note(
             "one_repeat",
-            "no question has two repeats, so the noise of a run is unknown: run the same questions once more "
-            "(two repeats of 50 questions say roughly how large it is) and keff join --pool both",
+            "no question has two repeats, so keff cannot tell the noise of a run. Run the same questions "
+            "once more (50 of them tell roughly), and put both in one log: keff join --pool",
         )
         return
     if not repeats.binary:
-        yield Note("graded", "scores are graded: pass@k, pass^k and flips need right and wrong")
+        yield Note("graded", "scores are graded, and pass@k, pass^k and flips need right and wrong")
     if spread.repeats == 0:
         yield Note(
             "all_alike",
-            "all repeats of every question scored alike: copies of one generation, or temperature 0?",
+            "all repeats of every question score the same. Are they copies, or temperature 0?",
         )
     elif scored.votes is not None and scored.sources is None:
         yield from _column_notes(scored.votes, repeats)
@@ -167,14 +167,14 @@ def _column_notes(votes: Votes, repeats: Repeats) -> Iterator[Note]:
         pairs = ", ".join(f"{a} and {b}" for a, b in same[:3])
         yield Note(
             "copied_runs",
-            f"runs {pairs}{', ...' if len(same) > 3 else ''} are the same on every question: "
-            "copies, or trials that share a seed; the noise shown is too small",
+            f"runs {pairs}{', ...' if len(same) > 3 else ''} are the same on every question, "
+            "as copies or runs with one seed are. The true noise is larger than shown",
         )
     elif column_test(votes, np.random.default_rng(0)).mixed:
         yield Note(
             "unlike_runs",
-            "the scores of the runs differ by more than repeats do by chance (p < .001): something changed "
-            "between them, and the noise shown does not include that",
+            "the scores of the runs differ by more than chance (p < .001). Something changed between them, "
+            "and the noise shown does not include that",
         )
 
 
@@ -317,7 +317,7 @@ def shared_rows(
     shared = [(row, places[name]) for row, name in enumerate(names[0]) if name in places]
     if not shared:
         heads = [", ".join(each[:3]) for each in names]
-        text = f"the arms share no item id ({heads[0]}, ... against {heads[1]}, ...): nothing to pair"
+        text = f"the arms share no item id ({heads[0]}, ... and {heads[1]}, ...), so keff cannot pair them"
         raise UsageError(text)
     notes = [
         Note(
@@ -347,8 +347,8 @@ def _other_texts(
         return
     one, other = asked[0][rows[0]], asked[1][rows[1]]
     if differ := int(np.sum((one != other) & (one != 0) & (other != 0))):
-        text = f"{differ} of {one.size} shared ids have another question text on the two sides"
-        yield Note("other_questions", f"{text}: are they the same?")
+        text = f"{differ} of {one.size} shared ids have different question texts on the two sides"
+        yield Note("other_questions", f"{text}. Are they the same questions?")
 
 
 def _on_one_scale(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
@@ -358,7 +358,7 @@ def _on_one_scale(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
     wider = (min(first.scale[0], second.scale[0]), max(first.scale[1], second.scale[1]))
     if (0.0, 1.0) in (first.scale, second.scale):
         one, other = (f"{scale[0]:g} to {scale[1]:g}" for scale in (first.scale, second.scale))
-        raise UsageError(f"scores are on {one} and on {other}: bring both to one scale")
+        raise UsageError(f"one side has scores from {one}, the other from {other}. Bring both to one scale")
     return first.rescaled(wider), second.rescaled(wider)
 
 
@@ -366,11 +366,11 @@ def _contest_notes(better: Better, first: Repeats, second: Repeats) -> Iterator[
     if better.noise is None:
         yield Note(
             "one_repeat",
-            "neither side repeats a question, so how much two runs of one model differ is unknown: draw each "
-            "question twice on one side at least",
+            "neither side repeats a question, so keff cannot tell how much two runs of one model differ. Ask "
+            "each question twice, on one side at least",
         )
     if better.shared_clusters < 10:
-        text = f"only {better.shared_clusters} independent questions are shared: the interval is rough"
+        text = f"with only {better.shared_clusters} shared independent questions the interval is rough"
         yield Note("few_questions", text)
     if np.array_equal(first.mean, second.mean) and not np.all(first.second == 0):
-        yield Note("same_scores", "both sides have the same score on every question: is it one log twice?")
+        yield Note("same_scores", "both sides have the same score on every question. Is it one log twice?")

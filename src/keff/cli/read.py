@@ -120,15 +120,18 @@ def lines(judged: JudgedRecord, dollars: float | None) -> list[str]:
     spent = judged.spent
     cost = "" if dollars is None else f", ${dollars:.4f}"
     said = [
-        f"{judged.distinct} different answers to {judged.questions} questions are {judged.clusters} by "
-        f"meaning; two of a question agree {after} of the time ({before} as written)",
-        f"{judged.pairs} pairs, each in both orders: {judged.flips} were judged differently in the other "
-        f"order and count as different; {judged.unread} got a reply that says neither",
+        f"{judged.distinct} different answers to {judged.questions} questions have {judged.clusters} "
+        f"meanings. Two answers to a question agree {after} of the time ({before} as written)",
+        f"The judge saw {judged.pairs} pairs, each in both orders. It changed its mind with the order on "
+        f"{judged.flips}, which count as different, and gave no clear reply on {judged.unread}",
         f"{spent.calls} requests ({spent.cached} verdicts from the cache), {spent.prompt_tokens} prompt and "
         f"{spent.tokens} output tokens{cost}",
     ]
     if judged.reliability is None:
-        said.append("the judge's error is not known: give labelled pairs with --pairs FILE (a, b, same)")
+        said.append(
+            "keff does not know how often the judge errs. To measure it, give labelled pairs: --pairs FILE "
+            "(columns a, b, same)"
+        )
     else:
         said.append(_error(judged.reliability, judged.labels))
     return said
@@ -166,8 +169,12 @@ def command(
 
 def _print(seen: Survey) -> None:
     what = "texts" if seen.whole else "recorded answers"
-    agree = "" if seen.agreement is None else f"; two of a question agree {seen.agreement:.0%} of the time"
-    say(f"{seen.read} of {seen.texts} {what} read as {seen.space}{agree}")
+    agree = (
+        ""
+        if seen.agreement is None
+        else f" Two answers to a question agree {seen.agreement:.0%} of the time."
+    )
+    say(f"keff finds an answer in {seen.read} of {seen.texts} {what}, as {seen.space}.{agree}")
     for rule, count in seen.rules.items():
         say(f"  {count:>8}  {rule}")
     for mark, count in seen.marks.items():
@@ -185,7 +192,7 @@ def _print(seen: Survey) -> None:
     say("")
     console().print(table)
     if seen.endings:
-        say("\nnot read, the most frequent ends:")
+        say("\nNo answer found; the most frequent ends of such texts:")
         for end, count in seen.endings.items():
             say(f"  {count:>8}  {end!r}")
 

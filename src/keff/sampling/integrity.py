@@ -63,12 +63,12 @@ class Integrity:
         )
         told = (
             ("identical_pairs", most.identical, "collapsed_sampling",
-             f"of the pairs of longer paths of one item are identical: {cause}"),
+             f"of the pairs of longer paths of one question are identical: {cause}"),
             ("truncated", most.truncated, "truncated",
-             "of the paths were cut at max_tokens: raise --max-tokens"),
+             "of the paths were cut off at max_tokens. Raise --max-tokens"),
             ("unread", most.unread, "unread",
-             "of the paths have no answer that could be read: look at the texts"),
-            ("failed", most.failed, "failed_requests", "of the attempts failed"),
+             "of the paths hold no answer that keff finds. Look at the texts: keff read"),
+            ("failed", most.failed, "failed_requests", "of the requests failed"),
         )  # fmt: skip
         return [
             Note(code, f"{shares[name]:.0%} {text}")

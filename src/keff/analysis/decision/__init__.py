@@ -211,7 +211,7 @@ class Candidates:
             expected_tokens=figures.cost("tokens"),
             slower=None if timing is None else aim.slower,
             time=words.on_time(choice, aim, timing, measured=measured, k=self.k),
-            unmet=f"No rule within the cap keeps the {100 * aim.share:g}% asked for" if unmet else None,
+            unmet=f"No rule within the cap keeps the {100 * aim.share:g}% you asked for" if unmet else None,
             cheapest=next((row for row in rows if row.policy == cheapest), None),
             timed=rows,
         )

@@ -116,10 +116,10 @@ class ConfidenceWorth(Result):
 
     def sentence(self, *, several: bool) -> str:
         """Return the finding in one sentence; the confidence is named where there are ``several``."""
-        without = f"; {self.unknown} paths without one are ordinary votes" if self.unknown else ""
+        without = f". {self.unknown} paths without one are ordinary votes" if self.unknown else ""
         spent = [] if self.rating_seconds is None else [f"takes {self.rating_seconds:.2g} s"]
         spent += [] if self.rating_dollars is None else [f"costs ${self.rating_dollars:.3g}"]
-        paid = f"; a rating {' and '.join(spent)}, which rules on it pay" if spent else ""
+        paid = f". A rating {' and '.join(spent)}, which rules that use it pay" if spent else ""
         return f"{self._said(several=several)}{without}{paid}."
 
     def _said(self, *, several: bool) -> str:
@@ -127,12 +127,13 @@ class ConfidenceWorth(Result):
         about = f"AUC {number(self.auc.value)}"
         gain = self.gain_at_equal_cost
         if self.pays is False:
-            return f"{whose} carry nothing here ({about})"
+            return f"{whose} do not help here ({about})"
         if gain is None and self.reliability:
-            worth = "what they are worth is measured up to the recorded number of paths only"
-            return f"{whose} tell right paths from wrong ones ({about}): {worth}"
+            worth = "keff measures what they are worth up to the recorded number of paths only"
+            return f"{whose} tell right paths from wrong ones ({about}), but {worth}"
         if gain is None and self.auc.value != self.auc.value:
-            return f"{whose} are known of no right and wrong path of one question: nothing can be said"
+            both = "a right and a wrong path of one question"
+            return f"{whose} are not known for {both}, so keff cannot judge them"
         if gain is None:
             return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
