@@ -1,6 +1,7 @@
 """LiteLLM's router as an upstream: ``python router.py URL`` prints its port, and answers by the server there.
 
-It runs in the environment of ``requirements.txt``. LiteLLM's own proxy routes by the same class.
+With ``cache`` as a second argument it gives an old answer to a request that it has answered. It runs in the
+environment of ``requirements.txt``. LiteLLM's own proxy routes by the same class.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 
 STUB = {"model": "openai/stub", "api_base": sys.argv[1], "api_key": "none"}
-ROUTER = litellm.Router([{"model_name": "stub", "litellm_params": STUB}], num_retries=0)
+CACHES = "cache" in sys.argv[2:]
+ROUTER = litellm.Router(
+    [{"model_name": "stub", "litellm_params": STUB}], num_retries=0, cache_responses=CACHES
+)
 
 
 class Handler(BaseHTTPRequestHandler):

