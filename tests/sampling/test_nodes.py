@@ -117,6 +117,8 @@ def test_a_record_read_on_two_nodes_is_that_of_one_process_though_one_is_killed(
         rows = {"id": [f"q{number}-{place}" for place in range(n)], "gold_answer": ["1"] * n}
         rows |= {"cluster": [f"c{place % 250}" for place in range(n)]}
         rows |= {"all_answers": rng.choice(list("1234"), (n, 8), p=(0.5, 0.3, 0.1, 0.1)).tolist()}
+        rows["gold_answer"][::7] = [None] * len(rows["gold_answer"][::7])
+        rows |= {"all_correct": rng.integers(0, 2, (n, 8)).tolist()}
         rows |= {"all_tokens": rng.integers(1, 99, (n, 8)).tolist()}
         table = Table.from_pydict({name: array(values) for name, values in rows.items()})
         write_table(table, tmp_path / f"part{number}.parquet", row_group_size=n // 3)
@@ -130,11 +132,14 @@ def test_a_record_read_on_two_nodes_is_that_of_one_process_though_one_is_killed(
         return found
 
     monkeypatch.setattr(ray, "get", kill_once)
-    (counted,), (plain,) = open_records(path, Opening(on="ray")), open_records(path)
+    (counted,), (plain,) = (
+        open_records(path, Opening(on=on, answer_space="numeric", rescore=True)) for on in ("ray", None)
+    )
     assert ray.get is given
     assert counted.ballot.votes.n == 4 * n and list(counted.ballot.names) == list(plain.ballot.names)
     for name in ("answers", "correct", "clusters", "tokens"):
         np.testing.assert_array_equal(*(getattr(each.ballot.votes, name) for each in (counted, plain)), name)
+    assert counted.ballot.notes == plain.ballot.notes
     assert analyze(counted, Settings()).to_dict() == analyze(plain, Settings()).to_dict()
     page = tmp_path / "page.html"
     for command, *options in (("replay", "--policy", "lead_k:2,cap=8"), ("report", "-o", page)):

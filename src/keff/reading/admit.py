@@ -87,6 +87,22 @@ def _judged(questions: Iterable[Recorded], tell: Tell) -> Iterator[Recorded]:
         tell(Note("left_out", f"{unjudged} paths are left out: each has no verdict"))
 
 
+def merged(notes: Iterable[Note]) -> list[Note]:
+    """Return the notes on parts of a log as those on all of it.
+
+    Each is there once; of those that differ in the number that they begin with there is one, with the sum.
+    """
+    counts: dict[tuple[str, str], int | None] = {}
+    for note in notes:
+        number, _, rest = note.message.partition(" ")
+        counted = number.isdecimal()
+        mark = note.code, rest if counted else note.message
+        counts[mark] = (counts.get(mark) or 0) + int(number) if counted else None
+    return [
+        Note(code, rest if count is None else f"{count} {rest}") for (code, rest), count in counts.items()
+    ]
+
+
 def with_verdicts(
     questions: Iterable[Recorded], how: Reading, tell: Tell, *, rescore: bool
 ) -> Iterator[Recorded]:
@@ -108,13 +124,10 @@ def with_verdicts(
     if rescore and not golds:
         raise LogError("--rescore needs gold answers, and no question has one")
     if rescore and said:
-        rest = (
-            f". {number - golds} questions without a gold answer keep the log's verdicts"
-            if golds < number
-            else ""
-        )
-        text = f"keff compared all answers with the gold answers again, as {how.space}"
-        tell(Note("rescored", f"{text}{rest}"))
+        tell(Note("rescored", f"keff compared all answers with the gold answers again, as {how.space}"))
+        if golds < number:
+            text = f"{number - golds} questions without a gold answer keep the log's verdicts"
+            tell(Note("not_rescored", text))
     elif how.again and said and not how.rescore:
         text = "keff takes the log's verdicts on which paths are right, however it reads their answers now"
         remedy = f"To compare them with the gold answers as {how.space}, add --rescore"

@@ -12,11 +12,12 @@ from ray.exceptions import RayError
 
 from keff.engines._ray import connect, failure
 from keff.errors import UsageError
-from keff.log import Log, LogInfo, Tell, address, find_log, shown
+from keff.log import Log, LogInfo, Tell, address, shown
 from keff.logs.parquet import ParquetLog
 from keff.logs.parts.batches import ColumnBatch
+from keff.reading.admit import merged
 from keff.reading.ballot import Reading
-from keff.reading.open import Opening, read_share, reading, told
+from keff.reading.open import Opening, begin, read_share
 from keff.reading.questions import RecordedQuestions
 from keff.records import Note
 
@@ -33,9 +34,7 @@ def read_on_nodes(
     another; tables are merged in the order of the shares, each once. Raises UsageError for records that are
     not read by row groups.
     """
-    log = find_log(path, opening.format, opening.options)
-    info = told(log, path, opening, tell)
-    how = reading(info, opening)
+    log, info, how = begin(path, opening, tell)
     groups = log.row_groups(path) if isinstance(log, ParquetLog) else 0
     if not groups or opening.part is not None or opening.branches is not None or opening.trim is not None:
         raise UsageError(f"{shown(path)}: {_NOT_ON_NODES}")
@@ -45,18 +44,19 @@ def read_on_nodes(
     read = ray.remote(_share).options(max_retries=-1, num_cpus=1, scheduling_strategy="SPREAD")
     here = replace(opening, on=None)
     tasks = [read.remote(everywhere, here, (share, shares)) for share in range(shares)]
-    table = RecordedQuestions()
+    table, notes = RecordedQuestions(), list[Note]()
     try:
         for task in tasks:
-            batch, notes = ray.get(task)
+            batch, heard = ray.get(task)
             table.add_batch(batch)
-            for note in notes:
-                tell(note)
+            notes += heard
     except RayError as error:
         raise failure(error) from None
     finally:
         for task in tasks:
             ray.cancel(task)
+    for note in merged(notes):
+        tell(note)
     if table.repeats_ids:
         for _ in log.questions(path):  # one by one they say where
             pass

@@ -141,6 +141,13 @@ class ReadLog:
     format: str
 
 
+def begin(path: Path, opening: Opening, tell: Tell) -> tuple[Log, LogInfo, Reading]:
+    """Return a log's reader, its metadata, and how it is read."""
+    log = find_log(path, opening.format, opening.options)
+    info = told(log, path, opening, tell)
+    return log, info, reading(info, opening)
+
+
 def opened(
     path: Path, opening: Opening, tell: Tell, *, texts: bool, whole: bool = False
 ) -> tuple[Log, LogInfo, Reading, Iterator[Question]]:
@@ -148,9 +155,7 @@ def opened(
 
     Of ``whole`` questions, of one part, no paths are left out.
     """
-    log = find_log(path, opening.format, opening.options)
-    info = told(log, path, opening, tell)
-    how = reading(info, opening)
+    log, info, how = begin(path, opening, tell)
     recorded = log.questions(path, texts=texts or how.again, tell=tell)
     if whole:
         recorded = only_part(recorded, opening.part)
@@ -175,9 +180,7 @@ def read_share(
     path: Path, opening: Opening, tell: Tell, share: tuple[int, int] = (0, 1)
 ) -> tuple[Log, LogInfo, Reading, RecordedQuestions]:
     """Return a log's reader, metadata, reading and questions; of Parquet, a ``share`` of its row groups."""
-    log = find_log(path, opening.format, opening.options)
-    info = told(log, path, opening, tell)
-    how = reading(info, opening)
+    log, info, how = begin(path, opening, tell)
     names = () if opening.branches is None else branch_names(opening.branches)
     found: Iterator[Question | ColumnBatch]
     batched = not (opening.texts or opening.trim or names)
