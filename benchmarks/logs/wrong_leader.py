@@ -3,8 +3,8 @@
     python -m benchmarks.logs.wrong_leader
 
 Every recorded workload with open answers: whole, and 20 random parts of 20, 50 and 100 questions. Then the
-parts with a word in place of a fifth of the answers, and of three quarters in every fifth question. Shares are
-means over families (data sets), so that one of many records counts no more than others.
+parts with a word in place of a fifth of the answers, and of three quarters in every fifth question. Shares
+are means over families (data sets), so that one of many records counts no more than others.
 """
 
 from __future__ import annotations
