@@ -109,6 +109,14 @@ def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per form
             for i in range(3)
         ]
         file.write_text(json.dumps(runs, indent=2))
+    elif name == "alpaca_eval":
+        pair = {"generator_1": "a", "output_1": "x", "generator_2": "b", "output_2": "y"}
+        rows = [
+            pair | {"instruction": f"{i}?", "annotator": judge, "preference": 1.0 + (i + j) % 2}
+            for j, judge in enumerate(("gpt4", "claude"))
+            for i in range(3)
+        ]
+        file.write_text(json.dumps(rows, indent=2))
     elif name == "bfcl":
         rows = [{"id": f"simple_{i}", "result": [{"add": '{"a": 1}'}], "latency": 0.5} for i in range(3)]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))

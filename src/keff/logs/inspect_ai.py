@@ -27,9 +27,10 @@ class InspectAi(Graded, PathReader):
     """Reader of inspect_ai's logs.
 
     The answer and the score are those of one scorer: ``scorer``, else the first. Whether a score says right
-    is in ``Scores``. Where scorers put the whole completion into the answer, or name no answer at all, it is
-    read as a completion. Samples that ended in an error or were not scored are left out and counted. A
-    ``.json`` log may have up to 1 GiB.
+    is in ``Scores``. A list of scores is one of several graders, each a slot with a path of its own. Where
+    scorers put the whole completion into the answer, or name no answer at all, it is read as a completion.
+    Samples that ended in an error or were not scored are left out and counted. A ``.json`` log may have up to
+    1 GiB.
     """
 
     name = "inspect_ai"
@@ -54,8 +55,9 @@ class InspectAi(Graded, PathReader):
         for where, sample in samples(path):
             held += 1
             error, score = sample.get("error"), scores.score(sample)
-            value = None if error else scores.value(where, score)
-            scores.keep(kept, where, _canonical(sample, score), error, value)
+            row = _canonical(sample, score)
+            for giver, value in ({"": None} if error else scores.values(where, score)).items():
+                scores.keep(kept, where, {**row, "slot": giver} if giver else row, error, value)
         scores.check()
         about = header(path)
         status = str(about.get("status") or "started")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -182,6 +182,13 @@ class Scores:
         given = inner(sample, "scores")
         self.names.update(dict.fromkeys(given))
         return inner(given, self.name)
+
+    def values(self, where: str, score: Fields) -> Mapping[str, object]:
+        """Return the values of a sample by who gave them: those of a list, or one whose giver has no name."""
+        given = score.get("value")
+        if self.key is None and is_array(given) and len(given) > 1:
+            return {f"{self.name}.{place}": value for place, value in enumerate(given)}
+        return {"": self.value(where, score)}
 
     def value(self, where: str, score: Fields) -> object:
         """Return the value of the score in use, or None."""
