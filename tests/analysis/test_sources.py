@@ -220,3 +220,25 @@ def test_an_analysis_of_judges_is_for_judges_like_these(tmp_path: Path) -> None:
     done = command("analyze", file, "--sources", "random", "-o", tmp_path / "plan.json")
     assert done.returncode == 2 and "a plan asks one model" in " ".join(done.stderr.split())
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_mix_of_models_under_drawn_prompts_is_for_other_prompts(tmp_path: Path) -> None:
+    """Two models under four prompts each, which differ by far more than chance."""
+    rng = np.random.default_rng(3)
+    files = []
+    for name, level in (("small", 0.0), ("large", 0.6)):
+        logit = level + rng.standard_normal((60, 1)) + np.array([-1.0, -0.3, 0.3, 1.0])
+        right = (rng.random((60, 4)) < 1 / (1 + np.exp(-logit))).astype(int)
+        files.append(table(tmp_path / f"{name}.csv", right, "template"))
+    fixed, some = (keff.mix(*files, sources=kind) for kind in ("fixed", "random"))
+    plans = [found.best_single for found in (fixed, some)]
+    assert plans[0].policy == plans[1].policy
+    taken = [plan.accuracy for plan in plans]
+    assert taken[0].value == taken[1].value
+    widths = [interval.hi - interval.lo for interval in taken]  # type: ignore[operator]
+    assert widths[1] > 1.3 * widths[0]
+    claimed = [found.advice.accuracy for found in (fixed, some)]
+    assert claimed[1].hi - claimed[1].lo > claimed[0].hi - claimed[0].lo  # type: ignore[operator]
+    assert "random_sources" in {note.code for note in some.warnings}
+    # Unless that is said, each prompt of each model is a branch to choose.
+    assert (len(fixed.branches), len(keff.mix(*files).branches)) == (2, 8)

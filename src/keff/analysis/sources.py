@@ -256,6 +256,27 @@ class LeftOut:
         )
 
 
+def mean_luck(votes: Votes, units: int) -> float:
+    """Return the variance of the mean of right paths [n, K] over random sources: slots, else columns.
+
+    Scaled so that the t of ``units`` independent questions gives the limits that few sources have.
+    """
+    own = np.arange(votes.k) if votes.slots is None else np.unique(votes.slots, return_inverse=True)[1]
+    size = int(own.max()) + 1
+    if size < 2 or units < 2:
+        return 0.0
+    scores = SourceScores(
+        np.repeat(np.arange(votes.n), votes.k),
+        np.tile(own, votes.n),
+        votes.scored().ravel().astype(np.float64),
+        tuple(map(str, range(size))),
+        votes.clusters,
+    )
+    found = stats.source_variance(scores)
+    wide = float(stdtrit(size - 1, 0.975) / stdtrit(units - 1, 0.975))
+    return 0.0 if found is None else max(found.sources, 0.0) * float(np.sum(scores.weights**2)) * wide**2
+
+
 def variance_left_out(figures: FloatArray) -> FloatArray:
     """Return the variance over sources of figures without each of them [S, ...]."""
     return np.asarray((len(figures) - 1) * figures.var(axis=0), np.float64)

@@ -32,7 +32,7 @@ from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 
 
-@o.grouped(without=("answer_key", "branches", "sources"))
+@o.grouped(without=("answer_key", "branches"))
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,

@@ -16,7 +16,7 @@ from keff.log import Question
 from keff.policy.spec import branch_name
 from keff.reading.ballot import Ballot
 from keff.reading.copies import check_separate, question_notes
-from keff.reading.open import Record
+from keff.reading.open import Record, SourceKind
 from keff.reading.questions import Coded, RecordedQuestions
 from keff.records import Note, frozen
 from keff.stats.votes import Float32Array, FloatArray, IntArray, Votes
@@ -115,7 +115,8 @@ class Aligned:
 
     Answer codes are shared by the branches of a question: equal codes are equal answers. ``credit`` [n, W]
     is how right each answer is (its mean correctness over all recorded paths that give it, for a log may
-    call two equal answers right and wrong). ``clusters`` [n] are the independent units.
+    call two equal answers right and wrong). ``clusters`` [n] are the independent units. ``sources`` says
+    whether the slots (else the columns) of a branch are some of many or all there are, where that was said.
     """
 
     ids: tuple[str, ...]
@@ -124,6 +125,7 @@ class Aligned:
     clusters: IntArray
     space: str
     notes: tuple[Note, ...]
+    sources: SourceKind | None = None
 
     @property
     def n(self) -> int:
@@ -203,7 +205,14 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )
     notes = (*_said(names, ballots), *_coverage(names, rows, ids), *question_notes(names, picked), *alike)
-    return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes)
+    kind: SourceKind | None = next((record.sources for record in records if record.sources is not None), None)
+    if kind == "random":
+        text = (
+            "keff takes the prompts or judges of each branch for some of many: intervals of accuracy are for "
+            "others like these (--sources fixed: for these alone)"
+        )
+        notes = (*notes, Note("random_sources", text))
+    return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes, kind)
 
 
 def own_parts(stems: Sequence[str]) -> list[str]:
@@ -219,10 +228,11 @@ def own_parts(stems: Sequence[str]) -> list[str]:
 def _branches_of(record: Record, stem: str, *, alone: bool) -> list[tuple[str, str | None, Ballot]]:
     """Return a record's branches: by its columns, its slots, or the record itself.
 
-    ``alone``: no other record is of its model, whose name is then that of the branch.
+    ``alone``: no other record is of its model, whose name is then that of the branch. A record whose slots
+    are said to be sources is one branch.
     """
     held = record.ballot
-    columns = _columns(record)
+    columns = None if record.sources is not None else _columns(record)
     if columns is None:
         model = record.info.model
         return [(branch_name((alone and model) or stem), model, held)]

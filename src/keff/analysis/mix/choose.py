@@ -308,14 +308,22 @@ class Claims:
     cheap: Against
 
 
-def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.random.Generator) -> Claims:
+def claims_of(
+    table: PlanTable,
+    choice: PlanChoice,
+    chooser: Chooser,
+    rng: np.random.Generator,
+    luck: FloatArray | None = None,
+) -> Claims:
     """Return selection-corrected estimates for the plan chosen on a pilot.
 
     The best of many plans looks better on the pilot that it was chosen on than it is. How much: the choice
     is made again on resamples of the clusters, and what the plan chosen there has more on the resample than
     on the pilot is the optimism of one choice (Efron 1983). Its mean is taken off, and its variance added to
     the paired one of the pilot, for the optimism of this very choice is not known. Influences
-    C_i / Cbar - C0_i / Cbar0 on the log ratio and A_i - A0_i on the difference, by cluster.
+    C_i / Cbar - C0_i / Cbar0 on the log ratio and A_i - A0_i on the difference, by cluster. ``luck`` [A] is
+    the variance of each branch's accuracy over other sources (prompts, judges); that of a plan counts its
+    branches alike.
     """
     ids, units = table.ids, int(table.ids.max()) + 1
     order, sizes = np.argsort(ids, kind="stable"), np.bincount(ids)
@@ -331,7 +339,7 @@ def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.ra
             seen.append(_optimism(table, order[ends[drawn][own] - back], own, chooser))
     optimism = np.array(seen) if len(seen) > 1 else np.zeros((2, 5))
     value = _figures(table, choice) - optimism.mean(axis=0)
-    error = np.sqrt(_errors(table, choice) ** 2 + optimism.var(axis=0, ddof=1))
+    error = np.sqrt(_errors(table, choice) ** 2 + optimism.var(axis=0, ddof=1) + _luck(table, choice, luck))
     # Against itself a plan is exactly equal, whatever resamples would have chosen.
     same = choice.taken == np.array([-1, choice.best, choice.best, choice.cheap, choice.cheap])
     value[same] = error[same] = 0
@@ -340,6 +348,16 @@ def claims_of(table: PlanTable, choice: PlanChoice, chooser: Chooser, rng: np.ra
     lo, hi = max(value[0] - half, 0.0), min(value[0] + half, 1.0)
     accuracy = Interval(float(np.clip(value[0], lo, hi)), lo, hi, METHOD)
     return Claims(accuracy, best, Against(value[3], error[3], value[4], error[4], units))
+
+
+def _luck(table: PlanTable, choice: PlanChoice, luck: FloatArray | None) -> FloatArray:
+    """Return the variance of ``_figures`` over other sources of the branches' paths [5]."""
+    if luck is None:
+        return np.zeros(5)
+    taken, best, cheap = (
+        table.plans[place].weights(luck.size) for place in (choice.taken, choice.best, choice.cheap)
+    )
+    return np.array([taken**2 @ luck, 0.0, (taken - best) ** 2 @ luck, 0.0, (taken - cheap) ** 2 @ luck])
 
 
 def _optimism(table: PlanTable, rows: IntArray, ids: IntArray, chooser: Chooser) -> FloatArray:

@@ -70,6 +70,12 @@ class CandidatePlan:
         """The most paths of each of its branches."""
         return most_of_each(self.spec)
 
+    def weights(self, branches: int) -> FloatArray:
+        """Return the share of each of all branches [A] in the plan, its own alike."""
+        shares = np.zeros(branches)
+        shares[list(self.branches)] = 1 / len(self.branches)
+        return shares
+
     def within(self, recorded: Sequence[int]) -> bool:
         """Return whether the plan needs at most the ``recorded`` paths of each branch [A], none predicted."""
         return all(paths <= recorded[branch] for branch, paths in zip(self.branches, self.most, strict=True))

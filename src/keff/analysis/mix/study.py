@@ -37,6 +37,7 @@ from keff.analysis.mix.search import (
     singles,
     triples,
 )
+from keff.analysis.sources import mean_luck
 from keff.errors import UsageError
 from keff.reading.join import Aligned
 from keff.records import Interval, Note, frozen
@@ -132,6 +133,11 @@ class MixAnalysis:
         right = self.stats.p > 0
         held = (plan for plan in plans if len(plan.branches) == 1 or right[list(plan.branches)].all())
         self.table = PlanTable.of(held, self.recorded, group.answered, self.ids)
+        # Over other prompts or judges, where branches hold several of many.
+        self.luck: FloatArray | None = None
+        if group.sources == "random":
+            units = int(self.ids.max()) + 1
+            self.luck = np.array([mean_luck(branch.votes, units) for branch in group.branches])
         self.choose = partial(choose, aim=settings.aim)
         self.choice = self.choose(self.table)
         taken = self.table.plans[self.choice.taken]
@@ -141,7 +147,9 @@ class MixAnalysis:
     def line(self, place: int) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""
         plan = self.table.plans[place]
-        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids)
+        shares = plan.weights(len(self.group.branches))
+        luck = 0.0 if self.luck is None else float(shares**2 @ self.luck)
+        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=luck)
         cost = interval_mean(plan.cost, self.ids)
         if not plan.within(self.recorded):
             accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")
@@ -218,7 +226,7 @@ class MixAnalysis:
             found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
             rng = np.random.default_rng(self.settings.seed + 1)
-            claims = claims_of(self.table, self.choice, self.choose, rng)
+            claims = claims_of(self.table, self.choice, self.choose, rng, self.luck)
             accuracy, best, cheap = claims.accuracy, claims.best.intervals(), claims.cheap.intervals()
             found = self._verdict(taken, claims.best)
         verdict, needed, why = found
