@@ -156,9 +156,11 @@ def test_workers_killed_in_the_middle_turn_no_vote(serve: Serve) -> None:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             for pid in children(os.getpid()):
-                if b"symbolic_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
-                    break
+                # One may have ended since it was listed.
+                with suppress(ProcessLookupError, FileNotFoundError):
+                    if b"symbolic_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        os.kill(pid, signal.SIGKILL)
+                        break
 
     killer = threading.Thread(target=kill)
     killer.start()
