@@ -140,6 +140,8 @@ async def main() -> dict[str, Any]:
         "bad setting": await failed(model_info={"keff": {"odd": 1}}),
         "cached": await cached(),
         "cancelled": await cancelled(),
+        # As in a notebook, whose own event loop runs.
+        "within a loop": litellm.completion(MODEL, QUESTION, api_base=URL, api_key="none").keff["paths"],
     }
 
 

@@ -24,9 +24,10 @@ import asyncio
 import json
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
@@ -59,6 +60,8 @@ from keff.protocol.values import Object, decoded, encoded
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 litellm: Any = import_extra("litellm", "keff.integrations.litellm")
+
+T = TypeVar("T")
 
 # Fields of a request that say how the reply is sent, and not what a path is.
 OF_THE_REPLY = ("stream", "stream_options")
@@ -123,12 +126,12 @@ class Provider(litellm.CustomLLM):
             yield chunk
 
     def completion(self, **call: Any) -> Any:
-        """Return what ``acompletion`` does, for code without an event loop."""
-        return asyncio.run(self.acompletion(**call))
+        """Return what ``acompletion`` does, once it is there."""
+        return _finished(self.acompletion(**call))
 
     def streaming(self, **call: Any) -> Iterator[Any]:
-        """Yield what ``astreaming`` does, for code without an event loop."""
-        yield from _chunks(asyncio.run(self._reply(call)))
+        """Yield what ``astreaming`` does."""
+        yield from _chunks(_finished(self._reply(call)))
 
     async def _reply(self, call: dict[str, Any]) -> Object:
         model = call["model"]
@@ -152,6 +155,12 @@ class Provider(litellm.CustomLLM):
 
 
 provider = Provider()
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, run in a thread of its own: a notebook's runs an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _service(*, plan: str | None, policy: str, answer_space: str | None, **settings: Any) -> Service:
