@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +188,20 @@ def test_a_string_that_overruns_is_given_up_and_a_killed_worker_is_replaced() ->
     assert pool.ask(["2+2", 9.0], seconds=60)[0] == "4"
     assert pool.ask([r"\int \frac{1}{x^{7}+x+1} dx", 60.0], seconds=0.1) is None
     assert pool.ask(["2+3", 9.0], seconds=60)[0] == "5"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are those of Linux")
+def test_without_memory_for_a_worker_nothing_is_read_otherwise(tmp_path: Path) -> None:
+    pytest.importorskip("math_verify")
+    spellings = ["(x+7)^2", "x^2+14x+49", "49+14x+x^2", "1", "1"]
+    row = {"id": "q", "gold_answer": "(x+7)^2", "all_answers": spellings}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
+    words = f"{sys.executable} -m keff read {tmp_path}/log.jsonl --answer-space math"
+    short = ["sh", "-c", f"ulimit -v 700000; exec {words}"]
+    done = subprocess.run(short, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "give it 1 GiB of memory" in done.stderr
 
 
 @pytest.mark.slow

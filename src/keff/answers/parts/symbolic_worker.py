@@ -36,6 +36,17 @@ MOST_OPERATIONS = 200
 IMAGINARY = sympy.Symbol("i")
 
 
+def has_memory() -> bool:
+    """Return whether this process may use the memory of the hardest answer.
+
+    With less, what an answer means would depend on the machine: it is better not read at all.
+    """
+    if resource is None:
+        return True
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    return all(limit == resource.RLIM_INFINITY or limit >= MEMORY for limit in limits)
+
+
 def limit_memory() -> None:
     """Limit this process's memory, where the system can."""
     if resource is not None:
@@ -103,7 +114,9 @@ def serve(replies: TextIO) -> None:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input ends; not at all where there is no memory for it."""
+    if not has_memory():
+        return
     warnings.simplefilter("ignore")
     # The first expression of a process takes a second or two (the grammar is built): before anybody waits.
     canonical(r"\frac{x+1}{2}")
@@ -114,7 +127,7 @@ def main() -> None:
         serve(replies)
         return
     while (child := os.fork()) and (ended := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])):
-        if -ended in KILLED:
+        if ended > 0 or -ended in KILLED:  # neither is a limit that an answer has met
             return
         replies.write("[null, null]\n")
         replies.flush()

@@ -265,7 +265,9 @@ def sought(text: str) -> tuple[str | None, float]:
         if lane is Lane.FAST:
             break
         return None, math.inf
-    raise UnreadError("a process that reads answers was ended before it replied: run this again")
+    raise UnreadError(
+        "a process that reads answers ended before it replied: give it 1 GiB of memory, and run this again"
+    )
 
 
 # How long one answer may take. By the clock, so a busy machine needs a generous limit.
