@@ -69,7 +69,8 @@ def _remove(draft: Path) -> None:
     try:
         draft.unlink(missing_ok=True)
     except OSError as error:
-        warnings.warn(f"the draft {draft} could not be removed: {error.strerror}", stacklevel=3)
+        if draft.exists():  # on a read-only file system there never was one
+            warnings.warn(f"the draft {draft} could not be removed: {error.strerror}", stacklevel=3)
 
 
 def _is_gone(process: int) -> bool:
