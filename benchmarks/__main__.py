@@ -49,7 +49,7 @@ PACKAGES = (
     "vl-convert-python",
     "starlette",
     "uvicorn",
-    "httptools",
+    "h11",
     "msgspec",
     "aiohttp",
     "xllamacpp",

@@ -18,9 +18,9 @@ import uvicorn
 
 from keff.gateway.deployment import Deployment, service_of, views_of
 from keff.gateway.http.app import application
-from keff.gateway.http.protocol import TimedProtocol
 from keff.gateway.http.security import Guard
 from keff.gateway.options import Options as ServedOptions
+from keff.gateway.server import http_config
 from keff.gateway.service import Service
 from keff.gateway.traffic.ledger import TrafficLedger
 from keff.gateway.traffic.monitor import Monitor
@@ -118,15 +118,7 @@ def gateway(
         made.append(service)
         views = views_of(service)
         guard = Guard(options.token, options.admin_token, options.client_keys, options.cors_origin)
-        return uvicorn.Config(
-            application(service, guard, views.show, views.beside),
-            port=0,
-            http=TimedProtocol,
-            ws="none",
-            log_config=None,
-            backlog=4096,
-            timeout_graceful_shutdown=5,
-        )
+        return http_config(application(service, guard, views.show, views.beside), drain=5)
 
     with serving(configure) as url, ExitStack() as clients:
         yield Rig(f"{url}/v1", made[0], clients)

@@ -21,7 +21,8 @@ from keff.console import harmless_json
 from keff.errors import RunError
 from keff.gateway.deployment import Deployment, service_of, summary, views_of
 from keff.gateway.http.app import application, with_cors
-from keff.gateway.http.protocol import TimedProtocol
+from keff.gateway.http.bounds import LARGEST_HEAD, App, RequestBounds
+from keff.gateway.http.protocol import ClientConnection
 from keff.gateway.http.security import Guard
 from keff.gateway.service import Service
 from keff.narrow import items
@@ -121,9 +122,20 @@ def run(deployment: Deployment, service: Service, listener: socket.socket) -> No
     options, views = deployment.options, views_of(service)
     guard = Guard(options.token, options.admin_token, options.client_keys, options.cors_origin)
     front = application(service, guard, views.show, views.beside)
-    config = uvicorn.Config(
-        with_cors(front, options.cors_origin),
-        http=TimedProtocol,
+    config = http_config(with_cors(front, options.cors_origin))
+    server = _Server(config)
+    _raise_limit()
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.serve(sockets=[listener]))
+
+
+def http_config(app: App, port: int = 0, drain: int = DRAIN_SECONDS) -> uvicorn.Config:
+    """Return the settings of the HTTP server of an application, which has ``drain`` seconds to end."""
+    return uvicorn.Config(
+        RequestBounds(app),
+        port=port,
+        http=ClientConnection,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -132,12 +144,8 @@ def run(deployment: Deployment, service: Service, listener: socket.socket) -> No
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_graceful_shutdown=drain,
     )
-    server = _Server(config)
-    _raise_limit()
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(server.serve(sockets=[listener]))
 
 
 class _Server(uvicorn.Server):

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from keff.gateway.http.bounds import response_of
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import FUSE, JSON, Receive, Scope, Send
 from keff.gateway.http.pass_through import passes
@@ -61,14 +62,10 @@ class Pages:
         try:
             shown = await self.show(request.url.path, request.headers.get("accept", ""))
         except OSError:
-            return _told(Problem(503, "the process that keeps the ledger does not answer: ask again"))
+            return response_of(Problem(503, "the process that keeps the ledger does not answer: ask again"))
         return Response(
             shown.body, shown.status, {"content-type": shown.kind, "content-security-policy": POLICY}
         )
-
-
-def _told(problem: Problem) -> Response:
-    return Response(problem.body(), problem.status, problem.headers, media_type=JSON)
 
 
 log = logging.getLogger("keff.gateway")
@@ -117,7 +114,7 @@ class Front:
         if log.isEnabledFor(logging.INFO):
             caller = (scope.get("client") or ("",))[0]
             log.info(json.dumps({"event": "refused", "status": problem.status, "client": caller}))
-        await _told(problem)(scope, receive, send)
+        await response_of(problem)(scope, receive, send)
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:
@@ -126,7 +123,7 @@ async def _unrouted(_: Request, error: Exception) -> Response:
     line = (
         "not found: use POST /v1/chat/completions or /v1/responses" if status == 404 else "method not allowed"
     )
-    return _told(Problem(status, line, headers=error.headers))
+    return response_of(Problem(status, line, headers=error.headers))
 
 
 def with_cors(front: Front, origins: tuple[str, ...]) -> Front | CORSMiddleware:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from keff.gateway.billing import RequestSpending
 from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.http.protocol import ClientConnection
 from keff.gateway.keys import Fuse
 from keff.gateway.upstream.answer import UpstreamError
 from keff.gateway.vote.job import RequestJob
@@ -22,9 +23,6 @@ FUSE = "keff.fuse"
 
 JSON = "application/json"
 
-# Where a connection scope has the line to its client.
-LINE = "keff.line"
-
 # What a header may be called, and what it cannot hold (RFC 9110, 5.1 and 5.5).
 _NAME, _CONTROL = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+"), re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -32,20 +30,6 @@ T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, object]]]
 Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class Line:
-    """Connection state of a client: whether it broke, and the task to cancel then."""
-
-    lost: bool = False
-    work: asyncio.Task[object] | None = None
-
-    def lose(self) -> None:
-        """Mark the client as gone, and cancel its task."""
-        self.lost = True
-        if self.work is not None:
-            self.work.cancel()
 
 
 @dataclass(slots=True)
@@ -59,7 +43,7 @@ class Exchange:
     headers: dict[bytes, bytes]
     receive: Receive
     send: Send
-    line: Line
+    connection: ClientConnection
     fuse: Fuse | None = None
     spent: RequestSpending = field(default_factory=RequestSpending)
     status: int = 0
@@ -120,17 +104,17 @@ class Exchange:
 
 async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
     """Await ``work`` while the client is connected; else cancel it, wait for its end, and raise Gone."""
-    me, line = cast("asyncio.Task[object]", asyncio.current_task()), exchange.line
-    if line.lost:
+    me, connection = cast("asyncio.Task[object]", asyncio.current_task()), exchange.connection
+    if connection.lost:
         work.close()
         raise Gone
-    line.work = me
+    connection.work = me
     try:
         return await work
     except asyncio.CancelledError:
-        if not line.lost or me.uncancel():
+        if not connection.lost or me.uncancel():
             raise
         raise Gone from None
     finally:
-        if line.work is me:
-            line.work = None
+        if connection.work is me:
+            connection.work = None

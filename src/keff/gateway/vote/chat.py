@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from keff.gateway.http import pass_through
 from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.http.exchange import FUSE, LINE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.exchange import FUSE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.protocol import CONNECTION
 from keff.gateway.http.request import Ask, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure, response_failure
@@ -47,7 +48,8 @@ class Chat:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever fails, the client gets an OpenAI-style answer."""
         name = f"keff-{secrets.token_hex(12)}"
-        exchange = Exchange(name, dict(scope["headers"]), receive, send, scope[LINE], scope.get(FUSE))
+        connection = scope["state"][CONNECTION]
+        exchange = Exchange(name, dict(scope["headers"]), receive, send, connection, scope.get(FUSE))
         service, begun = self.service, time.perf_counter()
         service.in_flight += 1
         if service.tracer is not None:
