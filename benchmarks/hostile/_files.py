@@ -83,7 +83,7 @@ def _value(text: str, rng: random.Random) -> str:
 TYPOS: tuple[Callable[[str, random.Random], str], ...] = (_swap, _drop, _add, _line, _value)
 
 
-def _run(arguments: list[str]) -> tuple[int, str]:
+def in_process(arguments: list[str]) -> tuple[int, str]:
     """Run one command in this process; returns its exit code and what it said on stderr."""
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -126,7 +126,7 @@ def toml_typos(scratch: Path, inputs: int, seed: int) -> Tally:
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
         shutil.rmtree(folder / f"run{number - 1}", ignore_errors=True)
         begun = time.monotonic()
-        code, said = _run(command(file))
+        code, said = in_process(command(file))
         where = f"seed {seed}, {name} {number}"
         tally.inputs += 1
         tally.outcomes["refused" if code else "accepted"] += 1

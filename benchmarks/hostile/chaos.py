@@ -2,15 +2,23 @@
 
     python -m benchmarks.hostile.chaos [--inputs 20000] [--seed 0] [PART ...]
 
-Parts: ``sampling`` (a server with 60 kinds of faults at 40% of its answers, sessions killed at random),
-``disk`` (a file system that fills up), ``logs`` (mutated logs of every format, Parquet and zip too), ``runs``
-(folders damaged after they were closed, or after a kill), ``toml`` (typing errors in price tables, studies,
-branches and prompts), ``clock`` (one that jumps while paths are drawn), ``keys`` (functions of
-``--answer-key`` that hang, fork, end or lie), ``gateway`` (requests made by a grammar before the same
-server), ``deaf`` (clients that never read), ``hangup`` (clients that leave with the last byte of an answer),
-``pages`` (web pages of another origin) and ``sandbox`` (hostile programs, alone and combined). All of it is
-local: servers listen on 127.0.0.1 and files lie in a temporary folder. Failures are printed with the seed
-and number that repeat them.
+Parts:
+
+- ``sampling``: a server with 60 kinds of faults at 40% of its answers, sessions killed at random;
+- ``disk``: a file system that fills up; ``writes``: files of every command that find no room;
+- ``logs``: mutated logs of every format; ``otherwise``: the same meaning in other bytes;
+- ``runs``: run folders damaged after they were closed, or after a kill;
+- ``toml``: typing errors in price tables, studies, branches and prompts;
+- ``clock``: one that jumps while paths are drawn;
+- ``keys``: functions of ``--answer-key`` that hang, fork, end or lie;
+- ``gateway``: requests made by a grammar, every field of which may be odd, before the same faulty server;
+- ``heads``: requests whose end is doubtful, compared with how h11 reads them;
+- ``deaf``, ``hangup``, ``pages``: clients that never read, that leave with the last byte of an answer, and
+  web pages of another origin;
+- ``sandbox``: hostile programs, alone and combined.
+
+All of it is local: servers listen on 127.0.0.1 and files lie in a temporary folder. Failures are printed with
+the seed and number that repeat them.
 """
 
 from __future__ import annotations
@@ -24,10 +32,13 @@ from pathlib import Path
 from benchmarks.hostile._clients import clients_that_hang_up, clients_that_never_read, foreign_pages
 from benchmarks.hostile._files import hostile_keys, jumping_clock, toml_typos
 from benchmarks.hostile._gateway import hostile_clients
+from benchmarks.hostile._heads import hostile_heads
+from benchmarks.hostile._otherwise import written_otherwise
 from benchmarks.hostile._runs import damaged_runs
 from benchmarks.hostile._sampling import faults_and_kills, full_disk
 from benchmarks.hostile._sandbox import hostile_programs
 from benchmarks.hostile._tally import Tally
+from benchmarks.hostile._writes import failing_writes
 from benchmarks.logs import log_fuzz
 from benchmarks.logs.log_bases import FORMATS, draws
 
@@ -55,11 +66,14 @@ PARTS: dict[str, tuple[float, Callable[[Path, int, int], Tally]]] = {
     "sampling": (0.2, faults_and_kills),
     "disk": (0.0005, full_disk),
     "logs": (0.4, mutated_logs),
+    "otherwise": (0.02, written_otherwise),
     "runs": (0.02, damaged_runs),
+    "writes": (0.002, failing_writes),
     "toml": (0.01, toml_typos),
     "clock": (0.0005, jumping_clock),
     "keys": (0.0006, hostile_keys),
     "gateway": (0.37, hostile_clients),
+    "heads": (0.1, hostile_heads),
     "deaf": (0.004, clients_that_never_read),
     "hangup": (0.003, clients_that_hang_up),
     "pages": (0.003, foreign_pages),
