@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
-from keff.log import Question, find_log
-from keff.reading.open import Opening, open_record
+from keff.log import Question, find_log, unheard
+from keff.reading.open import Opening, open_record, read_share
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -143,3 +143,27 @@ def test_several_files_that_are_not_there_are_one_line(path: str, said: str) -> 
     with pytest.raises(LogError, match=said) as refused:
         open_record(Path(path))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_shares_of_the_row_groups_are_the_record_however_answers_are_read(
+    tmp_path: Path, texts: bool
+) -> None:
+    """Nodes of a cluster read one each: a question in two of them would count twice."""
+    rows: list[dict[str, Any]] = [
+        {
+            "id": f"q{i}",
+            "gold_answer": str(i),
+            "all_answers": [str(i + j % 2) for j in range(3)],
+            "all_correct": [0, 1, 0],
+        }
+        | ({"all_texts": [f"The answer is {i + j % 2}" for j in range(3)]} if texts else {})
+        for i in range(12)
+    ]
+    path = tmp_path / "votes.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
+    opening = Opening(answer_space="numeric", rescore=True)
+    whole = read_share(path, opening, unheard)[-1]
+    shares = [read_share(path, opening, unheard, (share, 4))[-1] for share in range(4)]
+    assert [one.id for share in shares for one in share] == [one.id for one in whole]
+    assert [one.answers for share in shares for one in share] == [one.answers for one in whole]

@@ -102,7 +102,7 @@ class ParquetLog(TableLog):
 
     def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
         """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
-        if not self._has_lists(path) or how.singly & {*columns_of(path)}:
+        if not self._has_lists(path):
             yield from self.questions(path, texts=how.again, tell=tell)
             return
         with _reading(path) as arrow:

@@ -42,7 +42,7 @@ def read_on_nodes(
     everywhere = path if address(path) else path.absolute()
     shares = min(groups, SHARES * max(1, int(ray.cluster_resources().get("CPU", 1))))
     read = ray.remote(_share).options(max_retries=-1, num_cpus=1, scheduling_strategy="SPREAD")
-    here = replace(opening, on=None)
+    here = replace(opening, on=None, texts=False)
     tasks = [read.remote(everywhere, here, (share, shares)) for share in range(shares)]
     table, notes = RecordedQuestions(), list[Note]()
     try:

@@ -116,19 +116,22 @@ def questions(path: Path, how: Batching) -> Iterator[ColumnBatch | Question]:
         with each.open() as file:
             numbers = [group for _, group, _ in members]
             number = sum(file.metadata.row_group(group).num_rows for group in range(numbers[0]))
-            known = {*KNOWN, "meta"} - {"all_texts", *(READINGS if how.again else ())}
+            singly = bool(how.singly & {*file.schema_arrow.names})
+            left_out = () if singly and how.again else ("all_texts",)
+            known = {*KNOWN, "meta"} - {*left_out, *(READINGS if how.again else ())}
             if _unpacked_size(file, "question", numbers) > MOST_WORDINGS:
                 known.discard("question")
             names = [
                 name for name in file.schema_arrow.names if name in known or name.startswith((NAMED, LISTED))
             ]
-            for batch in _batches(each, file, COLUMN_BATCH, names, numbers):
-                if (columns := _by_columns(batch, how.most)) is not None:
+            size = BATCH if "all_texts" in names else COLUMN_BATCH
+            for batch in _batches(each, file, size, names, numbers):
+                if not singly and (columns := _by_columns(batch, how.most)) is not None:
                     yield columns
                 else:
                     for place, row in enumerate(batch.to_pylist(), number + 1):
                         where = f"{each.name}: row {place}"
-                        yield question_of(where, unpacked(row), part=model_of(row))
+                        yield question_of(where, unpacked(row), texts=how.again, part=model_of(row))
                 number += len(batch)
 
 
