@@ -210,3 +210,21 @@ def test_what_the_package_itself_wrote_is_read(file: str, scorer: str | None) ->
     truth = json.loads(path.with_suffix(".truth").read_text())
     questions = open_record(path, Opening(scorer=scorer)).ballot.questions
     assert {question.question: list(question.correct or ()) for question in questions} == truth
+
+
+def test_an_experiment_of_langsmith_as_a_table_is_read_by_its_examples(tmp_path: Path) -> None:
+    """``evaluate(...).to_pandas()`` has a row for each run, and the id of its example beside its own."""
+    head = "inputs.question,outputs.answer,error,reference.answer,feedback.correct,execution_time"
+    head += ",example_id,id"
+    rows = [
+        f"What is {i} times 10?,{said(i, j)},,{10 * i},{RIGHT[i, j]},2.5,example-{i},run-{i}-{j}"
+        for i, j in paths()
+    ]
+    file = tmp_path / "experiment.csv"
+    file.write_text("\n".join([head, *rows]) + "\n")
+    with pytest.raises(LogError, match="--columns id=example_id"):
+        open_record(file)
+    record = open_record(file, Opening(columns="id=example_id"))
+    assert record.ballot.votes.scored().tolist() == RIGHT.tolist()
+    assert [question.gold for question in record.ballot.questions] == [str(10 * i) for i in range(QUESTIONS)]
+    assert record.ballot.questions[0].answers == tuple(said(0, j) for j in range(PATHS))

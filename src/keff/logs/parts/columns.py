@@ -14,12 +14,13 @@ from keff.records import Note, frozen
 # A word of keff, which always means itself, and the other names of columns that mean it, the surest first.
 _NAMES = """
 id question_id item_id sample_id doc_id problem_id prompt_id qid task_id example_id instance_id
-answer prediction predicted_answer extracted_answer model_answer parsed_answer final_answer predicted pred
+answer prediction predicted_answer extracted_answer model_answer parsed_answer final_answer predicted pred \
+outputs_answer outputs_output
 correct is_correct is_right right exact_match acc passed graded correctness \
-correctness_math_verify symbolic_correct
+correctness_math_verify symbolic_correct feedback_correct feedback_correctness
 score
 gold_answer gold target reference_answer reference ground_truth expected_answer expected \
-correct_answer label gt gts
+correct_answer label gt gts reference_output
 model model_name model_id
 slot template prompt_template prompt_name \
 judge judge_name judge_model judge_id grader rater rater_id annotator annotator_id
@@ -27,11 +28,11 @@ path epoch repeat sample_index trial run_index
 tokens output_tokens completion_tokens generated_tokens num_generated_tokens num_output_tokens
 prompt_tokens input_tokens
 cached_tokens cached_input_tokens
-seconds latency latency_s duration_s
+seconds latency latency_s duration_s execution_time
 confidence mean_logprob
 text completion response generation output model_output raw_output model_response raw_response generated_text
 cluster passage_id group_id
-question prompt input problem instruction query
+question prompt input problem instruction query inputs_question inputs_input
 truncated
 key
 rule
