@@ -128,6 +128,9 @@ class Log(Protocol):
         ...
 
 
+# How files of logs end.
+LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
+
 # Why every reader refuses such a file.
 UTF_16 = "UTF-16 text: save it as UTF-8"
 
@@ -214,9 +217,14 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
 
 
 def is_log(folder: Path) -> bool:
-    """Return whether a folder is one log, and not a folder of logs."""
+    """Return whether a folder is one log, as a job of Harbor is, and no folder that holds a log."""
+    files = (file for file in folder.iterdir() if file.is_file() and file.suffix in LOG_ENDINGS)
+    return _has_reader(folder) and not any(map(_has_reader, files))
+
+
+def _has_reader(path: Path) -> bool:
     try:
-        find_log(folder)
+        find_log(path)
     except LogError:
         return False
     return True

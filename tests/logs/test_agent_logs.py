@@ -228,3 +228,13 @@ def test_an_experiment_of_langsmith_as_a_table_is_read_by_its_examples(tmp_path:
     assert record.ballot.votes.scored().tolist() == RIGHT.tolist()
     assert [question.gold for question in record.ballot.questions] == [str(10 * i) for i in range(QUESTIONS)]
     assert record.ballot.questions[0].answers == tuple(said(0, j) for j in range(PATHS))
+
+
+def test_a_folder_that_holds_other_logs_too_is_a_folder_of_logs(tmp_path: Path) -> None:
+    """None of them is left out without a word."""
+    swe_bench(tmp_path)
+    records = open_records(tmp_path / "logs" / "run_evaluation", Opening(trim=PATHS - 1))
+    assert len(records) == 1
+    (tmp_path / "logs" / "votes.csv").write_text("id,gold,answer\nq,1,1\nq,1,2\n")
+    with pytest.raises(LogError, match=r"report\.json"):
+        open_records(tmp_path / "logs")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import Question, is_log, shown
+from keff.log import LOG_ENDINGS, Question, is_log, shown
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, with_copies_together
@@ -20,7 +20,6 @@ from keff.reading.questions import RecordedQuestions
 from keff.records import Note
 from keff.sampling import RUN_FILE
 
-LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
 # Beginnings of files that tools write beside their logs.
 ABOUT = (
     "results_",
@@ -51,7 +50,8 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
 
 def logs_at(path: Path, opening: Opening) -> list[Path]:
     """Return the run or log itself, or those in a folder that is none."""
-    return [path] if opening.format or not path.is_dir() or is_log(path) else logs_in(path)
+    whole = opening.format or not path.is_dir() or (path / RUN_FILE).is_file() or is_log(path)
+    return [path] if whole else logs_in(path)
 
 
 def logs_in(folder: Path) -> list[Path]:
