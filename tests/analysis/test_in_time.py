@@ -127,7 +127,7 @@ def test_gaps_in_what_was_recorded_are_said() -> None:
     gaps[:4, 0] = np.nan
     accounts = Accounts.of(replace(votes, tokens=gaps), None, Terms())
     assert [note.message for note in accounts.notes] == [
-        "2.5% of the paths have no tokens: the mean of their question stands for it"
+        "2.5% of the paths have no tokens, so keff takes the mean of their question"
     ]
     assert Accounts.of(votes, None, Terms()).notes == ()
 

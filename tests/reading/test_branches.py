@@ -159,4 +159,4 @@ def test_columns_of_different_models_are_weighed_as_slots(tmp_path: Path) -> Non
     assert [slot["accuracy"] for slot in found["slots"]] == pytest.approx(right.mean(axis=0).tolist())
     done = keff("combine", file, "--branches", "a,b,c,d,e,f")
     assert done.stdout.startswith("Ask b, c, d, f and take the vote")
-    assert "columns mean nothing" not in done.stderr
+    assert "column means nothing" not in done.stderr
