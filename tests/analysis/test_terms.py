@@ -30,7 +30,7 @@ def test_the_cost_of_a_record_by_hand() -> None:
 
 
 def test_replay_bills_a_prompt_for_every_round() -> None:
-    how = Replaying(tariff=TARIFF, model="m", replicates=100)
+    how = Replaying(tariff=TARIFF, model="m")
     table = replay(VOTES, ["fixed:4", "lead_k:3,cap=4"], np.random.default_rng(0), how)
     fixed, lead = table.policies
     assert fixed.dollars is not None
@@ -46,7 +46,7 @@ def test_the_change_from_today_is_paired_and_signed() -> None:
     rng = np.random.default_rng(3)
     correct = (rng.random((80, 8)) < rng.beta(2, 1, (80, 1))).astype(int)
     votes = Votes(np.where(correct, 0, rng.integers(1, 4, correct.shape)), correct)
-    table = replay(votes, ["fixed:1", "fixed:8"], rng, Replaying(now="fixed:4", replicates=100))
+    table = replay(votes, ["fixed:1", "fixed:8"], rng, Replaying(now="fixed:4"))
     one, eight = (row.change for row in table.policies)
     assert one is not None
     assert eight is not None
@@ -119,13 +119,13 @@ def test_a_budget_in_dollars_becomes_paths_and_steps_have_prices() -> None:
 def test_replay_compares_with_the_recorded_paths_or_with_a_rule_at_their_cap() -> None:
     rng = np.random.default_rng(0)
     for settings, reference in (
-        (Replaying(cap=2, replicates=100), "fixed:4"),
-        (Replaying(now="2", replicates=100), "fixed:2"),
-        (Replaying(now="lead_k:3", replicates=100), "lead_k:3,cap=4"),
+        (Replaying(cap=2), "fixed:4"),
+        (Replaying(now="2"), "fixed:2"),
+        (Replaying(now="lead_k:3"), "lead_k:3,cap=4"),
     ):
         assert replay(VOTES, ["fixed:1"], rng, settings).baseline == reference
     long = Votes(np.zeros((3, 70), np.int64), np.ones((3, 70), np.int64))
-    assert replay(long, ["fixed:1"], rng, Replaying(replicates=100)).baseline == "fixed:64"
+    assert replay(long, ["fixed:1"], rng, Replaying()).baseline == "fixed:64"
 
 
 def test_bad_input_says_what_to_do() -> None:

@@ -1,8 +1,8 @@
-"""Weigh votes of judges, prompts or models, and say whether a panel beats the best one.
+"""Weigh votes of judges, prompts or models.
 
-How far judges agree, how many independent ones they are worth, who is redundant, and whom to ask. Weights
-are fitted on other questions than they are judged on. Without gold answers only agreement is known. With
-embeddings of the paths (--embeddings) the paper's GLS-R too.
+Says whether a panel beats the best one, how far judges agree, how many independent ones they are worth, who
+is redundant, and whom to ask. Weights are fitted on other questions than they are judged on. Without gold
+answers you learn the agreement only. With embeddings of the paths (--embeddings) it adds the paper's GLS-R.
 
 Example: keff combine judges.csv
 """
