@@ -334,7 +334,7 @@ TARIFF = Tariff({"m": Price(path=1.0, second=0.1), "verifier": Price(path=0.25, 
 @pytest.mark.slow
 def test_a_rule_that_reads_a_verifier_waits_for_it_and_pays_it() -> None:
     votes, specs = rated_votes(), ["fixed:4,weight=log_odds", "fixed:4", "switch:0.8,cap=4", "lead_k:2,cap=4"]
-    told = replay(votes, specs, np.random.default_rng(0), Replaying(replicates=20, tariff=TARIFF)).policies
+    told = replay(votes, specs, np.random.default_rng(0), Replaying(tariff=TARIFF)).policies
     weighed, fixed, switched, plain = told
     rating, seconds = votes.named["rating_seconds"], votes.seconds
     assert seconds is not None
@@ -355,7 +355,7 @@ def test_a_rule_that_reads_a_verifier_waits_for_it_and_pays_it() -> None:
         replace(votes, named={}, confidences=None),
         [specs[3]],
         np.random.default_rng(0),
-        Replaying(replicates=20, tariff=TARIFF),
+        Replaying(tariff=TARIFF),
     )
     assert bare.policies[0].dollars is not None
     assert plain.dollars.value == pytest.approx(bare.policies[0].dollars.value, rel=1e-2)
