@@ -97,7 +97,7 @@ def hangs(*_: str) -> float:
         (lambda _, __: 1 / 0, "raises ZeroDivisionError"),
         (lambda _, __: "good", "returns str"),
         (lambda _, __: float("nan"), "returns nan"),
-        (lambda _, __: True, "returns bool"),
+        (lambda _, __: None, "returns NoneType"),
         (hangs, "takes more than"),
     ],
 )

@@ -9,7 +9,7 @@ from scipy.special import beta as beta_function
 from scipy.stats import betabinom
 
 from how_many import examples
-from keff.stats.models.tries import TryLaw, until_passed
+from keff.stats.models.tries import TryLaw, checked, until_passed
 from keff.stats.repeats import Repeats
 from keff.stats.scores import any_right
 
@@ -43,8 +43,8 @@ def test_the_share_solved_within_the_record_is_hypergeometric(k, data):
     np.testing.assert_allclose(solved, expected, atol=1e-12)
 
 
-def law(a, b, never=0.0, false_accept=0.0):
-    return TryLaw(np.array([a]), np.array([b]), np.array([never]), np.ones(1), false_accept)
+def law(a, b, never=0.0, hidden=0.0):
+    return TryLaw(np.array([a]), np.array([b]), np.array([never]), np.ones(1), hidden)
 
 
 shapes = st.floats(0.05, 20)
@@ -54,9 +54,9 @@ shapes = st.floats(0.05, 20)
 @given(shapes, shapes, st.integers(0, 8), st.integers(0, 8), st.integers(0, 12))
 def test_after_tries_of_a_question_the_law_is_the_updated_beta(a, b, right, wrong, further):
     """Without questions that are never solved, the posterior of a beta law has x and K - x more counts."""
-    rejected, solved = law(a, b).after(right, right + wrong, further)
+    failing, solved = checked(law(a, b).after(right, right + wrong, further), 0.0)
     none = betabinom.pmf(0, further, a + right, b + wrong) if further else 1.0
-    assert rejected[-1] == pytest.approx(none, rel=1e-6, abs=1e-12)
+    assert failing[-1] == pytest.approx(none, rel=1e-6, abs=1e-12)
     assert solved[-1] == pytest.approx(1 - none, rel=1e-6, abs=1e-9)
 
 
@@ -85,8 +85,8 @@ def test_with_false_accepts_the_law_is_that_of_all_ways_to_pass(a, b, never, fal
     if weight.sum() < 1e-9:
         return
     weight /= weight.sum()
-    rejected, solved = law(a, b, never, false).after(passed, tried, further)
-    assert rejected[-1] == pytest.approx(weight @ (1 - passes) ** further, abs=1e-4)
+    failing, solved = checked(law(a, b, never, false).after(passed, tried, further), false)
+    assert failing[-1] == pytest.approx(weight @ (1 - passes) ** further, abs=1e-4)
     expected = sum(weight @ ((1 - passes) ** j * theta) for j in range(further))
     assert solved[-1] == pytest.approx(expected, abs=1e-4)
 
@@ -98,7 +98,7 @@ def test_the_law_is_found_again(false_accept):
     theta = np.where(rng.random(3000) < 0.2, 0.0, rng.beta(1.0, 1.5, 3000))
     right = rng.binomial(8, theta)
     passed = right + rng.binomial(8 - right, false_accept)
-    found = TryLaw.of(passed, np.full(3000, 8), false_accept=false_accept)
+    found = TryLaw.of(passed, np.full(3000, 8), hidden=false_accept)
     for tries in (1, 8, 32):
         mean, lo, hi = found.interval(1 - found.unsolved(32)[:, tries])
         assert lo - 0.01 < 1 - np.mean((1 - theta) ** tries) < hi + 0.01

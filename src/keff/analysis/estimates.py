@@ -145,7 +145,7 @@ class Settings:
 
     Votes are predicted up to ``k_max`` paths; ``cap`` is the most that a decision may draw (None: what is
     drawn today). ``terms`` are what the user pays, and does today. ``rule`` "adaptive_k" adds the paper's
-    rule, and deploys its K*.
+    rule, and deploys its K*. ``false_accept`` is the share of wrong answers that a checker passes.
     """
 
     epsilon: float = 0.025
@@ -156,11 +156,16 @@ class Settings:
     aim: Aim = field(default_factory=Aim)
     terms: Terms = field(default_factory=Terms)
     rule: Literal["adaptive_k"] | None = None
+    false_accept: float | None = None
 
     @property
     def now(self) -> str | None:
         """What is drawn today; the paper's rule is compared with K_max paths where that is not stated."""
         return self.terms.now or (str(self.k_max) if self.rule else None)
+
+
+# Notes that say how answers add up in a vote: of answers that are tried again they say nothing.
+OF_VOTES = {"right_answers_differ", "all_different"}
 
 
 def analyze(record: Record, settings: Settings) -> Analysis:
@@ -189,12 +194,22 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     star = None if settings.rule is None else correlation.k_star
     beside = () if star is None else (paper_rule.rule_of(star),)
     decided = decide(
-        own, aim, now=now, cap=settings.cap, rates=accounts.rates, seed=settings.seed, beside=beside
+        own,
+        aim,
+        now=now,
+        cap=settings.cap,
+        rates=accounts.rates,
+        seed=settings.seed,
+        beside=beside,
+        false_accept=settings.false_accept,
     )
     matched = matching(record.ballot)
-    notes.extend(matching_notes(matched))
-    notes.extend(field_notes(record.ballot))
-    notes.extend(reading_notes(record.ballot))
+    if decided.by_votes:
+        notes.extend(matching_notes(matched))
+        notes.extend(field_notes(record.ballot))
+        notes.extend(reading_notes(record.ballot))
+    else:
+        notes = [note for note in notes if note.code not in OF_VOTES]
     return Analysis(
         n=votes.n,
         k=votes.k,
@@ -216,6 +231,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         warnings=tuple(dict.fromkeys(notes)),
         curve=accounts.fixed_curve(now, settings.cap, settings.seed),
         adaptive_k=None if star is None else paper_rule.adaptive_k(votes, star, decided, now, aim),
+        tries=decided.tries,
     )
 
 

@@ -25,7 +25,8 @@ class Wanted(TypedDict, total=False):
     parts of today's (default 1; "any"). ``prices`` is a table or a TOML file, ``volume`` the questions to
     come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per second);
     ``epsilon`` is the paper's. ``rule`` "adaptive_k" deploys the paper's K* instead of the decision's rule,
-    compared with ``now`` or, where that is not stated, with K_max paths (``cap``, or 32).
+    compared with ``now`` or, where that is not stated, with K_max paths (``cap``, or 32). ``false_accept`` is
+    the share of wrong answers that a checker passes.
     """
 
     now: int | str | None
@@ -43,6 +44,7 @@ class Wanted(TypedDict, total=False):
     epsilon: float
     seed: int
     rule: Literal["adaptive_k"] | None
+    false_accept: float | None
 
 
 WANTED = tuple(Wanted.__annotations__)
@@ -71,6 +73,7 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
         seed=given.get("seed", 0),
         aim=aim_of(given),
         terms=terms_of(given),
+        false_accept=given.get("false_accept"),
     )
 
 

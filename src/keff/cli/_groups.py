@@ -91,6 +91,7 @@ class WantedOptions:
     volume: o.Volume = None
     pace: o.PaceText = None
     rule: o.Rule = None
+    false_accept: o.FalseAccept = None
     epsilon: o.Epsilon = 0.025
     seed: o.AnalysisSeed = 0
 

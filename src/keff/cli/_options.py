@@ -257,6 +257,16 @@ CostPerPath = Annotated[
     float | None,
     aim_option("--cost-per-path", min=0, help="With --value-per-correct: the cost of one path."),
 ]
+FalseAccept = Annotated[
+    float | None,
+    Option(
+        "--false-accept",
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Of a checker's verdicts: the share of wrong answers that pass (default 0, or by gold answers).",
+    ),
+]
 Slower = Annotated[
     str,
     Option(

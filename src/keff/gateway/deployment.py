@@ -25,6 +25,7 @@ from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies, policy_
 from keff.narrow import fields
 from keff.plan import Plan
 from keff.plugins import import_extra
+from keff.policies.retry import reads_verdicts
 from keff.policy import Policy
 from keff.protocol.server import Sharing
 from keff.sampling.verifier import check_rated
@@ -44,7 +45,9 @@ def service_of(deployment: Deployment, rng: np.random.Generator) -> Service:
     prices = PriceList(options.prices)
     served = board_of(plan, policy, deployment, prices)
     reader = None
-    if deployment.answer_space is not None or plan.space != PER_REQUEST:
+    # Verdicts alone say nothing of how answers are read, and a checker needs none to be.
+    unread = plan.space == PER_REQUEST or (plan.space == "exact" and reads_verdicts(policy))
+    if deployment.answer_space is not None or not unread:
         reader = reader_of(plan, deployment.answer_space, ignored)
     if deployment.plan is None and options.strict:
         raise UsageError("strict serves a plan only: name one with --plan")

@@ -32,12 +32,13 @@ from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, Strea
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches
 from keff.gateway.vote.extraction import PathReading, Reader, labelled, lacking, reader_asked
-from keff.gateway.vote.job import RequestJob, called, ratings
+from keff.gateway.vote.job import RequestJob, called, ratings, text_of_choice
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies
 from keff.gateway.vote.threads import SPARE, AnswerReading, ReadingThreads
 from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.narrow import entries, fields
+from keff.policies.retry import reads_verdicts
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
 from keff.policy.weighting import LOGPROBS, logprob_of
 from keff.protocol.reply import summarize, tokens_of, with_answer
@@ -110,12 +111,15 @@ class Service:
             raise Problem(404 if stale[0] == "model" else 400, line, param=stale[0], code="stale_plan")
         most = max(self.options.max_paths, self.policy.cap)
         policy = await self.policies.settled(self.policy, ask.wish, most)
+        if reads_verdicts(policy) and self.verifier is None:
+            line = f"{policy.spec} needs a checker, and this gateway has none (--verifier)"
+            raise Problem(400, line, param="keff.policy", code="invalid_policy")
         about, reader, wish = None, self.reader, ask.wish
         if wish.answer_space is not None or wish.fields:
             reader = reader_asked(wish.answer_space, wish.fields or (), frozenset(self.options.tool_ignore))
         if reader is None:
             about = asked(view)
-            if policy is self.policy and is_tiny(view):
+            if policy is self.policy and is_tiny(view) and not reads_verdicts(policy):
                 policy = SINGLE
         as_json = str(fields(view.get("response_format")).get("type")).startswith("json")
         if self.options.append_answer_format and reader is not None and not as_json and not view.get("tools"):
@@ -185,7 +189,7 @@ class Service:
         # Responses have no n at all.
         alone = job.ask.api is RESPONSES
         shares = {} if self.served is None or alone else self.served.shares
-        options, asked = self.options, job.asked
+        options, asked, voting = self.options, job.asked, not reads_verdicts(job.policy)
         return Vote(
             job.policy,
             partial(self._answer, job, streams),
@@ -197,9 +201,12 @@ class Service:
             deadline=self.deadline(job),
             replacements=options.replacements,
             # Who asks for several choices gets them, whatever they are.
-            free_text=options.free_text if job.ask.n == 1 else "draw",
-            give_up=asked is not None and job.policy is self.policy and options.free_text != "draw",
-            probe=asked is not None and not asked.known and job.ask.n == 1,
+            free_text=options.free_text if job.ask.n == 1 and voting else "draw",
+            give_up=asked is not None
+            and job.policy is self.policy
+            and voting
+            and options.free_text != "draw",
+            probe=asked is not None and not asked.known and job.ask.n == 1 and voting,
             skip=self.served is None or self.served.skip,
             keep=job.shadow and in_flight_of(job.policy) is not None,
             least=1 if job.greedy else job.ask.n,
@@ -245,7 +252,11 @@ class Service:
         dollars = self.billing.prices.rating(len(rated), seconds)
         job.dollars += dollars
         self.metrics.count("keff_dollars_total", dollars)
-        return [path._replace(confidence=value) for path, value in zip(paths, rated, strict=True)]
+        paths = [path._replace(confidence=value) for path, value in zip(paths, rated, strict=True)]
+        if not reads_verdicts(job.policy):
+            return paths
+        # What a checker judges needs no answer that can be compared: without one the text is the answer.
+        return [path._replace(key=path.key or text_of_choice(path.choice), readings=None) for path in paths]
 
     async def _called(
         self, job: RequestJob, branch: Branch | None, start: int, n: int, *, streams: bool

@@ -7,6 +7,7 @@ from typing import Literal
 
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, lookahead
+from keff.policies.retry import escalation
 from keff.policy import Need, Policy, PolicySpec, Sample, Stop, Tally, View, parse_policy, tally
 from keff.policy.spec import MAX_CAP, parts_of
 from keff.policy.weighting import leader_of
@@ -96,13 +97,19 @@ class Cascade:
 def policy(value: str | None = None, *, keep: str = "votes") -> Policy:
     """Return ``cascade:SMALL(lead_k:2,cap=3)/LARGE(lead_k:2,cap=8),keep=votes|fresh``.
 
-    Every stage takes a rule over counts (``lead_k``, ``fixed``, ``curtailed``, ``budget``, ...). A stage
+    Every stage takes a rule over counts (``lead_k``, ``fixed``, ``curtailed``, ``budget``, ...), or every one
+    ``retry:m``, which a checker ends. A stage
     passes a question on as soon as its rule can no longer be satisfied within its cap. Raises PolicyError
     for other rules, for a duplicate branch, and where the caps exceed 256 paths together.
     """
     if keep not in ("votes", "fresh"):
         raise PolicyError(f"cascade: keep must be votes or fresh, not {keep}")
     parts = parts_of("cascade", value)
+    specs = [(branch, PolicySpec.parse(spec)) for branch, spec in parts]
+    if any(spec.name == "retry" for _, spec in specs):
+        if keep == "fresh":
+            raise PolicyError("cascade: retry:m counts no votes: leave keep=fresh out")
+        return escalation(specs)
     stages: list[Stage] = []
     offset = 0
     for number, (branch, spec) in enumerate(parts):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from keff import plugins
 from keff.errors import PluginError, PolicyError
@@ -31,13 +31,16 @@ from keff.policy.view import (
     Fittable,
     Need,
     Policy,
+    ReadsConfidence,
     Sample,
     Stop,
     Tally,
     Vectorised,
     View,
     WeightKind,
+    best_checked,
     decided,
+    is_passed,
     tally,
     undecided,
     weighs,
@@ -86,6 +89,7 @@ __all__ = [
     "Vectorised",
     "View",
     "WeightKind",
+    "best_checked",
     "calibrated",
     "cancel_running",
     "check_fitted",
@@ -95,6 +99,7 @@ __all__ = [
     "format_spec",
     "gave_up",
     "in_flight_of",
+    "is_passed",
     "parse_policy",
     "run_vote",
     "tally",
@@ -142,7 +147,7 @@ def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration]
     vote = {key: spec.options[key] for key in VOTE_OPTIONS if key in spec.options}
     waves = {key: spec.options[key] for key in WAVE_OPTIONS if key in spec.options}
     # A rule that stops on weights draws its waves by them; one that only answers by weights goes around.
-    if rates := vote.get("weight") == "log_odds" or isinstance(policy, Calibrated):
+    if rates := vote.get("weight") == "log_odds" or isinstance(policy, ReadsConfidence):
         policy = with_calibrations(_rated(policy, **vote), calibrations or {})
     if GIVE_UP in spec.options:
         policy = giving_up(policy, spec.options[GIVE_UP])
@@ -161,7 +166,7 @@ def policy_now(text: str) -> Policy:
 
 def confidence_of(policy: Policy) -> str | None:
     """Return the name of the confidence a policy reads, or None."""
-    reader = part_of(policy, Calibrated) or part_of(policy, ConfidenceVote)
+    reader = part_of(policy, ReadsConfidence)
     return None if reader is None else reader.confidence
 
 
@@ -195,14 +200,15 @@ def _rated(
 ) -> Policy:
     if temperature is not None:
         raise PolicyError(f"policy {policy.spec}: temperature goes with weight=confidence")
-    if isinstance(policy, Branching):
-        raise PolicyError(f"policy {policy.spec}: weight=log_odds goes with rules over one branch")
+    if isinstance(policy, Branching) and (weight, confidence) != (None, CONFIDENCE):
+        raise PolicyError(f"policy {policy.spec}: weight and confidence go with rules over one branch")
     name = checked_name(confidence)
-    if not isinstance(policy, Calibrated):
+    if not isinstance(policy, ReadsConfidence):
         return LogOddsVote(policy, confidence=name)
     if weight is not None:
-        raise PolicyError(f"policy {policy.spec}: it weighs no votes: say else=log_odds")
-    return replace(policy, confidence=name)
+        other = ": say else=log_odds" if isinstance(policy, Calibrated) else ""
+        raise PolicyError(f"policy {policy.spec}: it weighs no votes{other}")
+    return replace(cast("Any", policy), confidence=name)
 
 
 def _weighted(

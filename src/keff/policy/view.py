@@ -6,6 +6,7 @@ from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from keff.stats.votes import Votes
 from keff.stats.voting.draws import Draws
 
 Need = Literal["answers", "confidence", "calibration", "text", "labels", "branches"]
-WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share"]
+WeightKind = Literal["vote_share", "posterior", "e_value", "weighted_share", "verdict"]
 
 
 @frozen
@@ -42,6 +43,18 @@ class View:
         if len(self.confidence) < n:
             line = "needs a confidence for each path: sample with log-probabilities"
             raise PolicyError(f"{policy.spec} {line}")
+
+
+def is_passed(rating: float) -> bool:
+    """Return whether a checker passes an answer: its rating is at least 1."""
+    return rating >= 1
+
+
+def best_checked(ratings: Sequence[float]) -> int:
+    """Return the place of the best rated path, the last of equals; one without a rating counts one half."""
+    return max(
+        range(len(ratings)), key=lambda place: (ratings[place] if isfinite(ratings[place]) else 0.5, place)
+    )
 
 
 @frozen
@@ -119,6 +132,16 @@ class Fittable(Capability):
     @abstractmethod
     def fit(self, pilot: Votes) -> Policy:
         """Return the fitted policy, whose spec holds the fitted parameters."""
+        ...
+
+
+class ReadsConfidence(Capability):
+    """A policy that reads a confidence of each path."""
+
+    @property
+    @abstractmethod
+    def confidence(self) -> str:
+        """The name of the confidence."""
         ...
 
 

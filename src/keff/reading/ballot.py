@@ -140,12 +140,14 @@ def ballot(
     Questions must have equally many paths: the longer ones are trimmed to the first ``trim`` paths (default:
     the smallest K, while that drops under a fifth of all paths), and questions with fewer are left out.
     Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
-    make ``votes.correct`` None unless all others have it, then they are left out with a note. Each distinct
-    answer is keyed once, each distinct pair of an answer and a gold answer judged once. Raises LogError
-    for graded scores, which are no votes, and says how the log's ``format`` makes verdicts of them.
+    make ``votes.correct`` None unless all others have it, then they are left out with a note. Scores of 0
+    and 1 alone are verdicts. Each distinct answer is keyed once, each distinct pair of an answer and a gold
+    answer judged once. Raises LogError for graded scores, which are no votes, and says how the log's
+    ``format`` makes verdicts of them.
     """
     if not isinstance(questions, RecordedQuestions):
         questions = RecordedQuestions((with_answers(row, reading) for row in questions), whole=True)
+    questions = questions.with_verdicts()
     states_gold = np.array([*map(reading.states, questions.gold_values), False], bool)
     labelled = states_gold[np.array(questions.golds, np.int32)] | questions.has("correct")
     k, rows, notes = admitted(questions.sizes, labelled, trim)

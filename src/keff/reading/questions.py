@@ -389,6 +389,17 @@ class RecordedQuestions(Sequence[Question]):
         table.only_scores, table.only_completions = array("b", [1]) * len(self), array("b", [0]) * len(self)
         return table
 
+    def with_verdicts(self) -> RecordedQuestions:
+        """Return the table with scores of 0 and 1 as right and wrong, where nothing but scores is known."""
+        scores = self.flat("scores")
+        if scores is None or "correct" in self.numbers or not all(self.only_scores):
+            return self
+        if not bool(np.all((scores == 0) | (scores == 1))):
+            return self
+        table = self.without("scores")
+        table.numbers["correct"] = array("b", scores.astype(np.int8).tobytes())
+        return table
+
     def without(self, *fields: str) -> RecordedQuestions:
         """Return a table that shares all columns but some with this one."""
         table = copy(self)

@@ -22,6 +22,7 @@ import httpx2
 
 from keff.errors import PlanError, UsageError
 from keff.narrow import Object, fields, is_array, items
+from keff.policies.retry import reads_verdicts
 from keff.policy import Policy, calibrated, check_fitted, confidence_of, parse_policy
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.values import text_of
@@ -77,7 +78,7 @@ class Verifier:
             try:
                 async with asyncio.timeout(self.seconds):
                     rating = await self.rates(messages, text)
-                if isinstance(rating, bool) or not isinstance(rating, Real):
+                if not isinstance(rating, Real):  # True and False are 1 and 0
                     why = f"returns {type(rating).__name__}, not a number"
                 else:
                     value = float(rating)
@@ -160,7 +161,11 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
     recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
     settle("the plan", VERIFIER, recorded, stamp)
     held = calibrated(policy)
-    if stamp is not None or held is None or held.calibration is None:
+    if stamp is not None:
+        return
+    if reads_verdicts(policy):
+        raise UsageError(f"{policy.spec} tries again until a checker passes: name it with {VERIFIER_FLAGS}")
+    if held is None or held.calibration is None:
         return
     above = held.calibration.informs and held.calibration.confidences[-1] > 0
     if name != CONFIDENCE or above:

@@ -17,26 +17,27 @@ from keff.analysis.decision import words
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.chain import chain, in_flight_rules, written
 from keff.analysis.decision.choose import Choice, choose, within_aim
-from keff.analysis.decision.confidences import judged, rated_paths
+from keff.analysis.decision.confidences import informative, judged, rated_paths
 from keff.analysis.decision.figures import Figures, timed_rules
 from keff.analysis.decision.outcomes import replayed
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.predicted import extended
 from keff.analysis.decision.prior import GENERIC, Prior, generic_ratios
 from keff.analysis.decision.timing import Timing
+from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, decide_tries
 from keff.analysis.money import Rates
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
+from keff.analysis.results.tries import Tries
 from keff.analysis.results.words import counted
 from keff.analysis.walks import exact, reference_of
+from keff.errors import UsageError
 from keff.policy import Policy, parse_policy
+from keff.policy.spec import PolicySpec
 from keff.records import Interval, frozen
 from keff.stats.votes import BoolArray, Votes
 from keff.stats.voting.correlation import agreement
 
 __all__ = ["Aim", "Decided", "decide", "reference_of", "stated"]
-
-# Fewer independent questions decide nothing.
-LEAST_QUESTIONS = 10
 
 # Of more questions so many choose among the rules with paths in flight, each of which takes as long to replay
 # as all rules of the chain; the figures of what is chosen come from all questions.
@@ -47,7 +48,8 @@ MOST_CHOSEN_ON = 3_000
 class Decided:
     """A decision with the joint posterior and the choice behind it; None where nothing could be decided.
 
-    ``dollars`` are the mean of a question under the deployed policy.
+    ``dollars`` are the mean of a question under the deployed policy. ``tries`` is what tries reach where a
+    checker judged them.
     """
 
     decision: Decision
@@ -55,6 +57,12 @@ class Decided:
     known: JointPosterior | None = None
     dollars: Interval | None = None
     confidences: tuple[ConfidenceWorth, ...] = ()
+    tries: Tries | None = None
+
+    @property
+    def by_votes(self) -> bool:
+        """Whether answers are voted on, and not tried again until a checker passes one."""
+        return PolicySpec.parse(self.decision.reference).name != "retry"
 
 
 def decide(
@@ -66,17 +74,30 @@ def decide(
     rates: Rates | None = None,
     seed: int = 0,
     beside: Sequence[Policy] = (),
+    false_accept: float | None = None,
 ) -> Decided:
     """Decide which rule to draw by, from a pilot's answers and, where known, its labels.
 
     ``now`` is today's policy (``reference_of``), ``cap`` the most paths of a candidate (default: the
     reference's). Rules that draw at most the recorded K are replayed; beyond, accuracy is predicted. Where
     seconds or tokens are recorded, rules with paths in flight are candidates too, and time is bounded.
-    Rules ``beside`` the candidates stand in the posterior and are never chosen.
+    Rules ``beside`` the candidates stand in the posterior and are never chosen. Answers that a checker judged
+    and that never agree are tried again, not voted on (``decide_tries``); ``false_accept`` is its share of
+    wrong answers that pass.
     """
     reference = reference_of(now, votes.k)
+    verdicts = Verdicts.of(votes)
+    if false_accept and verdicts is None:
+        raise UsageError("false_accept goes with records of a checker's verdicts, and this one has none")
+    tries = None
+    if verdicts is not None:
+        decision, tries = decide_tries(verdicts, aim, now=now, cap=cap, false_accept=false_accept)
+        if votes.answers is None or agreement(votes) == 0:
+            return Decided(decision, tries=tries)
     if why := _nothing_to_decide(votes):
-        return Decided(Decision(None, written(exact(reference).spec), why, written(reference.spec)))
+        return Decided(
+            Decision(None, written(exact(reference).spec), why, written(reference.spec)), tries=tries
+        )
     most = cap or reference.cap
     # Where some lie beyond the record, all those within it are candidates too.
     named = {rule.spec: rule for rule in (*chain(most), *chain(min(most, votes.k)))}
@@ -93,11 +114,24 @@ def decide(
         rules, flights = first.shortlist(rules), first.shortlist(flights)
     paths = rated_paths(votes, min(most, votes.k) if recorded else 0, rates)
     rules, flights = [*rules, *paths.rules], [*flights, *(paths.flights if clocked else ())]
+    if not (adds_up := agreement(votes) > 0):
+        # Only a path that is good enough by itself ends what no vote can.
+        rules = [rule for rule in rules if rule.cap == 1 or PolicySpec.parse(rule.spec).name == "switch"]
+        flights = ()
     found = Candidates.of(
         votes, rules, flights, reference, aim, most, rates, seed, beyond=beyond, beside=beside
     )
     worth = judged(paths.worth, found.known) if recorded else paths.worth
-    return replace(found.decided(votes, aim), confidences=worth)
+    decided = replace(found.decided(votes, aim), confidences=worth, tries=tries)
+    return decided if adds_up else replace(decided, decision=_by_confidence(decided.decision))
+
+
+def _by_confidence(decision: Decision) -> Decision:
+    """Return a decision on answers that never agree, of which a confidence chooses one."""
+    if decision.policy == "fixed:1":
+        return decision
+    why = "no two answers agree, so votes do not add up; the confidence tells right answers from wrong ones"
+    return replace(decision, verdict="retry", because=why, settled=None, open=None)
 
 
 def stated(votes: Votes, spec: str, reference: Policy, aim: Aim, seed: int = 0) -> Figures | None:
@@ -221,7 +255,7 @@ class Candidates:
 def _nothing_to_decide(votes: Votes) -> str | None:
     """Return why no decision is possible, with a remedy; None where one is."""
     if votes.answers is None:
-        return "the record holds correctness only: record answers, so that there is something to vote on"
+        return "the record holds verdicts only: a vote needs answers"
     if bool(np.all(votes.answers < 0)):
         return "no path gave an answer that could be read: see how answers are read (keff read)"
     if votes.k < 2:
@@ -229,7 +263,7 @@ def _nothing_to_decide(votes: Votes) -> str | None:
     if votes.n_clusters < LEAST_QUESTIONS:
         groups = "" if votes.n_clusters == votes.n else f" in {counted(votes.n_clusters, 'cluster')}"
         return f"{counted(votes.n, 'question')}{groups} cannot decide: record at least {LEAST_QUESTIONS}"
-    if agreement(votes) == 0:
+    if agreement(votes) == 0 and not informative(votes):
         return "no two paths of any question agree: settle how answers are read before you vote (keff read)"
     if votes.correct is not None and not votes.correct.any():
         return "no answer was right: before anything else, check how gold answers are read (keff read)"

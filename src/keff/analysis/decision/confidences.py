@@ -52,6 +52,13 @@ class RatedPaths:
     flights: tuple[Policy, ...] = ()
 
 
+def informative(votes: Votes) -> bool:
+    """Return whether some confidence of labelled votes tells right paths from wrong ones."""
+    if votes.correct is None:
+        return False
+    return any(informs(within_auc(votes, given), len(votes.rated)) for given in votes.rated.values())
+
+
 def rated_paths(votes: Votes, cap: int, rates: Rates | None = None) -> RatedPaths:
     """Return the informative confidences of labelled votes, and candidate rules on them up to ``cap`` paths.
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision import Aim, Decided, decide
+from keff.analysis.decision.tries import as_votes
 from keff.analysis.money import Pace, Rates, Tariff, priced, waits_of
 from keff.analysis.recorded import unfitted
 from keff.analysis.replay.compare import (
@@ -25,6 +26,7 @@ from keff.analysis.results.replay import Replay, ReplayRow
 from keff.analysis.walks import PolicyOutcome, at_once, reference_of, with_cap
 from keff.analysis.workload import Workload, measured, way_of
 from keff.errors import PolicyError
+from keff.policies.retry import reads_verdicts
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, frozen
@@ -76,6 +78,8 @@ def replay(
     settings = settings or Replaying()
     rules = [_recordable(policy, votes.k) if isinstance(policy, str) else policy for policy in policies]
     now = reference_of(settings.now, votes.k)
+    if votes.answers is None:
+        now = parse_policy(f"retry:{now.cap}")
     _check(votes, rules, now, settings)
     votes, prices, notes = priced(votes, settings.model, settings.tariff, settings.pace)
     decision, expected = None, dict[str, float]()
@@ -84,6 +88,7 @@ def replay(
         if decision.verdict is not None and decision.policy not in {rule.spec for rule in rules}:
             chosen = parse_policy(decision.policy)
             rules += [chosen] if chosen.cap <= votes.k else []
+    votes = as_votes(votes) if votes.answers is None else votes
     work = Workload.of(
         votes, rules, now, prices, cap=settings.cap, seed=settings.seed, crowding=settings.crowding
     )
@@ -119,7 +124,8 @@ def _decided(
     # What has to be followed path by path would take minutes, and is no rule of the chain.
     beside = [rule for rule in rules if at_once(rule) and not unfitted(rule) and in_flight_of(rule) is None]
     known = decided(beside).known
-    assert known is not None and known.level is not None
+    if known is None or known.level is None:
+        return decision, {}
     kept = np.minimum(1 - known.loss / known.level, 1.0).tolist()
     return decision, dict(zip(known.specs, kept, strict=True)) | {decision.policy: decision.kept.value}
 
@@ -147,8 +153,11 @@ def _judged(
 
 
 def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) -> None:
-    if votes.answers is None:
-        raise PolicyError("these records hold no answers, only correctness: a vote cannot be replayed")
+    voting = [rule.spec for rule in rules if not (rule.cap == 1 or reads_verdicts(rule))]
+    if votes.answers is None and voting:
+        raise PolicyError(
+            f"these records hold verdicts and no answers: {voting[0]} cannot be replayed, retry:m can"
+        )
     if votes.slots is not None and len(np.unique(votes.slots)) > 1 and not settings.random_slots:
         raise PolicyError(
             "the paths come from different template slots and are not exchangeable: replay the paths of one "

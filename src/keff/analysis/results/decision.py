@@ -144,7 +144,7 @@ class ConfidenceWorth(Result):
 
 
 # Whether to vote on several paths, to ask once, or that the record does not decide it.
-VotingVerdict: TypeAlias = Literal["vote", "ask once", "undecided"]
+VotingVerdict: TypeAlias = Literal["vote", "ask once", "undecided", "retry"]
 
 
 @frozen

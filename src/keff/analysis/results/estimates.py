@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice
 from keff.analysis.results.decision import Bill, ConfidenceWorth, CurvePoint, Decision, Seconds
+from keff.analysis.results.tries import Tries
 from keff.analysis.results.words import sentences
+from keff.policy.spec import PolicySpec
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 from keff.stats.intervals import SHARE
 from keff.stats.voting.choose import k_eff
@@ -111,7 +114,8 @@ class Analysis(Finding):
     ``decision`` is what to draw from now on, ``bill`` what that costs (None without prices) and ``seconds``
     the time to answer by it (None without times).
     ``curve`` are fixed numbers of paths with their dollars and seconds, where prices or times are known.
-    ``adaptive_k`` is the paper's rule, where it was asked for (``rule``).
+    ``adaptive_k`` is the paper's rule, where it was asked for (``rule``). ``tries`` is what tries reach where
+    a checker judged them.
     Shares are between 0 and 1; what needs gold answers is None without them.
     """
 
@@ -149,6 +153,12 @@ class Analysis(Finding):
     warnings: tuple[Note, ...]
     curve: tuple[CurvePoint, ...] = ()
     adaptive_k: AdaptiveKAdvice | None = None
+    tries: Tries | None = None
+
+    @property
+    def decided_by_tries(self) -> bool:
+        """Whether answers are tried again until one passes, and not voted on."""
+        return PolicySpec.parse(self.decision.reference).name == "retry"
 
     @property
     def policy(self) -> str:
@@ -191,12 +201,20 @@ class Analysis(Finding):
             *_money(self.bill),
             *_time(self.seconds),
             *(found.sentence(several=len(worth) > 1) for found in worth),
-            "",
-            _table(self) if self.majority else _table_without_labels(self),
-            *_curve(self),
-            "",
-            *_correlation(self, verbose=verbose),
+            *(["", *self.tries.statements()] if self.tries and (verbose or self.decided_by_tries) else ()),
+            *self._votes(verbose=verbose),
         ]
+
+    def _votes(self, *, verbose: bool) -> Iterator[str]:
+        """Yield what votes of more paths reach; of answers that are not voted on, how alike tries are."""
+        if self.decided_by_tries:
+            yield from islice(_correlation(self, verbose=verbose), 1)
+            return
+        yield ""
+        yield _table(self) if self.majority else _table_without_labels(self)
+        yield from _curve(self)
+        yield ""
+        yield from _correlation(self, verbose=verbose)
 
     def line(self) -> str:
         """Return the record's size, c, K_eff and the decision in one line."""

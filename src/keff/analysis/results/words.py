@@ -38,6 +38,8 @@ def in_words(spec: str, *, finer: bool = False) -> str:
         return around
     if name == "fixed":
         return f"Always draw {policy.cap} answers, then take the most frequent one."
+    if name == "retry":
+        return f"Try again until the checker passes an answer; never try more than {policy.cap} times."
     if name == "curtailed":
         return f"Vote over {policy.cap} answers, stopping as soon as the result is certain."
     if isinstance(policy, TablePolicy):
@@ -169,6 +171,8 @@ def first_sentence(decision: Decision) -> str:
     """Return the sentence that says what to draw instead of today, and what that saves."""
     if decision.verdict is None:
         return f"No decision: {decision.because}."
+    if PolicySpec.parse(decision.reference).name == "retry":
+        return _retries(decision)
     today = reference_words(decision.reference)
     if decision.policy == decision.reference and decision.change.dollars_apart is not None:
         more = 1000 * abs(decision.change.dollars_apart.value)
@@ -194,6 +198,20 @@ def first_sentence(decision: Decision) -> str:
         what = f"Stop early: {count(paths)} on average instead of {_paths_today(decision, paths)}"
         return f"{what}{saved and f', {saved}'}."
     return f"{what}{saved and f': {saved}'}."
+
+
+def _retries(decision: Decision) -> str:
+    """Return the sentence that says how many tries to allow instead of today's."""
+    most, today = parse_policy(decision.policy).cap, parse_policy(decision.reference).cap
+    made = (
+        "" if decision.expected_paths is None else f": {decision.expected_paths.value:.1f} tries on average"
+    )
+    if most == today:
+        return f"Keep trying up to {most} times until the checker passes an answer{made}."
+    what = "Ask once" if most == 1 else f"Try up to {most} times until the checker passes an answer"
+    saved = relative(decision, "paths")
+    fewer = "" if saved is None else f", {change_in_words(saved, 'tries')}"
+    return f"{what}, instead of {reference_words(decision.reference)}{made}{fewer}."
 
 
 def keeps_today(decision: Decision) -> bool:
@@ -251,9 +269,10 @@ def counted(number: int, what: str) -> str:
 
 def reference_words(spec: str) -> str:
     """Return today's policy in plain words."""
-    if PolicySpec.parse(spec).name != "fixed":
-        return f"by the rule {spec}"
-    return counted(parse_policy(spec).cap, "answer")
+    name, most = PolicySpec.parse(spec).name, parse_policy(spec).cap
+    if name == "retry":
+        return "1 try" if most == 1 else f"{most} tries"
+    return counted(most, "answer") if name == "fixed" else f"by the rule {spec}"
 
 
 def relative(decision: Decision, name: str) -> float | None:

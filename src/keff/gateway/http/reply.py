@@ -9,6 +9,7 @@ from typing import cast
 
 from keff.gateway.vote.vote import Drawn, Outcome
 from keff.narrow import Fields, fields
+from keff.policy import best_checked
 from keff.protocol.reply import counts_of
 from keff.protocol.responses import response_of, response_usage
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
@@ -21,8 +22,12 @@ LONGEST_KEY = 200
 def winner(outcome: Outcome, reply: str) -> Drawn:
     """Return the path to show: one with the winning answer, else the first of the last branch asked.
 
+    Of a checker the one that passed.
+
     ``shortest`` is by characters of the visible text, the first among equals.
     """
+    if outcome.stop.kind == "verdict":
+        return outcome.paths[best_checked([path.confidence for path in outcome.paths])]
     if outcome.stop.answer is None:
         return next(path for path in outcome.paths if path.branch == outcome.paths[-1].branch)
     holders = [path for path in outcome.paths if path.key == outcome.stop.answer] or list(outcome.paths)

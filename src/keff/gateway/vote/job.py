@@ -198,12 +198,16 @@ async def _traced(
         span.end(facts, error)
 
 
+def text_of_choice(choice: Object) -> str:
+    """Return the text of a choice's message."""
+    return text_of(fields(choice.get("message")).get("content"))
+
+
 async def ratings(
     verifier: Verifier, talk: Sequence[Object], choices: Sequence[Object], metrics: Metrics
 ) -> tuple[Sequence[float], float]:
     """Return the verifier's confidence in each path (NaN where it fails), and the seconds taken."""
-    texts = [text_of(fields(choice.get("message")).get("content")) for choice in choices]
-    found = await asyncio.gather(*(verifier.rate(talk, text) for text in texts))
+    found = await asyncio.gather(*(verifier.rate(talk, text_of_choice(choice)) for choice in choices))
     failed = sum(value != value for value, _ in found)
     metrics.count("keff_verifier_paths_total", len(found) - failed, became="rated")
     metrics.count("keff_verifier_paths_total", failed, became="failed")

@@ -1,8 +1,7 @@
 """Tries of a question until a checker passes an answer: what m of them reach, what another is worth.
 
 Within the recorded tries by exact averages over their orders. Beyond them, and for a choice, by a law: a
-share of questions is ``never`` solved, and on the others the chance that a try is right follows a beta law. A
-wrong answer passes with chance ``false_accept``.
+share of questions is ``never`` solved, and on the others the chance that a try is right follows a beta law.
 """
 
 from __future__ import annotations
@@ -44,6 +43,18 @@ def until_passed(values: FloatArray, passed: BoolArray) -> FloatArray:
     return np.concatenate([np.zeros((len(values), 1)), np.cumsum(each, axis=1)], axis=1)
 
 
+def checked(wrong: FloatArray, false_accept: float) -> tuple[FloatArray, FloatArray]:
+    """Return the chance that the first 0, 1, ... tries all fail, and that a right one passes within them.
+
+    ``wrong`` [..., M + 1] is the chance that so many are all wrong; a wrong one passes with chance f. Try j
+    is made with chance (1 - f)^(j - 1) E (1 - theta)^(j - 1), and right with theta of it.
+    """
+    kept: FloatArray = (1 - false_accept) ** np.arange(wrong.shape[-1], dtype=np.float64)
+    solved: FloatArray = np.zeros(wrong.shape)
+    np.cumsum(kept[:-1] * -np.diff(wrong, axis=-1), axis=-1, out=solved[..., 1:])
+    return kept * wrong, solved
+
+
 @dataclass(frozen=True, eq=False)
 class _Points:
     """Points of the law on a grid: ``a`` and ``b`` of the beta law and the share ``never`` solved, each [G].
@@ -73,19 +84,18 @@ class TryLaw:
     """Posterior of the law of a question's tries: points with their ``weight`` [G].
 
     ``a`` and ``b`` [G] are those of the beta law of the chance that a try is right, ``never`` [G] the share
-    of questions on which none ever is.
+    of questions on which none ever is. ``hidden`` is the share of wrong tries among the counted ones that
+    passed for right.
     """
 
     a: FloatArray
     b: FloatArray
     never: FloatArray
     weight: FloatArray
-    false_accept: float
+    hidden: float = 0.0
 
     @classmethod
-    def of(
-        cls, passed: IntArray, tried: IntArray, units: int | None = None, false_accept: float = 0.0
-    ) -> TryLaw:
+    def of(cls, passed: IntArray, tried: IntArray, units: int | None = None, hidden: float = 0.0) -> TryLaw:
         """Return the posterior from the tries of each question [n] that passed, and those made.
 
         Of ``units`` independent clusters the likelihood counts as much as that of so many questions.
@@ -96,7 +106,7 @@ class TryLaw:
         for _ in range(REFINED):
             log: FloatArray = np.zeros(POINTS**3)
             for k, times in counts:
-                log += scale * xlogy(times, _passing(points, k, false_accept)).sum(axis=1)
+                log += scale * xlogy(times, _passing(points, k, hidden)).sum(axis=1)
             weight = np.exp(log - log.max())
             if weight.sum() ** 2 >= ENOUGH * (weight**2).sum():
                 break
@@ -106,7 +116,7 @@ class TryLaw:
             points = _Points.within(low, high)
         kept = weight > NEGLIGIBLE
         weight = weight[kept] / weight[kept].sum()
-        return cls(points.a[kept], points.b[kept], points.never[kept], weight, false_accept)
+        return cls(points.a[kept], points.b[kept], points.never[kept], weight, hidden)
 
     def unsolved(self, most: int) -> FloatArray:
         """Return the share of questions left unsolved by 0..``most`` tries at each point [G, most + 1]."""
@@ -117,22 +127,20 @@ class TryLaw:
         left = self.unsolved(most + 1)
         return 1 - left[:, 1:] / left[:, :-1]
 
-    def after(self, passed: int, tried: int, most: int) -> tuple[FloatArray, FloatArray]:
-        """Return what further tries do on a question of which ``passed`` of ``tried`` have passed.
+    def after(self, passed: int, tried: int, most: int) -> FloatArray:
+        """Return E (1 - theta)^j for j from 0 to ``most`` on a question where ``passed`` of ``tried`` passed.
 
-        The chance that the first 0..``most`` are all rejected, and that one of them passes and is right.
+        The chance that so many further tries of it are all wrong.
         """
         right = np.arange(passed + 1)
         joint = _right(self.a, self.b, tried)[:, : passed + 1] * (1 - self.never)[:, None]
-        joint *= _false(right, passed, tried, self.false_accept)
-        none = self.never * _false(np.zeros(1), passed, tried, self.false_accept)[0]
+        joint *= _false(right, passed, tried, self.hidden)
+        none = self.never * _false(np.zeros(1), passed, tried, self.hidden)[0]
         share = self.weight / np.maximum(joint.sum(axis=1) + none, 1e-300)
         left = np.full(most + 1, float(share @ none))
         for y in right[joint.sum(axis=0) > 0].tolist():
             left += (share * joint[:, y]) @ _wrong(self.a + y, self.b + tried - y, most)
-        kept = (1 - self.false_accept) ** np.arange(most + 1)
-        solved = np.concatenate([[0.0], np.cumsum(kept[:-1] * -np.diff(left))])
-        return np.asarray(kept * left, np.float64), solved
+        return left
 
     def interval(self, values: FloatArray, level: float = 0.95) -> tuple[float, float, float]:
         """Return the posterior mean and the ends of the central interval of values at each point [G]."""
@@ -164,17 +172,17 @@ def _right(a: FloatArray, b: FloatArray, k: int) -> FloatArray:
     return np.asarray(np.exp(log), np.float64)
 
 
-def _false(right: ArrayLike, passed: ArrayLike, tried: int, false_accept: float) -> FloatArray:
+def _false(right: ArrayLike, passed: ArrayLike, tried: int, hidden: float) -> FloatArray:
     """Return the chance that as many tries pass, where ``right`` of them are right."""
     y, x = np.asarray(right, np.float64), np.asarray(passed, np.float64)
     ways = binom(tried - y, np.maximum(x - y, 0))
-    chance = ways * np.exp(xlogy(np.maximum(x - y, 0), false_accept) + xlog1py(tried - x, -false_accept))
+    chance = ways * np.exp(xlogy(np.maximum(x - y, 0), hidden) + xlog1py(tried - x, -hidden))
     return np.asarray(np.where(x >= y, chance, 0.0), np.float64)
 
 
-def _passing(points: _Points, k: int, false_accept: float) -> FloatArray:
+def _passing(points: _Points, k: int, hidden: float) -> FloatArray:
     """Return the chance that 0..k of k tries pass [G, k + 1]."""
     y = np.arange(k + 1)
     right = _right(points.a, points.b, k) * (1 - points.never)[:, None]
     right[:, 0] += points.never
-    return right if false_accept == 0 else right @ _false(y[:, None], y, k, false_accept)
+    return right if hidden == 0 else right @ _false(y[:, None], y, k, hidden)

@@ -1,0 +1,304 @@
+"""Decision on answers that a checker passes or fails: how many tries to allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from keff.analysis.decision.aim import Aim
+from keff.analysis.results.decision import Decision, Differences, Kept
+from keff.analysis.results.tries import Tries, TryLine
+from keff.analysis.walks import reference_of
+from keff.errors import UsageError
+from keff.records import Interval, frozen
+from keff.stats.intervals import interval_mean, mean_share, paired_difference
+from keff.stats.models.tries import TryLaw, checked, until_passed
+from keff.stats.repeats import Repeats
+from keff.stats.scores import any_right
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
+
+# Fewer independent questions decide nothing.
+LEAST_QUESTIONS = 10
+
+# What is said of tries beyond the record, and of those that are still to come.
+LAW = "posterior of the law of tries"
+
+# A further try that is right so seldom is never worth its cost.
+HOPELESS = 1e-6
+
+
+@frozen
+class Verdicts:
+    """Which paths a checker passed [n, K], and which are right by gold answers (None: not known)."""
+
+    passed: BoolArray
+    right: BoolArray | None
+    clusters: IntArray
+
+    @classmethod
+    def of(cls, votes: Votes) -> Verdicts | None:
+        """Return the verdicts of votes; None where no checker judged them.
+
+        Correctness without answers is a verdict, and so is a confidence that is 0 or 1 on every path. A path
+        that the checker failed to judge has not passed.
+        """
+        if votes.answers is None:
+            return cls(votes.scored() == 1, None, votes.cluster_ids)
+        for given in votes.rated.values():
+            known = given[np.isfinite(given)]
+            if known.size and bool(np.all((known == 0) | (known == 1))):
+                right = None if votes.correct is None else votes.correct == 1
+                return cls(given == 1, right, votes.cluster_ids)
+        return None
+
+    @property
+    def judged(self) -> Errors | None:
+        """The share of wrong answers that pass and of right ones that fail; None without both kinds."""
+        if self.right is None or self.right.all() or not self.right.any():
+            return None
+        found: list[Interval] = []
+        for kind, wrong in ((~self.right, self.passed), (self.right, ~self.passed)):
+            times = kind.sum(axis=1)
+            some = times > 0
+            share = (wrong & kind).sum(axis=1)[some] / times[some]
+            # Each question counts by its answers of this kind.
+            mean = float((wrong & kind).sum() / times.sum())
+            spread = mean_share(share, self.clusters[some])
+            lo, hi = spread.limits or (mean, mean)
+            found.append(Interval(mean, min(lo, mean), max(hi, mean), spread.method))
+        return Errors(*found)
+
+
+def as_votes(votes: Votes) -> Votes:
+    """Return verdicts alone as votes: what passes is one answer, what fails none, rated 1 and 0."""
+    right = votes.scored()
+    return replace(votes, answers=np.where(right == 1, 0, -1), confidences=right.astype(np.float64))
+
+
+class Errors(NamedTuple):
+    """The mistakes of a checker: the share of wrong answers that pass, and of right ones that fail."""
+
+    accepts: Interval
+    rejects: Interval
+
+
+def checkable(verdicts: Verdicts) -> str | None:
+    """Return why verdicts decide nothing, with a remedy; None where they do."""
+    passed, errors = verdicts.passed, verdicts.judged
+    if (units := int(verdicts.clusters.max()) + 1) < LEAST_QUESTIONS:
+        return f"{units} independent questions cannot decide: record at least {LEAST_QUESTIONS}"
+    if not passed.any():
+        return "no try passed: check what the checker was given, or ask another model (keff mix)"
+    if errors is not None and errors.accepts.value >= 1 - errors.rejects.value:
+        accepts, right = errors.accepts.value, 1 - errors.rejects.value
+        told = f"the checker passes {accepts:.0%} of wrong answers and {right:.0%} of right ones"
+        return f"verdicts contradict the gold answers: {told}; check which of them is turned around"
+    return None
+
+
+@frozen
+class TryFigures:
+    """What at most 0, 1, ... tries do: expected at each point of the law [G, M + 1], and measured [n, K + 1].
+
+    ``solved`` are the questions on which a right answer passes, ``made`` the tries, ``passes`` the questions
+    on which any answer passes.
+    """
+
+    law: TryLaw
+    verdicts: Verdicts
+    solved: FloatArray
+    made: FloatArray
+    passes: FloatArray
+    false_accept: float
+    solved_here: FloatArray
+    made_here: FloatArray
+    repeats: Repeats
+
+    @classmethod
+    def of(cls, verdicts: Verdicts, most: int, false_accept: float) -> TryFigures:
+        """Return the figures of up to ``most`` tries with a checker that passes some wrong answers."""
+        passed = verdicts.passed
+        n, k = passed.shape
+        units = int(verdicts.clusters.max()) + 1
+        tried = np.full(n, k, np.int64)
+        # Gold answers say of each try that passed whether it was right; else false accepts are among them.
+        right = passed if verdicts.right is None else passed & verdicts.right
+        hidden = false_accept if verdicts.right is None else 0.0
+        law = TryLaw.of(right.sum(axis=1), tried, units, hidden)
+        failing, solved = checked(law.unsolved(most), false_accept)
+        made = np.cumsum(np.pad(failing, ((0, 0), (1, 0)))[:, :-1], axis=1)
+        ids = verdicts.clusters if units < n else None
+        return cls(
+            law,
+            verdicts,
+            solved,
+            made,
+            1 - failing,
+            false_accept,
+            until_passed(right.astype(np.float64), passed),
+            until_passed(np.ones((n, k)), passed),
+            Repeats.of_counts(right.sum(axis=1), tried, ids),
+        )
+
+    @property
+    def k(self) -> int:
+        """The recorded tries of each question."""
+        return self.verdicts.passed.shape[1]
+
+    def measures(self, tries: int) -> bool:
+        """Return whether the record shows what so many tries solve: not where false accepts are stated."""
+        return tries <= self.k and (self.verdicts.right is not None or self.false_accept == 0)
+
+    def expected(self, values: FloatArray) -> Interval:
+        """Return a posterior mean with its interval."""
+        return Interval(*self.law.interval(values), LAW)
+
+    def right(self, tries: int) -> Interval:
+        """Return the share of questions on which a right answer passes within so many tries."""
+        if self.verdicts.right is None and self.false_accept == 0:
+            return any_right(self.repeats, tries)
+        if self.measures(tries):
+            return mean_share(self.solved_here[:, tries], self.verdicts.clusters)
+        return self.expected(self.solved[:, tries])
+
+    def paths(self, tries: int) -> Interval:
+        """Return the tries that are made on average, of at most so many."""
+        if tries <= self.k:
+            return interval_mean(self.made_here[:, tries], self.verdicts.clusters).interval
+        return self.expected(self.made[:, tries])
+
+    def line(self, tries: int) -> TryLine:
+        """Return what at most so many tries reach."""
+        left = self.law.unsolved(tries + 1)
+        chance = self.expected(1 - left[:, tries + 1] / left[:, tries])
+        # Of a question on which all failed, whichever law holds: a ratio of means.
+        failed, still = (float(self.law.weight @ left[:, made]) for made in (tries, tries + 1))
+        chance = replace(chance, value=1 - still / failed)
+        wrong = None
+        if self.false_accept > 0:
+            passes = float(self.law.weight @ self.passes[:, tries])
+            wrong = max(1 - float(self.law.weight @ self.solved[:, tries]) / max(passes, 1e-12), 0.0)
+        pays = None if chance.value < HOPELESS else 1 / chance.value
+        return TryLine(tries, self.right(tries), self.paths(tries), chance, pays, wrong)
+
+    def change(self, tries: int, today: int) -> Differences:
+        """Return the changes of at most ``tries`` tries against ``today``'s."""
+        if self.measures(max(tries, today)):
+            clusters = self.verdicts.clusters
+            paths = interval_mean(self.made_here[:, tries] - self.made_here[:, today], clusters).interval
+            points = paired_difference(self.solved_here[:, tries] - self.solved_here[:, today], clusters)
+        else:
+            paths = self.expected(self.made[:, tries] - self.made[:, today])
+            points = self.expected(self.solved[:, tries] - self.solved[:, today])
+        if tries == today:
+            points = Interval(0.0, 0.0, 0.0, "today's tries")
+        return Differences(paths=paths, points=points)
+
+    def kept(self, tries: int, today: int, aim: Aim) -> Kept:
+        """Return the share of the questions that today's tries solve, and that these do."""
+        share = self.solved[:, tries] / np.maximum(self.solved[:, today], 1e-12)
+        value, lo, hi = self.law.interval(np.minimum(share, 1.0))
+        asked = aim.share if aim.asks_share else None
+        sure = None if asked is None else float(self.law.weight @ (share >= asked - 1e-12))
+        return Kept(value, lo, hi, LAW, sure, aim.confidence, f"retry:{today}", asked)
+
+
+def chosen_tries(figures: TryFigures, aim: Aim, today: int) -> tuple[int, bool]:
+    """Return how many tries to allow, and whether they meet the aim.
+
+    By the expected share solved: the fewest that keep the share asked of today's, the most within a budget
+    with 90% probability, or those of most worth.
+    """
+    weight = figures.law.weight
+    solved, made = weight @ figures.solved, weight @ figures.made
+    if aim.value_per_correct is not None and aim.cost_per_path is not None:
+        net = aim.value_per_correct * solved - aim.cost_per_path * made
+        return max(int(np.argmax(net[1:])) + 1, 1), True
+    if aim.budget is not None:
+        within = [tries for tries in range(1, len(made)) if _upper(figures, tries) <= aim.budget]
+        return max(within, default=1), bool(within)
+    keeps = solved >= aim.share * solved[today] - 1e-12
+    if aim.confidence is not None:
+        sure = weight @ (figures.solved >= aim.share * figures.solved[:, [today]] - 1e-12)
+        keeps &= sure >= aim.confidence
+    keeps[0] = False
+    return (int(np.argmax(keeps)), True) if keeps.any() else (len(solved) - 1, False)
+
+
+def _upper(figures: TryFigures, tries: int) -> float:
+    """Return the tries made on average that are exceeded with a probability of 10%."""
+    return figures.law.interval(figures.made[:, tries], 0.8)[2]
+
+
+def decide_tries(
+    verdicts: Verdicts, aim: Aim, *, now: str | None, cap: int | None, false_accept: float | None
+) -> tuple[Decision, Tries | None]:
+    """Decide how many tries to allow, from the verdicts of a checker on recorded tries.
+
+    ``now`` are today's tries (a number, or a policy with a cap; default the recorded ones), ``cap`` the most
+    that may be allowed (default today's). ``false_accept`` is the share of wrong answers that pass, where no
+    gold answers show it. Raises UsageError for a share that the record contradicts.
+    """
+    k = verdicts.passed.shape[1]
+    today = reference_of(now, k).cap
+    if why := checkable(verdicts):
+        return Decision(None, f"retry:{today}", why, f"retry:{today}"), None
+    errors = verdicts.judged
+    accepts, rejects = _errors(verdicts, errors, false_accept)
+    most = max(cap or today, k, today)
+    figures = TryFigures.of(verdicts, most, 0.0 if accepts is None else accepts.value)
+    lines = tuple(figures.line(tries) for tries in range(1, most + 1))
+    never = Interval(*figures.law.share_never, LAW)
+    found = Tries(len(verdicts.passed), k, lines, never, accepts, rejects)
+    tries, met = chosen_tries(figures, aim, today)
+    if cap is not None and tries > cap:
+        tries, met = cap, not aim.asks_share
+    row = lines[tries - 1]
+    verdict, policy = ("retry", f"retry:{tries}") if tries > 1 else ("ask once", "fixed:1")
+    decision = Decision(
+        verdict="retry" if verdict == "retry" else "ask once",
+        policy=policy,
+        because=_because(verdicts, lines, tries),
+        reference=f"retry:{today}",
+        kept=None if tries == today else figures.kept(tries, today, aim),
+        change=figures.change(tries, today),
+        accuracy=row.right,
+        expected_paths=row.paths,
+        measured=max(tries, today) <= k,
+        unmet=None if met else f"No number of tries within the cap keeps the {100 * aim.share:g}% asked for",
+    )
+    return decision, found
+
+
+def _errors(
+    verdicts: Verdicts, errors: Errors | None, stated: float | None
+) -> tuple[Interval | None, Interval | None]:
+    """Return the share of wrong answers that pass, and that of right ones that fail, where known."""
+    if errors is not None:
+        if stated is not None:
+            line = f"gold answers show it ({errors.accepts.value:.1%} of wrong answers pass)"
+            raise UsageError(f"false_accept is for records without gold answers: here {line}")
+        return errors
+    if not stated:
+        return None, None
+    if not 0 < stated < 1:
+        raise UsageError(
+            f"false_accept is a share of the wrong answers, at least 0 and below 1: not {stated:g}"
+        )
+    share = float(verdicts.passed.mean())
+    if share < stated:
+        line = f"only {share:.1%} of the tries passed, so fewer of the wrong ones can have"
+        raise UsageError(f"false_accept {stated:g}: {line}")
+    return Interval(stated, None, None, "stated"), None
+
+
+def _because(verdicts: Verdicts, lines: tuple[TryLine, ...], tries: int) -> str:
+    row = lines[tries - 1]
+    if verdicts.passed.all():
+        return (
+            "every recorded try passed, so a retry never happens: check that the checker can fail an answer"
+        )
+    after = "one failed try" if tries == 1 else f"{tries} failed tries"
+    return f"after {after} the next is right with a chance of {row.next_right.value:.0%}"

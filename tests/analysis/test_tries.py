@@ -1,0 +1,153 @@
+"""Answers that a checker passes or fails are tried again: how often, and what that reaches."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import command_line
+import keff
+from keff.errors import KeffError
+
+
+def verdicts(n: int = 60, k: int = 6, seed: int = 1, never: float = 0.2) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    theta = np.where(rng.random(n) < never, 0.0, rng.beta(1, 1, n))
+    return (rng.random((n, k)) < theta[:, None]).astype(int).tolist()
+
+
+def by_all_orders(rows: list[list[int]], tries: int) -> tuple[float, float]:
+    """Return the share solved and the tries made on average, by running every order of every question."""
+    runs = [order for row in rows for order in permutations(row, tries)]
+    made = [order.index(1) + 1 if 1 in order else tries for order in runs]
+    return float(np.mean([max(order) for order in runs])), float(np.mean(made))
+
+
+def test_tries_within_the_record_are_averages_over_all_orders() -> None:
+    rows = verdicts(n=12, k=5)
+    found = keff.analyze(np.array(rows)).tries
+    assert found is not None
+    for line in found.lines:
+        solved, made = by_all_orders(rows, line.tries)
+        assert line.right.value == pytest.approx(solved)
+        assert line.paths.value == pytest.approx(made)
+
+
+def test_analyze_replay_and_noise_say_the_same_of_a_number_of_tries() -> None:
+    rows = np.array(verdicts())
+    found, noise = keff.analyze(rows).tries, keff.noise(rows)
+    assert found is not None and noise.pass_at_k is not None
+    replayed = keff.replay(rows, ["retry:2", "retry:6"])
+    for row in replayed.policies[:2]:
+        line = found.lines[keff.parse_policy(row.policy).cap - 1]
+        assert row.accuracy is not None
+        assert row.accuracy.value == pytest.approx(line.right.value, abs=1e-6)
+        assert row.mean_paths == pytest.approx(line.paths.value, abs=0.01)
+        assert noise.pass_at_k[line.tries] == line.right
+    assert replayed.decision is not None
+    assert replayed.decision.policy == keff.analyze(rows).policy
+
+
+@pytest.mark.parametrize(("worth", "bound"), [(3.0, 1 / 3), (30.0, 1 / 30)])
+def test_tries_stop_where_the_next_is_worth_less_than_it_costs(worth: float, bound: float) -> None:
+    found = keff.analyze(np.array(verdicts(n=200)), value_per_correct=worth, cost_per_path=1, cap=64)
+    assert found.tries is not None
+    chosen = keff.parse_policy(found.policy).cap
+    assert found.tries.lines[chosen - 1].next_right.value < bound
+    assert chosen == 1 or found.tries.lines[chosen - 2].next_right.value > bound
+
+
+def test_an_aim_by_budget_and_by_share_are_kept() -> None:
+    rows = np.array(verdicts(n=200))
+    budgeted = keff.analyze(rows, budget=2).decision
+    assert budgeted.expected_paths is not None and budgeted.expected_paths.value <= 2
+    kept = keff.analyze(rows, retain=0.9).decision
+    assert kept.kept is not None and kept.kept.value >= 0.9
+    assert kept.verdict == "retry" and kept.change.paths is not None and kept.change.paths.value < 0
+
+
+def test_false_accepts_are_measured_by_gold_answers_and_never_help() -> None:
+    rng = np.random.default_rng(5)
+    right = np.array(verdicts(n=400, k=8))
+    passed = np.where(right == 1, 1, rng.random(right.shape) < 0.1).astype(float)
+    answers = [[f"{i}-{j}" for j in range(8)] for i in range(400)]
+    given = {"gold_answer": ["x"] * 400, "correct": right.tolist(), "confidence": passed.tolist()}
+    found = keff.analyze(answers, **given)
+    assert found.tries is not None and found.tries.false_accept is not None
+    assert found.tries.false_accept.lo < 0.1 < found.tries.false_accept.hi
+    wrong = [line.wrong for line in found.tries.lines]
+    assert wrong == sorted(wrong)
+    # What passes first is right or wrong as it happened, over all orders.
+    first = sum(
+        np.mean([right[i, j] for j in range(8) if passed[i, j]]) if passed[i].any() else 0 for i in range(400)
+    )
+    assert found.tries.lines[7].right.value == pytest.approx(first / 400)
+    # The same verdicts without gold answers, and their share of false accepts stated.
+    stated = keff.analyze(passed.astype(int), false_accept=found.tries.false_accept.value).tries
+    assert stated is not None
+    for line, truth in zip(stated.lines, found.tries.lines, strict=True):
+        assert line.right.lo < truth.right.value < line.right.hi
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        ([[0, 0, 0]] * 20, {}, "no try passed"),
+        ([[1, 1, 1]] * 20, {}, "check that the checker can fail an answer"),
+        ([[0, 1, 1]] * 5, {}, "5 independent questions cannot decide: record at least 10"),
+    ],
+)
+def test_a_checker_that_says_nothing_is_named(rows: list[list[int]], options: dict, said: str) -> None:
+    assert said in keff.analyze(np.array(rows), **options).decision.because
+
+
+def test_verdicts_that_contradict_gold_decide_nothing() -> None:
+    right = np.array(verdicts(n=50))
+    answers = [[f"{i}-{j}" for j in range(6)] for i in range(50)]
+    given = {"gold_answer": ["x"] * 50, "correct": right.tolist(), "confidence": (1.0 - right).tolist()}
+    found = keff.analyze(answers, **given).decision
+    assert found.verdict is None and "verdicts contradict the gold answers" in found.because
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.9, "only 50.0% of the tries passed"), (1.0, "at least 0 and below 1")],
+)
+def test_a_share_of_false_accepts_that_cannot_be_is_refused(share: float, said: str) -> None:
+    rows = np.array([[0, 1], [1, 0]] * 10)
+    with pytest.raises(KeffError, match=said):
+        keff.analyze(rows, false_accept=share)
+
+
+def test_false_accepts_need_a_checker() -> None:
+    with pytest.raises(KeffError, match="this one has none"):
+        keff.analyze([["a", "b"]] * 12, gold_answer=["a"] * 12, false_accept=0.1)
+
+
+def test_the_command_line_decides_on_verdicts_scores_and_informative_confidences(tmp_path: Path) -> None:
+    rows = verdicts(n=60, k=6)
+    log = tmp_path / "log.jsonl"
+    for field in ("all_correct", "all_scores"):
+        log.write_text("".join(json.dumps({"id": f"q{i}", field: row}) + "\n" for i, row in enumerate(rows)))
+        told = command_line.keff("analyze", log, "-o", tmp_path / "plan.json").stdout
+        assert told.startswith(("Try up to", "Keep trying up to"))
+        assert json.loads((tmp_path / "plan.json").read_text())["policy"].startswith("retry:")
+    rng = np.random.default_rng(3)
+    rated = [
+        {
+            "id": f"q{i}",
+            "gold_answer": "x",
+            "all_answers": [f"{i}-{j}" for j in range(6)],
+            "all_correct": row,
+            "all_confidences": [each + 0.9 * rng.random() for each in row],
+        }
+        for i, row in enumerate(rows)
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in rated))
+    told = command_line.keff("analyze", log).stdout.splitlines()
+    assert told[0].startswith("Draw ") and "switch:" in told[1]
+    assert any(line.startswith("Retry: no two answers agree") for line in told)
