@@ -18,7 +18,7 @@ from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Predicted
-from keff.analysis.sources import LeftOut, over_sources, source_notes, variance_left_out
+from keff.analysis.sources import SourceJackknife, over_sources, source_notes, variance_left_out
 from keff.analysis.terms import Accounts, Terms
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
@@ -58,13 +58,15 @@ def by_k(values: FloatArray) -> Curve:
     return dict(enumerate(map(float, values), 1))
 
 
-def measured(votes: Votes, level: float, left: LeftOut | None = None) -> tuple[Curve, Curve | None, Bands]:
+def measured(
+    votes: Votes, level: float, left: SourceJackknife | None = None
+) -> tuple[Curve, Curve | None, Bands]:
     """Return majority and plurality at 1..K paths, averaged over subsets, with the intervals of shares.
 
     These are over other sources, too, where votes are ``left`` of random ones. Plurality is None where only
     correctness was recorded. Needs gold labels.
     """
-    own = left or LeftOut((), votes.k)
+    own = left or SourceJackknife((), votes.k)
 
     def luck(accuracy: Callable[[Votes], FloatArray]) -> FloatArray | None:
         curves = own.curves(accuracy)
@@ -178,7 +180,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
     if settings.rule is not None:
         paper_rule.check(votes, record.path)
     notes = [*record.ballot.notes]
-    left = LeftOut.of(votes, record.sources)
+    left = SourceJackknife.of(votes, record.sources)
     notes.extend(source_notes(left))
     correlation = _correlation(votes, settings, notes, left)
     curves = _curves(votes, settings, left)
@@ -250,7 +252,7 @@ class _Correlation(NamedTuple):
     c_anova: float | None = None
 
 
-def _correlation(votes: Votes, settings: Settings, notes: list[Note], left: LeftOut) -> _Correlation:
+def _correlation(votes: Votes, settings: Settings, notes: list[Note], left: SourceJackknife) -> _Correlation:
     if votes.correct is None:
         notes.append(Note("no_gold", "without gold answers keff cannot know accuracy and correlation"))
         return _Correlation()
@@ -303,7 +305,7 @@ class _Curves(NamedTuple):
     predicted: Predicted | None = None
 
 
-def _curves(votes: Votes, settings: Settings, left: LeftOut) -> _Curves:
+def _curves(votes: Votes, settings: Settings, left: SourceJackknife) -> _Curves:
     if votes.correct is None:
         return _Curves()
     curves = measured(votes, settings.level, left)

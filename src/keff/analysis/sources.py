@@ -191,18 +191,19 @@ def _notes(scores: SourceScores, variance: SourceVariance) -> Iterator[Note]:
     if below:
         yield Note(
             "no_variance_seen",
-            f"the {' and the '.join(below)} differ less than the luck of answers alone would make them: "
-            "their variance came out below 0 and is shown as 0, which does not mean that there is none",
+            f"the {' and the '.join(below)} differ less than chance alone would make them. Their variance "
+            "came out below 0, and keff shows 0, which does not mean that there is none",
         )
     if scores.random and scores.size < FEW_SOURCES:
         yield Note(
             "few_sources",
-            f"only {scores.size} sources: what another one would do is known roughly, and more questions do "
-            "not help",
+            f"with only {scores.size} sources keff knows roughly what another one would do, and more "
+            "questions do not help: ask more judges or prompts",
         )
     same = _always_alike(scores)
     if same:
-        yield Note("constant_source", f"{', '.join(same)} scored the same every time: is it read as meant?")
+        text = f"{', '.join(same)} scored the same every time. Look at its answers with keff read"
+        yield Note("constant_source", text)
 
 
 def _always_alike(scores: SourceScores) -> list[str]:
@@ -215,7 +216,7 @@ def _always_alike(scores: SourceScores) -> list[str]:
 
 
 @frozen
-class LeftOut:
+class SourceJackknife:
     """Votes of K paths without each source in turn, of sources that are some of many; none where not so.
 
     What a figure varies by over them is its variance over sources, by the jackknife.
@@ -225,7 +226,7 @@ class LeftOut:
     k: int
 
     @classmethod
-    def of(cls, votes: Votes, kind: SourceKind | None) -> LeftOut:
+    def of(cls, votes: Votes, kind: SourceKind | None) -> SourceJackknife:
         """Return the votes without each slot, or each column where all are said to be sources.
 
         Random sources, unless said to be fixed, are slots of one path each.
@@ -282,7 +283,7 @@ def variance_left_out(figures: FloatArray) -> FloatArray:
     return np.asarray((len(figures) - 1) * figures.var(axis=0), np.float64)
 
 
-def over_sources(decision: Decision, left: LeftOut) -> Decision:
+def over_sources(decision: Decision, left: SourceJackknife) -> Decision:
     """Return a decision whose change of accuracy is for other sources, too.
 
     Over sources it varies as the plurality of as many paths minus that of the reference's does.
@@ -305,12 +306,12 @@ def over_sources(decision: Decision, left: LeftOut) -> Decision:
     return replace(decision, change=change, kept=kept)
 
 
-def source_notes(left: LeftOut) -> Iterator[Note]:
+def source_notes(left: SourceJackknife) -> Iterator[Note]:
     """Yield what random sources change in an analysis."""
     if left.votes:
         yield Note(
             "random_sources",
-            f"keff takes the {len(left.votes)} sources of paths for some of many: intervals of accuracy, c "
-            "and of what the rule changes are for sources like these (--sources fixed: for these alone). How "
-            "sure the decision is counts the questions only",
+            f"keff takes the {len(left.votes)} sources of paths for some of many: its intervals of accuracy, "
+            "c and what the rule changes are for sources like these. How sure the decision is counts questions "
+            "only. For these sources alone: --sources fixed",
         )

@@ -208,8 +208,8 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     kind: SourceKind | None = next((record.sources for record in records if record.sources is not None), None)
     if kind == "random":
         text = (
-            "keff takes the prompts or judges of each branch for some of many: intervals of accuracy are for "
-            "others like these (--sources fixed: for these alone)"
+            "keff takes the prompts or judges of each branch for some of many: its intervals of accuracy are "
+            "for others like these. For these alone: --sources fixed"
         )
         notes = (*notes, Note("random_sources", text))
     return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes, kind)

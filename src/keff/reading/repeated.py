@@ -139,12 +139,13 @@ def _with_sources(scored: RepeatedScores, paths: SourceScores) -> RepeatedScores
         note = Note("one_source", f"all paths are of one source, {paths.names[0]}: there is none to compare")
         return replace(scored, notes=(*scored.notes, note))
     some = ", ".join(paths.names[:3]) + (", ..." if paths.size > 3 else "")
+    who = f"keff takes the {paths.size} sources of paths ({some})"
     taken = (
-        "are read as some of many, so figures are for sources like these (--sources fixed: for these alone)"
+        f"{who} for some of many, so its figures are for sources like these. For these alone: --sources fixed"
         if paths.random
-        else "are read as all there are, so figures are for these alone (--sources random: for others too)"
+        else f"{who} for all there are, so its figures are for these alone. For others, too: --sources random"
     )
-    note = Note("sources", f"the {paths.size} sources of paths ({some}) {taken}")
+    note = Note("sources", taken)
     return replace(scored, notes=(*scored.notes, note), sources=paths)
 
 
