@@ -289,7 +289,7 @@ def test_a_corrupt_run_is_one_line(questions: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     good("sample", questions, "--run", run, "--engine", "fake", "--n", 2)
     (run / "paths.sqlite").write_bytes(b"garbage" * 1000)
-    assert "are not what keff closed. Restore the folder from a copy" in bad("analyze", run)
+    assert "no longer match. Restore the folder from a copy" in bad("analyze", run)
 
 
 def test_version_and_help() -> None:

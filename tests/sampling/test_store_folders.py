@@ -128,7 +128,7 @@ def test_a_closed_run_that_changed_is_neither_read_nor_gone_on_with(tmp_path: Fi
         run.add_scores([(done(index), ScoredText("3", "3", 1, "marker")) for index in range(2)], "v1")
     damage(tmp_path / "run", random.Random(3))
     for opened in (lambda: Run.open(tmp_path / "run"), lambda: make(tmp_path)):
-        with pytest.raises(StoreError, match=r"damaged: .* Restore the folder|restore the folder|upgrade"):
+        with pytest.raises(StoreError, match=r"no longer match\.|restore the folder|upgrade"):
             opened()
 
 

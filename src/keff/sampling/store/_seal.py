@@ -30,9 +30,9 @@ def check_seal(folder: File) -> None:
         last, held = held, Manifest.read(folder).seal
         if last == held:
             raise StoreError(
-                f"{folder} is damaged: {RUN_FILE} and {DATABASE} are not what keff closed. Restore the "
-                "folder from a copy, or sample into another --run folder; if you changed it on purpose, "
-                f"remove the seal from {RUN_FILE}"
+                f"{folder} was changed or damaged after keff closed it: {RUN_FILE} and {DATABASE} no longer "
+                "match. Restore the folder from a copy, or sample into another --run folder. If you changed "
+                f"it on purpose, remove the seal from {RUN_FILE}"
             )
 
 
