@@ -1,7 +1,8 @@
-"""Atomic file writing (temporary file, sync, rename), and reading of TOML."""
+"""Atomic file writing (temporary file, sync, rename), reading of TOML, and how a file begins."""
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 import platform
@@ -111,3 +112,16 @@ def force(file: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_utf16(path: Path) -> bool:
+    """Return whether a file begins with the byte order mark of UTF-16."""
+    return first_bytes(path, 2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def first_bytes(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file; b"" where it is none."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError, PluginError
+from keff.files import first_bytes, is_utf16
 from keff.narrow import Fields
 from keff.records import AnswerSpace, Note, frozen
 
@@ -135,19 +135,6 @@ LOG_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
 UTF_16 = "UTF-16 text: save it as UTF-8"
 
 
-def is_utf16(path: Path) -> bool:
-    """Return whether a file begins with the byte order mark of UTF-16."""
-    return first_bytes(path, 2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-def first_bytes(path: Path, size: int) -> bytes:
-    """Return the first bytes of a file; b"" where it is none."""
-    if not path.is_file():
-        return b""
-    with path.open("rb") as file:
-        return file.read(size)
-
-
 def address(path: Path) -> str | None:
     """Return the URL of an object store, such as s3://bucket/votes, as text; None for a local path."""
     # A path holds one slash of the two; a single letter before the colon is a drive.
@@ -214,20 +201,6 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
             return log
         tried[known] = reason
     raise LogError(_why(path, tried))
-
-
-def is_log(folder: Path) -> bool:
-    """Return whether a folder is one log, as a job of Harbor is, and no folder that holds a log."""
-    files = (file for file in folder.iterdir() if file.is_file() and file.suffix in LOG_ENDINGS)
-    return _has_reader(folder) and not any(map(_has_reader, files))
-
-
-def _has_reader(path: Path) -> bool:
-    try:
-        find_log(path)
-    except LogError:
-        return False
-    return True
 
 
 # How a compressed file begins, and what unpacks it beside itself.

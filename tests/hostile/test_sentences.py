@@ -17,7 +17,7 @@ ALIKE = [["4"] * 6] * 29 + [["4"] * 5 + ["5"]]
 def test_asking_once_without_gold_answers_says_nothing_of_accuracy() -> None:
     decision = keff.analyze(ALIKE, gold_answer=None).decision
     assert decision.verdict == "ask once"
-    assert decision.because.startswith("one path gives today's answer on 9")
+    assert decision.because.startswith("one answer is the same as today's on 9")
     assert decision.kept is None and decision.change.points is None
 
 

@@ -189,7 +189,7 @@ def test_epochs_that_a_policy_stopped_are_known_to_be() -> None:
     record = open_record(FOLDER / "inspect_settled.eval", Opening(answer_space="numeric"))
     assert record.info.stopped
     (note,) = (note for note in record.ballot.notes if note.code == "stopped_run")
-    assert f"the first {record.ballot.votes.k} of each are used" in note.message
+    assert f"uses the first {record.ballot.votes.k} of each" in note.message
     saved = inner(header(FOLDER / "inspect_settled.eval"), "results", "early_stopping", "metadata")
     assert str(saved["policy"]).startswith("lead_k:2")
     assert number_or_none(saved["epochs_skipped"])

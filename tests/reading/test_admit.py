@@ -143,7 +143,7 @@ def test_of_more_than_fits_in_memory_a_sample_of_whole_clusters_is_used(
         names = [question.id for question in some.questions]
         (note,) = some.notes
         assert note.code == "sampled"
-        assert f"800 questions do not fit in memory: {len(names)} of them" in note.message
+        assert f"800 questions do not fit in memory, so keff uses {len(names)} of them" in note.message
         # Never as many as were there when memory ran short, and no cluster in part.
         assert 0 < len(names) < 200
         assert len(names) == 2 * len({question.cluster for question in some.questions})

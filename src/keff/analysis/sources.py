@@ -312,6 +312,6 @@ def source_notes(left: SourceJackknife) -> Iterator[Note]:
         yield Note(
             "random_sources",
             f"keff takes the {len(left.votes)} sources of paths for some of many: its intervals of accuracy, "
-            "c and what the rule changes are for sources like these. How sure the decision is counts questions "
-            "only. For these sources alone: --sources fixed",
+            "c and what the rule changes are for sources like these. How sure the decision is counts "
+            "questions only. For these sources alone: --sources fixed",
         )

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import UTF_16, Tell, is_utf16
+from keff.files import is_utf16
+from keff.log import UTF_16, Tell
 from keff.logs.parts.columns import Layout, lay_out, may_list
 from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, held_while_unchanged, loads
 from keff.logs.parts.tabled import Row, TableLog

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, address, first_bytes, shown, unheard
+from keff.files import first_bytes
+from keff.log import LogInfo, Question, Tell, address, shown, unheard
 from keff.logs.parts.batches import Batching, ColumnBatch
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.tabled import (

@@ -261,9 +261,8 @@ def _trim(info: LogInfo, sizes: Sequence[int], opening: Opening) -> tuple[int | 
     if not info.stopped or not sizes or min(sizes) == max(sizes):
         return (_paths_of_interrupted(sizes) if opening.partial else None), None
     text = (
-        f"a policy stopped this run after {min(sizes)} to {max(sizes)} paths per question: the first "
-        f"{min(sizes)} of "
-        "each are used (how many were drawn depends on the votes)"
+        f"a policy stopped this run after {min(sizes)} to {max(sizes)} paths per question, so keff uses the "
+        f"first {min(sizes)} of each (how many were drawn depends on the votes)"
     )
     return min(sizes), Note("stopped_run", text)
 

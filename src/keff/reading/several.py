@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import LOG_ENDINGS, Question, is_log, shown
+from keff.log import LOG_ENDINGS, Question, find_log, shown
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, with_copies_together
@@ -50,8 +50,22 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
 
 def logs_at(path: Path, opening: Opening) -> list[Path]:
     """Return the run or log itself, or those in a folder that is none."""
-    whole = opening.format or not path.is_dir() or (path / RUN_FILE).is_file() or is_log(path)
+    whole = opening.format or not path.is_dir() or (path / RUN_FILE).is_file() or _is_log(path)
     return [path] if whole else logs_in(path)
+
+
+def _is_log(folder: Path) -> bool:
+    """Return whether a folder is one log, as a job of Harbor is, and no folder that holds a log."""
+    files = (file for file in folder.iterdir() if file.is_file() and file.suffix in LOG_ENDINGS)
+    return _has_reader(folder) and not any(map(_has_reader, files))
+
+
+def _has_reader(path: Path) -> bool:
+    try:
+        find_log(path)
+    except LogError:
+        return False
+    return True
 
 
 def logs_in(folder: Path) -> list[Path]:

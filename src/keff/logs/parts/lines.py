@@ -19,7 +19,8 @@ from typing import BinaryIO, TypeVar, cast
 import jiter
 
 from keff.errors import LogError
-from keff.log import UTF_16, Tell, first_bytes, is_utf16, unheard
+from keff.files import first_bytes, is_utf16
+from keff.log import UTF_16, Tell, unheard
 from keff.narrow import Object, items, mended, unique
 from keff.plugins import import_extra
 from keff.records import Note
