@@ -1,7 +1,7 @@
 """Ask keff's provider in LiteLLM; runs in the environment of ``tests/clients/requirements.txt``.
 
-``python ask_litellm.py URL PLAN``: prints as JSON what each kind of request got. The server at URL is the
-stub of ``test_litellm.py``; PLAN is a plan for numeric answers.
+``python ask_litellm.py URL PLAN CHECKER``: prints as JSON what each kind of request got. The server at URL is
+the stub of ``test_litellm.py``; PLAN is a plan for numeric answers, CHECKER knows the right one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 MODEL = "keff/openai/gpt-4o-mini"
 QUESTION = [{"role": "user", "content": "How many is 6 times 7?"}]
-URL, PLAN = sys.argv[1:]
+URL, PLAN, CHECKER = sys.argv[1:]
 TOOL = {
     "type": "function",
     "function": {"name": "report", "parameters": {"type": "object", "properties": {"total": {}}}},
@@ -138,6 +138,10 @@ async def main() -> dict[str, Any]:
         "bad policy": await failed(keff={"policy": "nonsense"}),
         "no plan": await failed(model_info={"keff": {"plan": "none.json"}}),
         "bad setting": await failed(model_info={"keff": {"odd": 1}}),
+        "no checker": await failed(keff={"policy": "retry:3"}),
+        "checked": await whole(
+            seed=0, model="keff/openai/stub", model_info={"keff": {"policy": "retry:6", "verifier": CHECKER}}
+        ),
         "cached": await cached(),
         "cancelled": await cancelled(),
         # As in a notebook, whose own event loop runs.

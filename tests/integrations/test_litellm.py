@@ -48,11 +48,14 @@ def got(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What each request got, all in one process: LiteLLM is slow to import."""
     folder = tmp_path_factory.mktemp("litellm")
     make_plan("fixed:3", profile=None).write(folder / "plan.json")
+    checker = 'def check(messages, text):\n    return float("42" in text)\n'
+    (folder / "checker.py").write_text(checker)
     script = Path(__file__).with_name("ask_litellm.py")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["NO_PROXY"] = "127.0.0.1"
     with raw_server(give) as url:
-        command = [str(PYTHON), str(script), url, str(folder / "plan.json")]
+        files = [str(folder / "plan.json"), f"{folder / 'checker.py'}:check"]
+        command = [str(PYTHON), str(script), url, *files]
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
         )
@@ -113,6 +116,14 @@ def test_one_completion_again_is_one_path_and_litellms_cache_gives_none(got: dic
     vote = got["one completion"]["keff"]
     assert (vote["votes"], vote["paths"], vote["repeated"]) == ({"42": 1}, 1, 3)
     assert got["cached"] == [4, 4]
+
+
+def test_a_checker_of_the_yaml_rates_paths(got: dict[str, Any]) -> None:
+    checked = got["checked"]
+    # The path with seed 0 is wrong, that with seed 1 right.
+    assert "42" in checked["text"] and checked["keff"]["paths"] == 2
+    kind, line = got["no checker"]
+    assert kind == "BadRequestError" and "retry:3" in line
 
 
 def test_errors_are_litellms_own(got: dict[str, Any]) -> None:

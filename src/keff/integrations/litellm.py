@@ -55,6 +55,7 @@ from keff.plan import Plan
 from keff.plugins import import_extra
 from keff.protocol.server import Refusal
 from keff.protocol.values import Object, decoded, encoded
+from keff.sampling.verifier import verifier_of
 
 # Else LiteLLM fetches its price list from the network when it is imported.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -100,18 +101,27 @@ class Provider(litellm.CustomLLM):
     """LiteLLM's handler of models ``keff/<model>``.
 
     ``plan`` is the file of a plan, ``policy`` what is drawn without one; ``answer_space`` says how answers
-    are read (default: the plan's, else found for each request), ``settings`` are those of ``keff serve``.
-    The ``model_info`` of a model replaces them. Raises UsageError for a plan over several models.
+    are read (default: the plan's, else found for each request), ``verifier`` (``FILE.py:function``) or
+    ``verifier_url`` rates paths, ``settings`` are those of ``keff serve``. The ``model_info`` of a model
+    replaces them. Raises UsageError for a plan over several models.
     """
 
     def __init__(
-        self, plan: str | None = None, policy: str = POLICY, answer_space: str | None = None, **settings: Any
+        self,
+        plan: str | None = None,
+        policy: str = POLICY,
+        answer_space: str | None = None,
+        verifier: str | None = None,
+        verifier_url: str | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._options: dict[str, Any] = {
             "plan": plan,
             "policy": policy,
             "answer_space": answer_space,
+            "verifier": verifier,
+            "verifier_url": verifier_url,
             **settings,
         }
         self._services = dict[str, Service]()
@@ -163,7 +173,15 @@ def _finished(work: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, work).result()
 
 
-def _service(*, plan: str | None, policy: str, answer_space: str | None, **settings: Any) -> Service:
+def _service(
+    *,
+    plan: str | None,
+    policy: str,
+    answer_space: str | None,
+    verifier: str | None,
+    verifier_url: str | None,
+    **settings: Any,
+) -> Service:
     """Return the service of a plan or policy whose paths LiteLLM draws."""
     known = None if plan is None else Plan.read(plan)
     if known is not None and known.branches:
@@ -175,7 +193,12 @@ def _service(*, plan: str | None, policy: str, answer_space: str | None, **setti
         raise UsageError(f"keff: {first['loc'][0]}: {first['msg']}") from None
     address = Address(url="litellm")
     deployment = Deployment(
-        plan=known, policy=policy, answer_space=answer_space, address=address, options=options
+        plan=known,
+        policy=policy,
+        answer_space=answer_space,
+        verifier=verifier_of(verifier, verifier_url),
+        address=address,
+        options=options,
     )
     service = service_of(deployment, np.random.default_rng())
     service.upstream = LiteLLMCalls(address)
