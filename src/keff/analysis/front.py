@@ -209,6 +209,7 @@ def mix(
     value_per_correct: float | None = None,
     cost_per_path: float | None = None,
     tolerance: float = TOLERANCE,
+    false_accept: float | None = None,
     prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None = None,
     seed: int = 0,
     **how: Unpack[How],
@@ -225,7 +226,7 @@ def mix(
     if budget_dollars is not None and table is None:
         raise UsageError("a budget in dollars needs prices")
     group = align([read(source, how) for source in sources], names)
-    return combine_branches(group, MixSettings(cap, aim, table, tolerance, seed))
+    return combine_branches(group, MixSettings(cap, aim, table, tolerance, seed, false_accept))
 
 
 def combine(

@@ -44,6 +44,7 @@ def command(
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
     tolerance: o.Tolerance = 0.01,
+    false_accept: o.FalseAccept = None,
     *,
     log: LogOptions,
     seed: o.AnalysisSeed = 0,
@@ -54,7 +55,7 @@ def command(
     if cap > MAX_CAP:
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
-    settings = MixSettings(cap, aim, read_table(prices), tolerance, seed)
+    settings = MixSettings(cap, aim, read_table(prices), tolerance, seed, false_accept)
     opening = log.opening()
     # A folder that is no run holds those of a pilot: one of each branch.
     runs = [run for path in paths for run in logs_at(path, opening)]

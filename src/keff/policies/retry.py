@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from keff.errors import PolicyError
 from keff.policy import Need, Policy, Sample, Stop, View, best_checked, format_spec, is_passed
-from keff.policy.spec import MAX_CAP, PolicySpec, check_cap
+from keff.policy.spec import DEFAULT_CAP, MAX_CAP, PolicySpec, check_cap
 from keff.policy.weighting import Answered, part_of
 from keff.records import frozen
 from keff.stats.votes import CONFIDENCE, BoolArray, IntArray
@@ -69,7 +69,7 @@ class Retry:
 
 
 @frozen
-class Escalation:
+class RetryCascade:
     """Retry within one branch after the other: up to ``tries`` of each, in order, until a path passes."""
 
     branches: tuple[str, ...]
@@ -109,7 +109,7 @@ class Escalation:
 
 def reads_verdicts(policy: Policy) -> bool:
     """Return whether a checker's verdicts end a policy, so that answers need not agree."""
-    return isinstance(policy, Escalation) or part_of(policy, Retry) is not None
+    return isinstance(policy, RetryCascade) or part_of(policy, Retry) is not None
 
 
 def _ends(view: View, n: int, cap: int) -> bool:
@@ -123,22 +123,22 @@ def _stop(view: View, n: int, drawn: str) -> Stop:
     return Stop(view.keys[place], float(passed), "verdict", reason)
 
 
-def policy(value: int | None = 3) -> Policy:
-    """Return ``retry:m`` (default 3): at most m paths, one after the other, until a checker passes one.
+def policy(value: int = DEFAULT_CAP) -> Policy:
+    """Return ``retry:m`` (default 32): at most m paths, one after the other, until a checker passes one.
 
     ``confidence=NAME`` says which confidence holds the verdicts.
     """
     return Retry(check_cap("retry", value))
 
 
-def escalation(stages: Sequence[tuple[str, PolicySpec]]) -> Escalation:
+def escalation(stages: Sequence[tuple[str, PolicySpec]]) -> RetryCascade:
     """Return the cascade of ``SMALL(retry:3)/LARGE(retry:2)``.
 
     Raises PolicyError where other rules stand beside ``retry``, and for more than 256 tries together.
     """
     if other := [f"{name}({spec})" for name, spec in stages if spec.name != "retry" or spec.options]:
         raise PolicyError(f"cascade: retry:m goes with retry:m only, not with {other[0]}")
-    tries = tuple(check_cap("retry", 3 if spec.value is None else spec.value) for _, spec in stages)
+    tries = tuple(check_cap("retry", DEFAULT_CAP if spec.value is None else spec.value) for _, spec in stages)
     if sum(tries) > MAX_CAP:
         raise PolicyError(f"cascade: its branches may be tried {sum(tries)} times; at most {MAX_CAP}")
-    return Escalation(tuple(name for name, _ in stages), tries)
+    return RetryCascade(tuple(name for name, _ in stages), tries)

@@ -32,9 +32,12 @@ def check_spaces(ballots: Sequence[tuple[str, str | None, Ballot]]) -> None:
     if len(spaces) > 1:
         told = ", ".join(f"{name} as {space}" for space, name in spaces.items())
         raise UsageError(f"answers are read in different spaces ({told}): name one with --answer-space")
+    alone = [name for name, _, ballot in ballots if ballot.votes.answers is None]
+    if alone and len(alone) < len(ballots):
+        raise UsageError(
+            f"{alone[0]} holds verdicts only, and other branches hold answers: give the same of all"
+        )
     for name, _, ballot in ballots:
-        if ballot.votes.answers is None:
-            raise UsageError(f"{name} holds correctness only: branches are combined by their answers")
         if ballot.votes.correct is None:
             raise UsageError(f"{name} has no gold answers: what a branch is worth needs them")
 
@@ -191,7 +194,11 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
         for row, (_, _, ballot) in zip(rows, ballots, strict=True)
     ]
     check_gold(names, ids, [ballot.golds for ballot in picked])
-    codes, credit = _shared_codes(picked)
+    if picked[0].votes.answers is None:
+        picked = [replace(ballot, votes=ballot.votes.as_checked()) for ballot in picked]
+        codes, credit = [ballot.votes.answered() for ballot in picked], np.ones((len(ids), 1))
+    else:
+        codes, credit = _shared_codes(picked)
     alike = check_separate(names, codes, [ballot.votes.tokens for ballot in picked])
     clusters = _clusters(ids, picked)
     branches = tuple(

@@ -71,12 +71,6 @@ class Verdicts:
         return Errors(*found)
 
 
-def as_votes(votes: Votes) -> Votes:
-    """Return verdicts alone as votes: what passes is one answer, what fails none, rated 1 and 0."""
-    right = votes.scored()
-    return replace(votes, answers=np.where(right == 1, 0, -1), confidences=right.astype(np.float64))
-
-
 class Errors(NamedTuple):
     """The mistakes of a checker: the share of wrong answers that pass, and of right ones that fail."""
 
@@ -245,8 +239,7 @@ def decide_tries(
     today = reference_of(now, k).cap
     if why := checkable(verdicts):
         return Decision(None, f"retry:{today}", why, f"retry:{today}"), None
-    errors = verdicts.judged
-    accepts, rejects = _errors(verdicts, errors, false_accept)
+    accepts, rejects = errors_of(verdicts, false_accept)
     most = max(cap or today, k, today)
     figures = TryFigures.of(verdicts, most, 0.0 if accepts is None else accepts.value)
     lines = tuple(figures.line(tries) for tries in range(1, most + 1))
@@ -272,10 +265,13 @@ def decide_tries(
     return decision, found
 
 
-def _errors(
-    verdicts: Verdicts, errors: Errors | None, stated: float | None
-) -> tuple[Interval | None, Interval | None]:
-    """Return the share of wrong answers that pass, and that of right ones that fail, where known."""
+def errors_of(verdicts: Verdicts, stated: float | None) -> tuple[Interval | None, Interval | None]:
+    """Return the share of wrong answers that pass, and that of right ones that fail, where known.
+
+    ``stated`` is the former where no gold answers show it. Raises UsageError for one that the record
+    contradicts.
+    """
+    errors = verdicts.judged
     if errors is not None:
         if stated is not None:
             line = f"gold answers show it ({errors.accepts.value:.1%} of wrong answers pass)"

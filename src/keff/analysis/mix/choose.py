@@ -48,7 +48,8 @@ class PlanTable:
 
     Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P]. ``ids``
     [n] number the clusters of the questions from 0, ``answered`` [A, n] is the share of each branch's paths
-    that answer. ``law`` is the prior of what plans gain.
+    that answer. ``law`` is the prior of what plans gain by votes; ``by_law`` [P, n] is the accuracy of plans
+    that a checker ends by the law of their tries (None: of votes).
     """
 
     plans: tuple[CandidatePlan, ...]
@@ -59,6 +60,7 @@ class PlanTable:
     answered: Reals
     ids: IntArray
     law: Law = LAW
+    by_law: Reals | None = None
 
     @classmethod
     def of(
@@ -73,11 +75,14 @@ class PlanTable:
             held[place] = replace(plan, accuracy=accuracy[place], cost=cost[place])
         single = np.array([plan.kind == "single" for plan in held])
         measured = np.array([plan.within(recorded) for plan in held])
-        return cls(tuple(held), accuracy, cost, single, measured, answered, ids)
+        of_tries = [plan.by_law for plan in held if plan.by_law is not None]
+        by_law = np.array(of_tries, np.float32) if of_tries else None
+        return cls(tuple(held), accuracy, cost, single, measured, answered, ids, by_law=by_law)
 
     def take(self, rows: IntArray, ids: IntArray) -> PlanTable:
         """Return the table restricted to questions (repeats allowed), with cluster numbers ``ids``."""
-        part = {name: getattr(self, name).take(rows, axis=1) for name in ("accuracy", "cost", "answered")}
+        named = ("accuracy", "cost", "answered", *(["by_law"] if self.by_law is not None else []))
+        part = {name: getattr(self, name).take(rows, axis=1) for name in named}
         return replace(self, **part, ids=ids)
 
     @cached_property
@@ -92,7 +97,9 @@ class PlanTable:
 
     @cached_property
     def expected(self) -> FloatArray:
-        """The posterior mean accuracy of each plan [P], by ``expected_accuracies``."""
+        """The posterior mean accuracy of each plan [P], by ``expected_accuracies`` or the law of tries."""
+        if self.by_law is not None:
+            return self.by_law.mean(axis=1, dtype=np.float64)
         return expected_accuracies(self.plans, self.accuracy, self.answered, self.ids, self.law)
 
     @cached_property
@@ -113,6 +120,9 @@ class PlanTable:
         """
         net = worth * self.expected - self.mean_cost
         best = int(np.argmax(np.where(self.alone, net, -np.inf)))
+        if self.by_law is not None:
+            # What a law of tries expects of plans differs by no luck of the votes.
+            return int(np.argmax(net))
         gain = net - net[best]
         right, both, paid = self._paired_with(best)
         error = np.sqrt(np.maximum(worth**2 * right - 2 * worth * both + paid, 0))

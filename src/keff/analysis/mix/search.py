@@ -57,13 +57,17 @@ BUDGETS = (3.0, 8.0)
 
 @frozen
 class CandidatePlan:
-    """One plan: policy, kind, branches it may ask, and accuracy and cost on each question [n]."""
+    """One plan: policy, kind, branches it may ask, and accuracy and cost on each question [n].
+
+    ``by_law`` is its accuracy on each by the law of tries, for a plan that a checker ends.
+    """
 
     spec: str
     kind: Kind
     branches: tuple[int, ...]
     accuracy: Reals
     cost: Reals
+    by_law: Reals | None = None
 
     @property
     def most(self) -> tuple[int, ...]:
@@ -81,8 +85,8 @@ class CandidatePlan:
         return all(paths <= recorded[branch] for branch, paths in zip(self.branches, self.most, strict=True))
 
 
-# What each part of a policy string draws at most: fixed:N, cap=N, or k=N of a mix.
-MOST_OF_EACH = re.compile(r"\((?:fixed:|k=|[^()]*cap=)(\d+)")
+# What each part of a policy string draws at most: fixed:N, retry:N, cap=N, or k=N of a mix.
+MOST_OF_EACH = re.compile(r"\((?:fixed:|retry:|k=|[^()]*cap=)(\d+)")
 
 
 @lru_cache(maxsize=2**15)

@@ -11,6 +11,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from keff.analysis.audit import ceiling
+from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, checkable, errors_of
 from keff.analysis.mix.choose import Against, MixAim, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
@@ -37,6 +38,7 @@ from keff.analysis.mix.search import (
     singles,
     triples,
 )
+from keff.analysis.mix.tries import BranchTries, reached, try_plans
 from keff.analysis.sources import mean_luck
 from keff.errors import UsageError
 from keff.reading.join import Aligned
@@ -73,7 +75,8 @@ class MixSettings:
     """The user's settings for a mix.
 
     The most paths of one branch (``cap``), the aim, prices, the accuracy that may be lost (``tolerance``)
-    and the seed of the orders and splits.
+    and the seed of the orders and splits. ``false_accept`` is the share of wrong answers that a checker
+    passes.
     """
 
     cap: int = 32
@@ -81,6 +84,7 @@ class MixSettings:
     prices: Mapping[str, Price] | None = None
     tolerance: float = TOLERANCE
     seed: int = 0
+    false_accept: float | None = None
 
     def check(self, branches: Sequence[tuple[str, str | None]] = ()) -> None:
         """Raise UsageError for an aim in dollars without prices, and for ``branches`` without one."""
@@ -119,16 +123,25 @@ class MixAnalysis:
 
     def __init__(self, group: Aligned, settings: MixSettings, costs: Costs) -> None:
         self.group, self.settings, self.costs = group, settings, costs
-        orders = draw_orders(group, costs.paths, settings.cap, np.random.default_rng(settings.seed))
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.recorded = [branch.votes.k for branch in group.branches]
         self.correct = [branch.votes.scored() for branch in group.branches]
         self.stats = between(self.correct, group.clusters)
         self.law = margin(self.stats)
-        plans = chain(
-            _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
-        )
         self.ids = cluster_numbers(group.clusters, group.n)
+        verdicts = [Verdicts.of(branch.votes) for branch in group.branches]
+        known = [each for each in verdicts if each is not None]
+        tried = self._tries(known) if len(known) == len(verdicts) else None
+        orders = None
+        if tried is not None:
+            plans = try_plans(tried, group.names, self.mean_cost)
+        else:
+            if settings.false_accept:
+                raise UsageError("--false-accept goes with branches of a checker's verdicts")
+            orders = draw_orders(group, costs.paths, settings.cap, np.random.default_rng(settings.seed))
+            plans = chain(
+                _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
+            )
         # What a branch that is never right adds to others is chance.
         right = self.stats.p > 0
         held = (plan for plan in plans if len(plan.branches) == 1 or right[list(plan.branches)].all())
@@ -142,7 +155,31 @@ class MixAnalysis:
         self.choice = self.choose(self.table)
         taken = self.table.plans[self.choice.taken]
         # The orders are not kept: of a large record they take as much memory as its votes.
-        self.escalation = escalation(taken.spec, orders, group) if taken.kind == "cascade" else None
+        self.escalation: Escalation | None = None
+        if taken.kind == "cascade":
+            if orders is not None:
+                self.escalation = escalation(taken.spec, orders, group)
+            elif tried is not None:
+                failing, first = reached(taken, tried)
+                self.escalation = self._escalated(taken, failing, first)
+
+    def _tries(self, verdicts: Sequence[Verdicts]) -> list[BranchTries]:
+        """Return what tries of each branch do; UsageError for verdicts that say nothing."""
+        out: list[BranchTries] = []
+        for branch, own, cost in zip(self.group.branches, verdicts, self.costs.paths, strict=True):
+            why = checkable(own)
+            if why is not None and own.passed.any() and len(np.unique(own.clusters)) >= LEAST_QUESTIONS:
+                raise UsageError(f"{branch.name}: {why}")
+            share, _ = errors_of(own, self.settings.false_accept)
+            out.append(BranchTries.of(own, cost, self.settings.cap, 0.0 if share is None else share.value))
+        return out
+
+    def _escalated(self, plan: CandidatePlan, failing: Reals, first: Reals) -> Escalation:
+        """Return how often the first branch passes questions on, of a plan that a checker ends."""
+        names = tuple(self.group.names[branch] for branch in plan.branches)
+        share = self.correct[plan.branches[0]].mean(axis=1)
+        binned = tuple(_binned(share, failing, first, plan.accuracy))
+        return Escalation(names, (1.0, float(failing.mean())), binned)
 
     def line(self, place: int) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""

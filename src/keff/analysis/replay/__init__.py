@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision import Aim, Decided, decide
-from keff.analysis.decision.tries import as_votes
 from keff.analysis.money import Pace, Rates, Tariff, priced, waits_of
 from keff.analysis.recorded import unfitted
 from keff.analysis.replay.compare import (
@@ -88,7 +87,7 @@ def replay(
         if decision.verdict is not None and decision.policy not in {rule.spec for rule in rules}:
             chosen = parse_policy(decision.policy)
             rules += [chosen] if chosen.cap <= votes.k else []
-    votes = as_votes(votes) if votes.answers is None else votes
+    votes = votes.as_checked() if votes.answers is None else votes
     work = Workload.of(
         votes, rules, now, prices, cap=settings.cap, seed=settings.seed, crowding=settings.crowding
     )

@@ -1,0 +1,186 @@
+"""How many tries of a small model, then of a large one, a pilot of a checker's verdicts chooses: its regret.
+
+    KEFF_SHARED=DIR python -m benchmarks.analysis.checker [--pilots 20] [--questions 50] [--paths 8]
+
+Pairs of recorded models with right and wrong paths; what m tries do in truth comes from all recorded paths. A
+try of the large model costs 5 or 20 of the small one, and a right answer is worth 30, 100 or 300. Regret is
+what the best plan in truth has more of worth - cost, in tries of the small model; the best fixed plan is
+chosen on the other families. Pilots of sets with fewer than twice the questions draw them with replacement.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from itertools import combinations
+
+import numpy as np
+
+from benchmarks.families import read
+from benchmarks.places import RECORDED
+from keff.analysis.decision.tries import Verdicts
+from keff.analysis.mix.choose import PlanTable
+from keff.analysis.mix.search import CandidatePlan
+from keff.analysis.mix.tries import BranchTries, try_plans
+from keff.stats.intervals import interval_mean, mean_share
+from keff.stats.votes import BoolArray, FloatArray
+
+WORTHS, PRICES = (30.0, 100.0, 300.0), (5.0, 20.0)
+MOST_PAIRS = 9
+FIXED = ("small(retry:1)", "small(retry:3)", "large(retry:1)", "small(retry:1)/large(retry:1)",
+         "small(retry:2)/large(retry:1)", "small(retry:3)/large(retry:1)", "small(retry:3)/large(retry:3)",
+         "small(retry:8)/large(retry:3)")  # fmt: skip
+NAMES = ("small", "large")
+
+
+def records() -> dict[str, dict[str, BoolArray]]:
+    """Return right paths [n, K] by data set and model."""
+    out: dict[str, dict[str, BoolArray]] = defaultdict(dict)
+    for path in sorted([*RECORDED.glob("boinf_*.jsonl"), *RECORDED.glob("cruxeval_*.jsonl")]):
+        found = read(path)
+        assert found is not None
+        out["_".join(path.stem.split("_")[:2])][found.name] = found.votes.scored() == 1
+    return out
+
+
+def plans_of(
+    right: tuple[BoolArray, BoolArray], price: float, most: int
+) -> tuple[list[CandidatePlan], list[BranchTries]]:
+    """Return the plans on some questions, as ``keff mix`` replays them."""
+    tried = [
+        BranchTries.of(Verdicts(own, None, np.arange(len(own))), np.full(own.shape, cost), most, 0.0)
+        for own, cost in zip(right, (1.0, price), strict=True)
+    ]
+    return list(try_plans(tried, NAMES, np.array([1.0, price]))), tried
+
+
+def table(plans: list[CandidatePlan], n: int, k: tuple[int, int]) -> PlanTable:
+    """Return the table that ``keff mix`` chooses from."""
+    return PlanTable.of(plans, k, np.ones((2, n), np.float32), np.arange(n))
+
+
+def plug_in(passed: BoolArray, most: int) -> FloatArray:
+    """Return (1 - x / K)^j of each question, as if its share of right tries were known."""
+    return (1 - passed.mean(axis=1, keepdims=True)) ** np.arange(most + 1)
+
+
+class Regrets:
+    """Regret by way, price and worth, of each pair, and how often stated figures hold the truth."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, float, float], dict[tuple[str, str, str], list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        self.covered: dict[str, list[bool]] = defaultdict(list)
+
+    def pilot(
+        self,
+        pair: tuple[str, str, str],
+        truth: tuple[BoolArray, BoolArray],
+        rng: np.random.Generator,
+        shape: tuple[int, int],
+    ) -> None:
+        """Draw one pilot of a pair and note what is chosen."""
+        questions, k = shape
+        n = len(truth[0])
+        rows = rng.choice(n, questions, replace=n < 2 * questions)
+        seen = tuple(
+            np.take_along_axis(
+                own[rows], rng.random((questions, own.shape[1])).argsort(axis=1)[:, :k], axis=1
+            )
+            for own in truth
+        )
+        most = min(16, *(own.shape[1] for own in truth))
+        small, large = (plug_in(own, most) for own in seen)
+        for price in PRICES:
+            true_plans, _ = plans_of(truth, price, most)
+            plans, _ = plans_of((seen[0], seen[1]), price, most)
+            right = np.array([plan.accuracy.mean() for plan in true_plans])
+            paid = np.array([plan.cost.mean() for plan in true_plans])
+            held = table(plans, questions, (k, k))
+            naive = np.array([_naive(plan, small, large) for plan in plans])
+            named = [plan.spec.removeprefix("cascade:") for plan in plans]
+            for worth in WORTHS:
+                net = worth * right - paid
+                chosen = {
+                    "law": held.at(worth),
+                    "measured": int(np.argmax(worth * held.mean_accuracy - held.mean_cost)),
+                    "both": int(np.argmax(worth * (held.expected + held.mean_accuracy) / 2 - held.mean_cost)),
+                    "plug-in": int(np.argmax(worth * naive - held.mean_cost)),
+                    **{f"always {spec}": named.index(spec) for spec in FIXED},
+                }
+                for way, place in chosen.items():
+                    self.of[way, price, worth][pair].append(float(net.max() - net[place]))
+                plan = plans[chosen["law"]]
+                if plan.within((k, k)):
+                    stated, cost = mean_share(plan.accuracy), interval_mean(plan.cost).interval
+                    for what, at, value in (
+                        ("right", stated, right[chosen["law"]]),
+                        ("cost", cost, paid[chosen["law"]]),
+                    ):
+                        self.covered[what].append(at.lo <= value <= at.hi)
+
+    def fixed(self, price: float, worth: float) -> tuple[float, float]:
+        """Return mean and worst regret of the fixed plan that is best on the other data sets."""
+        ways = [f"always {spec}" for spec in FIXED]
+        means = {
+            way: {pair: np.mean(own) for pair, own in self.of[way, price, worth].items()} for way in ways
+        }
+        out: list[float] = []
+        for pair in means[ways[0]]:
+            others = {
+                way: np.mean([value for other, value in own.items() if other[0] != pair[0]])
+                for way, own in means.items()
+            }
+            out.append(float(means[min(others, key=others.__getitem__)][pair]))
+        return float(np.mean(out)), max(out)
+
+    def show(self) -> None:
+        """Print the tables."""
+        print(f"{'':>10} {'price':>5} {'worth':>5}  mean  worst   by data set")
+        for way in ("law", "measured", "both", "plug-in"):
+            for price in PRICES:
+                for worth in WORTHS:
+                    own = {pair: float(np.mean(each)) for pair, each in self.of[way, price, worth].items()}
+                    sets = sorted({pair[0] for pair in own})
+                    by = {s: float(np.mean([v for pair, v in own.items() if pair[0] == s])) for s in sets}
+                    told = ", ".join(f"{name} {value:.2f}" for name, value in by.items())
+                    mean, worst = np.mean(list(own.values())), max(own.values())
+                    print(f"{way:>10} {price:5g} {worth:5g} {mean:5.2f} {worst:6.2f}   {told}")
+        for price in PRICES:
+            for worth in WORTHS:
+                mean, worst = self.fixed(price, worth)
+                print(f"best fixed {price:5g} {worth:5g} {mean:5.2f} {worst:6.2f}")
+        for what, held in self.covered.items():
+            print(f"{what}: stated interval holds the truth in {np.mean(held):.1%} of {len(held)} pilots")
+
+
+def _naive(plan: CandidatePlan, small: FloatArray, large: FloatArray) -> float:
+    left = np.ones(len(small))
+    for branch, tries in zip(plan.branches, plan.most, strict=True):
+        left = left * (small, large)[branch][:, tries]
+    return float(1 - left.mean())
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pilots", type=int, default=20)
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--paths", type=int, default=8)
+    asked = parser.parse_args()
+    rng, found = np.random.default_rng(0), Regrets()
+    for group, models in records().items():
+        order = sorted(models, key=lambda name: models[name].mean())
+        pairs = list(combinations(order, 2))
+        if len(pairs) > MOST_PAIRS:
+            pairs = [pairs[place] for place in rng.choice(len(pairs), MOST_PAIRS, replace=False)]
+        for small, large in pairs:
+            for _ in range(asked.pilots):
+                pair = (models[small], models[large])
+                found.pilot((group, small, large), pair, rng, (asked.questions, asked.paths))
+    found.show()
+
+
+if __name__ == "__main__":
+    main()
