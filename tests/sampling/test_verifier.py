@@ -20,6 +20,7 @@ from keff.errors import UsageError
 from keff.plan import Plan
 from keff.reading.open import open_record
 from keff.sampling import verifier as rating
+from keff.sampling.store import Run
 from keff.sampling.verifier import OwnFunction, RewardModel, Verifier, prompt_of, verifier_of
 from keff.stats.voting.calibration import Calibration
 from keff.usercode import Stamp
@@ -60,6 +61,28 @@ def test_paths_are_rated_once_and_failures_again(tmp_path: Path) -> None:
         count, versions, seconds = rows.fetchone()
     assert (count, versions) == (12, 1)
     assert seconds >= 0
+
+
+def test_a_run_tries_again_until_the_checker_passes(tmp_path: Path) -> None:
+    """Every question ends at its first path that passes, and none that is resumed draws more."""
+    file, run = tmp_path / "check.py", tmp_path / "run"
+    file.write_text("import zlib\ndef check(prompt, text):\n    return zlib.crc32(text.encode()) % 3 == 0\n")
+    options = ("--policy", "retry:4", "--verifier", f"{file}:check")
+    first = draw(run, *options, n=12)
+    with Run.open(run) as held:
+        kinds = set()
+        for item in held.items():
+            passed = [value for value, _ in held.ratings(item.id).values()]
+            assert passed[:-1] == [0.0] * (len(passed) - 1)
+            assert len(passed) == 4 or passed[-1] == 1.0
+            kinds.add(len(passed))
+    assert len(kinds) > 1, "questions end after different numbers of tries"
+    assert draw(run, *options, n=12)["drawn"] == 0
+    assert first["rated"] == first["drawn"]
+    without = keff(
+        "sample", "starter", "--engine", "fake", "--run", str(tmp_path / "other"), "--policy", "retry:4"
+    )
+    assert "name --verifier FILE.py:function" in " ".join(without.stderr.split())
 
 
 def test_the_verifier_is_named_again_and_unchanged(tmp_path: Path) -> None:
@@ -123,7 +146,7 @@ def test_a_reward_model_that_is_down_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "rating"), [(np.float32(0.5), 0.5), (7, 7.0), (10**400, np.nan), (True, np.nan)]
+    ("given", "rating"), [(np.float32(0.5), 0.5), (7, 7.0), (10**400, np.nan), (True, 1.0), ("1", np.nan)]
 )
 def test_any_finite_number_is_a_rating(given: object, rating: float) -> None:
     async def function(*_: str) -> object:

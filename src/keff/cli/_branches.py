@@ -18,6 +18,7 @@ from keff.cli._preflight import Spending, is_paid, sample_as_wished
 from keff.cli._sampling import Shown, Wishes, report
 from keff.errors import UsageError
 from keff.files import toml_of
+from keff.policies.retry import reads_verdicts
 from keff.policy import Policy
 from keff.policy.spec import NAME
 from keff.reading.join import Aligned, align
@@ -175,6 +176,11 @@ def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, tuple[Job, 
     if any(is_paid(own.engine, own.base_url) for own in branches.values()) and not wishes.yes:
         raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
     policy = rule_of(wishes.policy or "")
+    if reads_verdicts(policy):
+        raise UsageError(
+            f"{policy.spec} asks a checker path by path, over one model only in a run: draw each branch with "
+            "--policy retry:m --verifier, and keff serve asks them in turn"
+        )
     total = Spending.of(*branches.values())
     jobs: dict[str, Job] = {}
     for name, own in branches.items():

@@ -12,7 +12,8 @@ import numpy as np
 from keff.engine import Engine
 from keff.errors import UsageError
 from keff.files import whole
-from keff.policy import calibrated, for_one_model
+from keff.policies.retry import reads_verdicts
+from keff.policy import calibrated, for_one_model, in_flight_of
 from keff.records import Item, Path, Sampling, frozen, stable_hash
 from keff.sampling import EMBEDDINGS, RUN_FILE
 from keff.sampling.manifest import Config, Manifest
@@ -22,7 +23,7 @@ from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
 from keff.sampling.verifier import Verifier, rate_paths
 from keff.task import ScoredText, Task
-from keff.usercode import VERIFIER, settle
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, settle
 
 # Scores that are written at once, so that neither commits nor memory grow with the run.
 SCORES = 1000
@@ -115,7 +116,13 @@ def prompt_of(job: Job, first: Item) -> str:
     return stable_hash([[dict(m) for m in job.task.messages(first, slot)] for slot in job.order.slots])
 
 
-def _check(order: Order) -> None:
+def _check(job: Job) -> None:
+    order = job.order
+    if order.policy is not None and reads_verdicts(order.policy):
+        if job.verifier is None:
+            raise UsageError(f"{order.policy.spec} tries again until a checker passes: name {VERIFIER_FLAGS}")
+        if in_flight_of(order.policy) is not None:
+            raise UsageError(f"{order.policy.spec}: a run draws one try after the other: leave in_flight out")
     if order.policy is not None:
         for_one_model(order.policy, "a run")
         if (reader := calibrated(order.policy)) is not None:
@@ -170,7 +177,7 @@ async def execute(job: Job, watch: OnProgress | None = None) -> Progress:
     Raises UsageError for orders that make no sense, TaskError for data, EngineError when the engine cannot
     work, StoreError when the folder holds something else.
     """
-    _check(job.order)
+    _check(job)
     items = job.items()
     if not items:
         raise UsageError(
@@ -188,7 +195,7 @@ async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
 
     For many jobs on one engine; raises as ``execute``.
     """
-    _check(job.order)
+    _check(job)
     items = job.items()
     config = configuration(job, items[0])
     stamp = None if job.verifier is None else job.verifier.stamp
@@ -205,11 +212,11 @@ async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
     ) as run:
         score(run, job.task)
         try:
-            progress = await sample(run, job.task, job.engine, items, job.order, watch)
+            progress = await sample(run, job.task, job.engine, items, job.order, watch, job.verifier)
         finally:
             run.note_parameters(run.manifest.parameters | getattr(job.engine, "parameters", {}))
         if job.verifier is not None:
-            progress.rated = await rate_paths(run, job.task, job.verifier)
+            progress.rated += await rate_paths(run, job.task, job.verifier)
         remember(run, items)
         save_embeddings(run)
         return progress

@@ -10,6 +10,7 @@ from itertools import islice
 from keff.answers import SLOW_SPACES, UNREAD
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
+from keff.policies.retry import reads_verdicts
 from keff.policy import (
     Policy,
     RunningVote,
@@ -27,6 +28,7 @@ from keff.sampling.orders import OnProgress, Order, Progress, advised, wanted
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
 from keff.sampling.store.rows import SEEDS, item_of, path_seed
+from keff.sampling.verifier import Verifier, rate_items
 from keff.task import ScoredText, Task
 
 # Failures in a row beyond those in flight, which fail together, that stop a run.
@@ -45,19 +47,26 @@ REFUSED_QUESTIONS = 5
 
 
 async def sample(
-    run: Run, task: Task, engine: Engine, items: Sequence[Item], order: Order, watch: OnProgress | None = None
+    run: Run,
+    task: Task,
+    engine: Engine,
+    items: Sequence[Item],
+    order: Order,
+    watch: OnProgress | None = None,
+    verifier: Verifier | None = None,
 ) -> Progress:
     """Draw every path that ``run`` owes for ``items``; returns the counts.
 
     No text is held once it is committed, so memory does not grow with the number of paths. A failed request
     is committed as an error row and tried again as a new attempt. Cancelling keeps all that was received. A
-    question that the server refuses is not asked again in this session; the others go on. Raises
+    question that the server refuses is not asked again in this session; the others go on. A policy that a
+    checker ends is followed by the ratings of ``verifier``. Raises
     EngineError when the engine cannot work at all, refuses every question, or fails ``order.breaker`` times
     in a row.
     """
     if order.policy is not None:
         refuse_arrival(order.policy)
-    session = Session(run, task, engine, order, watch)
+    session = Session(run, task, engine, order, watch, verifier)
     session.progress.total = None if order.policy else len(items) * order.k
     units = session.policy_units(items) if order.policy else session.units(items)
     await bounded(units, PREPARED * session.limit)
@@ -117,9 +126,18 @@ class _Arrival:
 class Session:
     """One session of drawing into a run, with its counts."""
 
-    def __init__(self, run: Run, task: Task, engine: Engine, order: Order, watch: OnProgress | None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        task: Task,
+        engine: Engine,
+        order: Order,
+        watch: OnProgress | None,
+        verifier: Verifier | None = None,
+    ) -> None:
         self.run, self.task, self.engine, self.order = run, task, engine, order
         self.watch: OnProgress = watch or (lambda _: None)
+        self.verifier = verifier
         self.progress = Progress()
         self.failures_in_row = 0
         self.limit = order.concurrency or advised(engine.capabilities, order)
@@ -180,6 +198,7 @@ class Session:
         policy, slot = self.order.policy, self.order.slots[0]
         assert policy is not None
         self.begin(item)
+        await self._rate(item, policy)
         owed = {place for span in self._owed(item, policy.cap) for place in _places(span)}
 
         def calls(places: Sequence[int]) -> Iterator[tuple[range, Coroutine[None, None, None]]]:
@@ -189,7 +208,7 @@ class Session:
                 start = max(span.start, places[0])
                 own = replace(span, start=start, count=span.start + span.count - start)
                 for part in _split(own, self.engine.capabilities.max_n):
-                    yield _places(part), self._draw(item, part)
+                    yield _places(part), self._draw_rated(item, part, policy)
 
         def view(places: Sequence[int]) -> View:
             seen = launch_view(self.run, self.task, item, slot, policy, len(places))
@@ -204,6 +223,18 @@ class Session:
             self.progress.unfinished += self.progress.stopped is None
         finally:
             await cancel_running(running)
+
+    async def _draw_rated(self, item: Item, span: OwedPaths, policy: Policy) -> None:
+        """Draw one span, and rate its paths where a checker ends the policy."""
+        await self._draw(item, span)
+        await self._rate(item, policy)
+
+    async def _rate(self, item: Item, policy: Policy) -> None:
+        """Rate an item's paths that a checker has not yet judged, where one ends the policy."""
+        if self.verifier is not None and reads_verdicts(policy):
+            # Read after the wait: other questions count meanwhile.
+            rated = await rate_items(self.run, self.task, self.verifier, [item])
+            self.progress.rated += rated
 
     def _owed(self, item: Item, paths: int) -> list[OwedPaths]:
         """Return what an item lacks of its first so many paths."""
@@ -369,6 +400,7 @@ def launch_view(
 ) -> View:
     """Return the policy's view of an item's first stored paths, up to the first gap, rated where needed."""
     name = confidence_of(policy)
+    verdicts = run.ratings(item.id) if reads_verdicts(policy) else None
     keys: list[str | None] = []
     confidence: list[float] = []
     unread = 0
@@ -379,5 +411,9 @@ def launch_view(
         judged = scored.judged or task.judge(item, scored.completion)
         keys.append(judged.key)
         unread += judged.rule == UNREAD
-        confidence.append(logprob_of(scored.completion.logprobs, name))
+        if verdicts is None:
+            confidence.append(logprob_of(scored.completion.logprobs, name))
+        else:
+            place = (slot, index, scored.path.attempt)
+            confidence.append(verdicts.get(place, (float("nan"), 0.0))[0])
     return View(tuple(keys), tuple(confidence), unread=unread)

@@ -26,7 +26,7 @@ from keff.policies.retry import reads_verdicts
 from keff.policy import Policy, calibrated, check_fitted, confidence_of, parse_policy
 from keff.policy.weighting import LOGPROBS
 from keff.protocol.values import text_of
-from keff.records import Message, stable_hash
+from keff.records import Item, Message, stable_hash
 from keff.sampling.store import Run
 from keff.stats.votes import CONFIDENCE
 from keff.task import Task
@@ -115,23 +115,29 @@ async def rate_paths(run: Run, task: Task, verifier: Verifier) -> int:
 
     A path on which the verifier fails is not kept, so that the next call tries it again.
     """
-    version, done, items = verifier.stamp.sha256, 0, run.items()
+    done, items = 0, run.items()
     # Paths of several items at once: with few paths of each most places would stay empty.
     while several := list(islice(items, AT_ONCE)):
-        owed = [
-            (item, one)
-            for item in several
-            for known in [run.ratings(item.id, version)]
-            for one in run.kept(item.id)
-            if (one.path.slot, one.path.index, one.path.attempt) not in known
-        ]
-        found = await asyncio.gather(
-            *(verifier.rate(task.messages(item, one.path.slot), one.completion.text) for item, one in owed)
-        )
-        kept = [(one.path, *of) for (_, one), of in zip(owed, found, strict=True) if of[0] == of[0]]
-        run.add_ratings(kept, version)
-        done += len(kept)
+        done += await rate_items(run, task, verifier, several)
     return done
+
+
+async def rate_items(run: Run, task: Task, verifier: Verifier, several: Sequence[Item]) -> int:
+    """Rate the completed paths of some items as ``rate_paths`` does."""
+    version = verifier.stamp.sha256
+    owed = [
+        (item, one)
+        for item in several
+        for known in [run.ratings(item.id, version)]
+        for one in run.kept(item.id)
+        if (one.path.slot, one.path.index, one.path.attempt) not in known
+    ]
+    found = await asyncio.gather(
+        *(verifier.rate(task.messages(item, one.path.slot), one.completion.text) for item, one in owed)
+    )
+    kept = [(one.path, *of) for (_, one), of in zip(owed, found, strict=True) if of[0] == of[0]]
+    run.add_ratings(kept, version)
+    return len(kept)
 
 
 def verifier_of(function: str | None, url: str | None) -> Verifier | None:
@@ -178,7 +184,7 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
 def rule_of(text: str) -> Policy:
     """Return the policy of a spec, or of a ``plan.json`` with its calibrations.
 
-    Raises UsageError for a plan whose rule reads a verifier: a run rates paths when all are drawn.
+    Raises UsageError for a plan whose rule weighs paths by a verifier: a run rates them when all are drawn.
     """
     if not text.endswith(".json"):
         policy = parse_policy(text)
@@ -188,6 +194,8 @@ def rule_of(text: str) -> Policy:
 
     plan = Plan.read(Path(text))
     policy = parse_policy(plan.policy, plan.calibrations)
+    if reads_verdicts(policy):
+        return policy
     try:
         check_rated(plan, policy, None)
     except (PlanError, UsageError):

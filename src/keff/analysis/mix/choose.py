@@ -48,8 +48,8 @@ class PlanTable:
 
     Which plans have one branch, and which draw recorded paths only: ``single`` and ``measured`` [P]. ``ids``
     [n] number the clusters of the questions from 0, ``answered`` [A, n] is the share of each branch's paths
-    that answer. ``law`` is the prior of what plans gain by votes; ``by_law`` [P, n] is the accuracy of plans
-    that a checker ends by the law of their tries (None: of votes).
+    that answer. ``law`` is the prior of what plans gain by votes; ``by_law`` [2, P, n] are accuracy and
+    cost of plans that a checker ends by the law of their tries (None: of votes).
     """
 
     plans: tuple[CandidatePlan, ...]
@@ -76,13 +76,13 @@ class PlanTable:
         single = np.array([plan.kind == "single" for plan in held])
         measured = np.array([plan.within(recorded) for plan in held])
         of_tries = [plan.by_law for plan in held if plan.by_law is not None]
-        by_law = np.array(of_tries, np.float32) if of_tries else None
+        by_law = np.array(of_tries, np.float32).swapaxes(0, 1) if of_tries else None
         return cls(tuple(held), accuracy, cost, single, measured, answered, ids, by_law=by_law)
 
     def take(self, rows: IntArray, ids: IntArray) -> PlanTable:
         """Return the table restricted to questions (repeats allowed), with cluster numbers ``ids``."""
         named = ("accuracy", "cost", "answered", *(["by_law"] if self.by_law is not None else []))
-        part = {name: getattr(self, name).take(rows, axis=1) for name in named}
+        part = {name: getattr(self, name).take(rows, axis=-1) for name in named}
         return replace(self, **part, ids=ids)
 
     @cached_property
@@ -99,8 +99,13 @@ class PlanTable:
     def expected(self) -> FloatArray:
         """The posterior mean accuracy of each plan [P], by ``expected_accuracies`` or the law of tries."""
         if self.by_law is not None:
-            return self.by_law.mean(axis=1, dtype=np.float64)
+            return self.by_law[0].mean(axis=1, dtype=np.float64)
         return expected_accuracies(self.plans, self.accuracy, self.answered, self.ids, self.law)
+
+    @cached_property
+    def expected_cost(self) -> FloatArray:
+        """The mean cost of each plan [P], by the law of tries where that says what is solved."""
+        return self.mean_cost if self.by_law is None else self.by_law[1].mean(axis=1, dtype=np.float64)
 
     @cached_property
     def _paired(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
@@ -118,7 +123,7 @@ class PlanTable:
         The best single branch's plan, unless V x expected accuracy - cost of others is at least ``margin``
         paired standard errors higher: then the highest of those.
         """
-        net = worth * self.expected - self.mean_cost
+        net = worth * self.expected - self.expected_cost
         best = int(np.argmax(np.where(self.alone, net, -np.inf)))
         if self.by_law is not None:
             # What a law of tries expects of plans differs by no luck of the votes.
@@ -152,11 +157,12 @@ class PlanTable:
 
         None where a single branch's plan is cheaper and at least as accurate.
         """
-        cheaper = self.alone & (self.mean_cost < self.mean_cost[plan])
+        cost = self.expected_cost
+        cheaper = self.alone & (cost < cost[plan])
         more = self.expected[plan] - self.expected[cheaper]
         if (more <= 0).any():
             return None
-        return float(((self.mean_cost[plan] - self.mean_cost[cheaper]) / more).max(initial=0.0))
+        return float(((cost[plan] - cost[cheaper]) / more).max(initial=0.0))
 
     def gambles(self, plan: int, best: int) -> bool:
         """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``GAMBLE``."""
@@ -171,7 +177,7 @@ class PlanTable:
         right answer is worth ``stakes`` times what ``best`` costs.
         """
         cost = self.mean_cost
-        net = stakes * max(cost[best], 1e-300) * self.expected - cost
+        net = stakes * max(cost[best], 1e-300) * self.expected - self.expected_cost
         held = np.flatnonzero(self.measured & (cost <= cost[best])).tolist()
         # One after the other: few are asked before one that does not gamble.
         return next(plan for plan in sorted(held, key=lambda at: -net[at]) if not self.gambles(plan, best))

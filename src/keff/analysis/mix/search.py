@@ -59,7 +59,7 @@ BUDGETS = (3.0, 8.0)
 class CandidatePlan:
     """One plan: policy, kind, branches it may ask, and accuracy and cost on each question [n].
 
-    ``by_law`` is its accuracy on each by the law of tries, for a plan that a checker ends.
+    ``by_law`` are both by the law of tries, for a plan that a checker ends.
     """
 
     spec: str
@@ -67,7 +67,7 @@ class CandidatePlan:
     branches: tuple[int, ...]
     accuracy: Reals
     cost: Reals
-    by_law: Reals | None = None
+    by_law: tuple[Reals, Reals] | None = None
 
     @property
     def most(self) -> tuple[int, ...]:

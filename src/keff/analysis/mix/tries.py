@@ -27,13 +27,13 @@ class BranchTries:
 
     ``solved`` is the chance that a right answer passes, ``failing`` that all fail, and ``spent`` the mean
     cost: measured over the orders of the recorded tries, beyond them by the law of tries. ``expected`` are
-    the first two by the law throughout, given the question's own tries.
+    the same by the law throughout, given the question's own tries.
     """
 
     solved: FloatArray
     failing: FloatArray
     spent: FloatArray
-    expected: tuple[FloatArray, FloatArray]
+    expected: tuple[FloatArray, FloatArray, FloatArray]
 
     @classmethod
     def of(cls, verdicts: Verdicts, cost: FloatArray, most: int, false_accept: float) -> BranchTries:
@@ -59,7 +59,7 @@ class BranchTries:
             np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
             np.hstack([seen_failing, left * further[:, 1:]]),
             np.hstack([spent, spent[:, [here]] + left * each * np.cumsum(further[:, :-1], axis=1)]),
-            (solved, failing),
+            (solved, failing, each * np.cumsum(np.pad(failing, ((0, 0), (1, 0)))[:, :-1], axis=1)),
         )
 
 
@@ -78,13 +78,13 @@ def try_plans(
                 (number,),
                 own.solved[:, tries],
                 own.spent[:, tries],
-                own.expected[0][:, tries],
+                (own.expected[0][:, tries], own.expected[2][:, tries]),
             )
     for a, b in permutations(range(len(branches)), 2):
         if len(branches) > EVERY_ORDER and cost[b] < cost[a]:
             continue
         first, second = branches[a], branches[b]
-        solved, failing = first.expected
+        solved, failing, spent = first.expected
         for m, more in product(ladder, repeat=2):
             yield CandidatePlan(
                 f"cascade:{names[a]}(retry:{m})/{names[b]}(retry:{more})",
@@ -92,7 +92,10 @@ def try_plans(
                 (a, b),
                 first.solved[:, m] + first.failing[:, m] * second.solved[:, more],
                 first.spent[:, m] + first.failing[:, m] * second.spent[:, more],
-                solved[:, m] + failing[:, m] * second.expected[0][:, more],
+                (
+                    solved[:, m] + failing[:, m] * second.expected[0][:, more],
+                    spent[:, m] + failing[:, m] * second.expected[2][:, more],
+                ),
             )
 
 
