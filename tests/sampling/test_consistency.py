@@ -57,6 +57,25 @@ def test_the_vote_stops_when_the_policy_has_seen_enough(connect: Connect) -> Non
     assert "'42'" in repr(found) and len(found.rows()) == 5
 
 
+def test_it_tries_again_until_the_checker_passes(connect: Connect) -> None:
+    script = Script(answer=lambda _, seed: f"def f():\n    return {seed}")
+    seen: list[str] = []
+
+    def check(prompt: str, text: str) -> bool:
+        seen.append(prompt)
+        return text.endswith("return 2")
+
+    asked = {"model": "stub", "seed": 0, "verifier": check}
+    found = keff.self_consistency_sync(connect(script), "Write f.", "retry:5", **asked)
+    assert (found.verdict.paths, found.verdict.kind, found.verdict.weight) == (3, "verdict", 1.0)
+    assert found.text == "def f():\n    return 2"
+    assert seen == ["Write f."] * 3
+    failed = keff.self_consistency_sync(connect(script), "Write f.", "retry:2", **asked)
+    assert failed.verdict.weight == 0.0 and failed.text == "def f():\n    return 1"
+    with pytest.raises(UsageError, match="give verifier="):
+        keff.self_consistency_sync(connect(script), "Write f.", "retry:2", model="stub")
+
+
 @pytest.mark.filterwarnings("ignore:in_flight is a key of the policy:DeprecationWarning")
 def test_paths_ahead_save_rounds_and_change_nothing(connect: Connect) -> None:
     script = says("1", "2", "1", "1", "2", "2", "2", "2")

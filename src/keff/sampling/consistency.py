@@ -14,6 +14,7 @@ from keff.answers import SLOW_SPACES, UNREAD, Space, of_unknown_options, read, s
 from keff.errors import EngineError, UsageError
 from keff.narrow import Fields, fields
 from keff.plugins import import_extra
+from keff.policies.retry import reads_verdicts
 from keff.policy import (
     Policy,
     RunningVote,
@@ -35,6 +36,8 @@ from keff.protocol.reply import PathSource, choices_of, completions, repeats, so
 from keff.protocol.server import SEEDS, greedy_field
 from keff.protocol.values import question_of
 from keff.records import AnswerSpace, Completion, Finding, Message, Result, frozen
+from keff.sampling.verifier import OwnFunction, Verifier, verifier_of
+from keff.usercode import Stamp
 
 
 class ChatClient(Protocol):
@@ -51,9 +54,10 @@ class Verdict(Result):
     """The outcome of a vote.
 
     ``answer`` is a canonical key (None: nobody gave one), ``weight`` the strength named by ``kind``
-    (``vote_share``, ``posterior``, ``e_value`` or ``weighted_share``), ``paths`` how many were drawn,
-    ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped. ``unread`` more had an
-    answer that could not be read (a worker process was lost); ``undecided``: these could turn the vote.
+    (``vote_share``, ``posterior``, ``e_value``, ``weighted_share`` or ``verdict``), ``paths`` how many were
+    drawn, ``abstentions`` how many of them gave no answer, ``reason`` why sampling stopped. ``unread`` more
+    had an answer that could not be read (a worker process was lost); ``undecided``: these could turn the
+    vote.
     """
 
     answer: str | None
@@ -97,8 +101,11 @@ class Consensus(Finding):
 
     @property
     def text(self) -> str | None:
-        """The whole text of the first path that gave the answer."""
-        return None if self.answer is None else self.completions[self.keys.index(self.answer)].text
+        """The whole text of the first path that gave the answer; of a checker's the last one."""
+        if self.answer is None:
+            return None
+        places = [place for place, key in enumerate(self.keys) if key == self.answer]
+        return self.completions[places[-1 if self.verdict.kind == "verdict" else 0]].text
 
     @property
     def tokens(self) -> int:
@@ -160,17 +167,20 @@ async def self_consistency(
     *,
     space: AnswerSpace = "exact",
     in_flight: int = 1,
+    verifier: Callable[[str, str], object] | str | None = None,
     **request: object,
 ) -> Consensus:
     """Answer one question by the vote of as many paths as the policy asks for.
 
     ``client`` is any AsyncOpenAI client; ``request`` goes to its ``chat.completions.create`` as it is
     (``model=``, ``temperature=``, ``max_tokens=``); without ``model`` the server's only one is taken.
-    ``space`` says how answers are read from the texts and compared. Votes count in launch order, whatever
-    comes back first, unless the policy says ``order=arrival``; with ``in_flight=W`` in the policy W paths run
-    at once, and what still runs when it stops is cancelled (the argument ``in_flight=W`` writes that key, in
-    launch order, and warns). Cut or refused texts without an explicit answer abstain. Raises EngineError
-    when the server fails after the client's own retries, UsageError for wrong use.
+    ``space`` says how answers are read from the texts and compared. ``verifier`` rates each path: a function
+    of prompt and text, or the URL of a reward model; ``retry:m`` needs one, and takes the text of a path as
+    its answer where the space finds none. Votes count in launch order, whatever comes back first, unless the
+    policy says ``order=arrival``; with ``in_flight=W`` in the policy W paths run at once, and what still runs
+    when it stops is cancelled (the argument ``in_flight=W`` writes that key, in launch order, and warns). Cut
+    or refused texts without an explicit answer abstain. Raises EngineError when the server fails after the
+    client's own retries, UsageError for wrong use.
 
     Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
     """
@@ -190,7 +200,7 @@ async def self_consistency(
         if rule.cap > 1:
             warnings.warn(f"{greedy} gives one and the same path: one is drawn", stacklevel=2)
         rule = parse_policy("fixed:1")
-    if "confidence" in rule.needs:
+    if "confidence" in rule.needs and verifier is None:
         request.setdefault("logprobs", True)
     try:
         request["model"] = request.get("model") or await _only_model(client)
@@ -202,7 +212,9 @@ async def self_consistency(
             # A page in HTML comes as a string, and a stream as no answer at all.
             return fields(response.model_dump()) if hasattr(response, "model_dump") else {}
 
-        found, _ = await PathsOfQuestion(draw, rule, of_unknown_options(space, question_of(talk))).run()
+        reading = of_unknown_options(space, question_of(talk))
+        rate = None if verifier is None else partial(_verifier(verifier).rate, talk)
+        found, _ = await PathsOfQuestion(draw, rule, reading, rate).run()
         return found
     except OpenAIError as error:
         raise EngineError(f"the server failed: {error}") from error
@@ -240,6 +252,16 @@ def _space(name: AnswerSpace) -> Space:
     return space(name, labels=tuple("ABCDEFGHIJ")) if name == "choice" else space(name)
 
 
+def _verifier(given: Callable[[str, str], object] | str) -> Verifier:
+    """Return the verifier of a function or URL."""
+    if isinstance(given, str):
+        found = verifier_of(None, given)
+        assert found is not None
+        return found
+    stamp = Stamp(getattr(given, "__qualname__", "verifier"), "")
+    return Verifier(stamp, OwnFunction(lambda: given))
+
+
 async def _only_model(client: Any) -> str:
     names = [str(model.id) for model in (await client.models.list()).data]
     if len(names) != 1:
@@ -248,36 +270,51 @@ async def _only_model(client: Any) -> str:
 
 
 class _Path(NamedTuple):
-    """A drawn path: its vote key, what came, where it came from, and whether its answer is unread."""
+    """A drawn path: its vote key, what came, from where, whether its answer is unread, and its rating."""
 
     key: str | None
     completion: Completion
     source: PathSource
     unread: bool = False
+    rating: float = float("nan")
 
 
 @frozen
 class PathsOfQuestion:
     """Draws and counts the paths of one question as the policy asks.
 
-    ``call`` returns the chat response of the path at a launch position.
+    ``call`` returns the chat response of the path at a launch position, and ``rate`` the rating of a text by
+    a verifier, with its seconds (None: confidences are log-probabilities).
     """
 
     call: Callable[[int], Awaitable[Fields]]
     policy: Policy
     space: Space
+    rate: Callable[[str], Awaitable[tuple[float, float]]] | None = None
 
     async def run(self) -> tuple[Consensus, list[int]]:
         """Draw until the policy stops, then cancel paths in flight; also returns where counted paths were."""
+        checked = reads_verdicts(self.policy)
+        if checked and self.rate is None:
+            raise UsageError(f"{self.policy.spec} tries again until a checker passes: give verifier=")
         drawn: dict[int, _Path] = {}
         running: dict[asyncio.Task[None], Sequence[int]] = {}
 
         async def draw(place: int) -> None:
-            drawn[place] = await self._path(place)
+            path = await self._path(place)
+            if self.rate is not None:
+                told, _ = await self.rate(path.completion.text)
+                unread = checked and path.key is None
+                path = path._replace(rating=told, key=path.completion.text if unread else path.key)
+            drawn[place] = path
 
         def view(places: Sequence[int]) -> View:
             paths = [drawn[place] for place in places]
-            read = [logprob_of(path.completion.logprobs, confidence_of(self.policy)) for path in paths]
+            name = confidence_of(self.policy)
+            read = [
+                logprob_of(path.completion.logprobs, name) if self.rate is None else path.rating
+                for path in paths
+            ]
             distinct = _without_repeats(paths)
             keys = tuple(path and path.key for path in distinct)
             unread = sum(path is not None and path.unread for path in distinct)
