@@ -120,6 +120,7 @@ class Aligned:
     is how right each answer is (its mean correctness over all recorded paths that give it, for a log may
     call two equal answers right and wrong). ``clusters`` [n] are the independent units. ``sources`` says
     whether the slots (else the columns) of a branch are some of many or all there are, where that was said.
+    ``verdicts_only``: no answers are recorded, and what passes counts as one.
     """
 
     ids: tuple[str, ...]
@@ -129,6 +130,7 @@ class Aligned:
     space: str
     notes: tuple[Note, ...]
     sources: SourceKind | None = None
+    verdicts_only: bool = False
 
     @property
     def n(self) -> int:
@@ -194,7 +196,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
         for row, (_, _, ballot) in zip(rows, ballots, strict=True)
     ]
     check_gold(names, ids, [ballot.golds for ballot in picked])
-    if picked[0].votes.answers is None:
+    if verdicts_only := picked[0].votes.answers is None:
         picked = [replace(ballot, votes=ballot.votes.as_checked()) for ballot in picked]
         codes, credit = [ballot.votes.answered() for ballot in picked], np.ones((len(ids), 1))
     else:
@@ -219,7 +221,8 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
             "for others like these. For these alone: --sources fixed"
         )
         notes = (*notes, Note("random_sources", text))
-    return Aligned(tuple(ids), branches, credit, clusters, picked[0].reading.space, notes, kind)
+    space = picked[0].reading.space
+    return Aligned(tuple(ids), branches, credit, clusters, space, notes, kind, verdicts_only)
 
 
 def own_parts(stems: Sequence[str]) -> list[str]:

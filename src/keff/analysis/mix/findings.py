@@ -254,7 +254,8 @@ class MixFindings(Finding):
                 f"{points(dropped.difference)} points compared with {dropped.by}, at "
                 f"{dropped.cost_ratio:.3g} times the cost."
             )
-        yield self.ceiling_line
+        if "retry:" not in advice.plan.policy:  # further tries may solve what no recorded one did
+            yield self.ceiling_line
         yield from self._tables()
 
     def _tables(self) -> Iterator[str]:

@@ -131,6 +131,8 @@ class MixAnalysis:
         self.ids = cluster_numbers(group.clusters, group.n)
         verdicts = [Verdicts.of(branch.votes) for branch in group.branches]
         known = [each for each in verdicts if each is not None]
+        if group.verdicts_only:
+            known = [replace(each, right=None) for each in known]
         tried = self._tries(known) if len(known) == len(verdicts) else None
         orders = None
         if tried is not None:
