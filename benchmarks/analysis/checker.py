@@ -115,13 +115,6 @@ class Regrets:
                 chosen = {
                     "law": held.at(worth),
                     "measured": int(np.argmax(worth * held.mean_accuracy - held.mean_cost)),
-                    "half": int(
-                        np.argmax(
-                            worth * (held.mean_accuracy + held.expected)
-                            - (held.mean_cost + held.expected_cost)
-                        )
-                    ),
-                    "both": int(np.argmax(worth * (held.expected + held.mean_accuracy) / 2 - held.mean_cost)),
                     "plug-in": int(np.argmax(worth * naive - held.mean_cost)),
                     **{f"always {spec}": named.index(spec) for spec in FIXED},
                 }
@@ -154,7 +147,7 @@ class Regrets:
     def show(self) -> None:
         """Print the tables."""
         print(f"{'':>10} {'price':>5} {'worth':>5}  mean  worst   by data set")
-        for way in ("law", "measured", "half", "plug-in"):
+        for way in ("law", "measured", "plug-in"):
             for price in PRICES:
                 for worth in WORTHS:
                     own = {pair: float(np.mean(each)) for pair, each in self.of[way, price, worth].items()}

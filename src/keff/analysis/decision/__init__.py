@@ -93,7 +93,7 @@ def decide(
     if verdicts is not None:
         decision, tries = decide_tries(verdicts, aim, now=now, cap=cap, false_accept=false_accept)
         if votes.answers is None or agreement(votes) == 0:
-            return Decided(decision, tries=tries)
+            return _priced_tries(decision, tries, None if rates is None else float(rates.alone(votes).mean()))
     if why := _nothing_to_decide(votes):
         return Decided(
             Decision(None, written(exact(reference).spec), why, written(reference.spec)), tries=tries
@@ -124,6 +124,20 @@ def decide(
     worth = judged(paths.worth, found.known) if recorded else paths.worth
     decided = replace(found.decided(votes, aim), confidences=worth, tries=tries)
     return decided if adds_up else replace(decided, decision=_by_confidence(decided.decision))
+
+
+def _priced_tries(decision: Decision, tries: Tries | None, each: float | None) -> Decided:
+    """Return a decision on tries with its dollars, where a try costs ``each`` on average (None: unknown)."""
+    if each is None or decision.expected_paths is None or decision.change.paths is None:
+        return Decided(decision, tries=tries)
+    price, how = each, "tries at the mean cost of a path"
+
+    def paid(made: float) -> float:
+        return price * made
+
+    dollars, saved = decision.expected_paths.mapped(paid, how), decision.change.paths.mapped(paid, how)
+    change = replace(decision.change, dollars=saved)
+    return Decided(replace(decision, change=change), dollars=dollars, tries=tries)
 
 
 def _by_confidence(decision: Decision) -> Decision:
