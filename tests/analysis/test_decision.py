@@ -312,7 +312,6 @@ def test_where_there_is_nothing_to_decide_one_line_says_what_to_do() -> None:
         "one path per question": pilot(30, 1, rng),
         "keff read": same(20, [[-1] * 8]),
         "no two paths": Votes(np.tile(np.arange(8), (30, 1)), np.zeros((30, 8), int)),
-        "correctness only": Votes(None, np.ones((30, 8), int)),
     }
     for words, votes in cases.items():
         decision = decide(votes, Aim()).decision

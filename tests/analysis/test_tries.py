@@ -98,6 +98,7 @@ def test_false_accepts_are_measured_by_gold_answers_and_never_help() -> None:
     [
         ([[0, 0, 0]] * 20, {}, "no try passed"),
         ([[1, 1, 1]] * 20, {}, "check that the checker can fail an answer"),
+        ([[0], [1]] * 10, {}, "record two or more"),
         ([[0, 1, 1]] * 5, {}, "5 independent questions cannot decide: record at least 10"),
     ],
 )

@@ -207,7 +207,7 @@ def test_policies_are_replayed_on_anything() -> None:
     found = keff.replay(ANSWERS, ["fixed:3", "lead_k:2,cap=6"], gold_answer=GOLD)
     assert found["fixed:3"].mean_paths == 3
     assert keff.replay(ANSWERS, "fixed:3", gold_answer=GOLD)["fixed:3"] == found["fixed:3"]
-    with pytest.raises(KeffError, match="only correctness"):
+    with pytest.raises(KeffError, match="verdicts and no answers"):
         keff.replay(np.array(CORRECT), "fixed:3")
 
 

@@ -83,6 +83,8 @@ def checkable(verdicts: Verdicts) -> str | None:
     passed, errors = verdicts.passed, verdicts.judged
     if (units := int(verdicts.clusters.max()) + 1) < LEAST_QUESTIONS:
         return f"{units} independent questions cannot decide: record at least {LEAST_QUESTIONS}"
+    if passed.shape[1] < 2:
+        return "one try per question shows nothing about further tries: record two or more"
     if not passed.any():
         return "no try passed: check what the checker was given, or ask another model (keff mix)"
     if errors is not None and errors.accepts.value >= 1 - errors.rejects.value:

@@ -206,6 +206,8 @@ def _retries(decision: Decision) -> str:
     made = (
         "" if decision.expected_paths is None else f": {decision.expected_paths.value:.1f} tries on average"
     )
+    if most == today == 1:
+        return "Keep asking once."
     if most == today:
         return f"Keep trying up to {most} times until the checker passes an answer{made}."
     what = "Ask once" if most == 1 else f"Try up to {most} times until the checker passes an answer"
