@@ -158,11 +158,6 @@ class Votes:
         named = {name: pick(values) for name, values in self.named.items()}
         return replace(self, **changes, **others, named=named)
 
-    def as_checked(self) -> Votes:
-        """Return verdicts alone as votes: what passes is one answer, rated 1, what fails is none, rated 0."""
-        right = self.scored()
-        return replace(self, answers=right - 1, confidences=right.astype(np.float64))
-
     @property
     def rated(self) -> Mapping[str, FloatArray]:
         """Every recorded confidence by name, each [n, K]."""
