@@ -360,12 +360,15 @@ class RecordedQuestions(Sequence[Question]):
     def in_order_of_slots(self) -> tuple[RecordedQuestions, int]:
         """Return the questions that have all slots, these in one order, and how many questions lack some.
 
-        Unchanged where every question lists its slots alike. Raises LogError where none has all.
+        Unchanged where every question lists its slots alike, or there is one: what a question lacks are paths
+        then, such as those that a policy did not draw. Raises LogError where none has all.
         """
         slots, sizes = self.flat("slots"), self.sizes
         if slots is None or not sizes.size:
             return self, 0
         slots = np.maximum(slots, 0)
+        if not np.ptp(slots):
+            return self, 0
         if np.ptp(sizes) == 0 and not np.any(slots.reshape(len(self), -1) != slots[: sizes[0]]):
             return self, 0
         rows = self.path_questions
