@@ -69,7 +69,7 @@ class Tries(Finding):
         yield text_table(self.rows())
         yield (
             "Made: tries on average. Next right: the chance that one more try is right after all failed. "
-            "Pays from: one more try pays where a right answer is worth at least so many tries."
+            "Pays from: one more try pays where a right answer is worth at least this many tries."
         )
         if any(row.wrong is not None for row in self.lines):
             yield "Wrong: the share of the answers that pass and are wrong; it grows with every try."

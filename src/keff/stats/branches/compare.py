@@ -229,10 +229,12 @@ def _notes(first: Votes, second: Votes, plan: ArmPlan) -> tuple[Note, ...]:
     notes: list[Note] = []
     for name, arm in (("first", first), ("second", second)):
         if arm.p in (0.0, 1.0):
-            notes.append(Note("degenerate", f"The {name} arm is all right or all wrong: c is undefined."))
+            notes.append(
+                Note("degenerate", f"The {name} arm is all right or all wrong, so it has no correlation.")
+            )
         if arm.p < ACCURACY_FLOOR:
             notes.append(
-                Note("accuracy_floor", f"The {name} arm is right in under 2% of paths: c means little.")
+                Note("accuracy_floor", f"The {name} arm is right in under 2% of paths. Its c means little.")
             )
         if plan.design == "paired" and arm.n_clusters * min(arm.p, 1 - arm.p) < FEWEST_MINORITY:
             notes.append(
