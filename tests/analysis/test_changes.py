@@ -11,7 +11,7 @@ from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.money import Tariff, path_dollars, rates
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.results.words import first_sentence
+from keff.analysis.results.words import summary
 from keff.analysis.terms import Terms
 from keff.reading.arrays import record_of_votes
 from keff.sampling.cost import Price
@@ -81,6 +81,6 @@ def test_both_bills_where_todays_paths_may_share_a_prompt() -> None:
     one, apart = decision.change.dollars, decision.change.dollars_apart
     assert one is not None and apart is not None
     assert one.value - apart.value == pytest.approx(7 * 300 * 2 / 1e6)
-    assert "separate requests" in first_sentence(decision)
+    assert "separate requests" in "\n".join(summary(decision))
     without = analyze(record_of_votes(workload()), Settings(terms=Terms(tariff=tariff))).decision
     assert without.change.dollars is not None and without.change.dollars_apart is None
