@@ -79,7 +79,7 @@ def test_columns_are_known_by_the_names_that_a_log_s_columns_are_known_by(make: 
     named = analyzed(make(table()), **NAMES, gold_answer="target", correct="is_right")
     found = analyzed(make(table()))
     assert found.p == named.p and found.c == named.c
-    assert "id from question_id" in next(note.message for note in found.warnings if note.code == "columns")
+    assert "question_id as id" in next(note.message for note in found.warnings if note.code == "columns")
 
 
 @frames
