@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app_rig import until
 from fault_server import Script
 from gateway_rig import QUESTION, Rig
 from keff.cli._serve_options import read_settings
@@ -108,8 +109,13 @@ def test_a_request_line_says_what_it_was(serve: Serve, caplog: pytest.LogCapture
     rig.post()
     assert rig.post({"messages": []}).status_code == 400
     assert rig.post({"model": "m", "messages": QUESTION, "keff": {"policy": "no:1"}}).status_code == 400
-    logged = [json.loads(r.getMessage()) for r in caplog.records if r.getMessage().startswith("{")]
-    lines = [line for line in logged if line["event"] == "request"]
+
+    def request_lines() -> list[dict[str, Any]]:
+        logged = [json.loads(r.getMessage()) for r in caplog.records if r.getMessage().startswith("{")]
+        return [line for line in logged if line["event"] == "request"]
+
+    until(lambda: len(request_lines()) == 3)  # a line is written after its answer is sent
+    lines = request_lines()
     assert (lines[0]["model"], lines[0]["kind"], lines[0]["paths"]) == ("stub", "numeric", 3)
     assert lines[2]["error"] == "invalid_policy"
 
