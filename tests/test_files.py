@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
 import re
-import resource
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.hostile._writes import room
 from command_line import keff
 from keff import files
 
@@ -122,17 +120,6 @@ WRITERS = {
 }
 
 
-@contextlib.contextmanager
-def small_disk(size: int) -> Iterator[None]:
-    """No file grows beyond a size: the kernel refuses the write, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_drafts_of_ended_processes_are_removed_by_the_next_write(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     die_in_the_middle(file)
@@ -188,12 +175,12 @@ def test_every_writer_leaves_the_old_file_and_a_clean_folder(
     file = out / f"it.{ending}"
     given = {"LOG": log, "OTHER": other, "FILE": file}
     words = [given.get(word, word) for word in WRITERS[command]]
-    with small_disk(size):
+    with room(size):
         done = keff(*words)
     assert (done.returncode, "too large" in done.stderr) == (2, True), done.stderr
     assert str(file) in done.stderr and not list(out.iterdir())
     assert keff(*words).returncode == 0
     written = file.read_bytes()
-    with small_disk(size):
+    with room(size):
         assert keff(*words).returncode == 2
     assert file.read_bytes() == written and list(out.iterdir()) == [file]

@@ -18,7 +18,7 @@ from keff.analysis.matching import field_notes, matching, reading_notes
 from keff.analysis.matching import notes as matching_notes
 from keff.analysis.money import doublings
 from keff.analysis.results.estimates import Analysis, Band, Bands, Curve, KStar, Predicted
-from keff.analysis.sources import SourceJackknife, over_sources, source_notes, variance_left_out
+from keff.analysis.sources import SourceJackknife, decision_over_sources, source_notes
 from keff.analysis.terms import Accounts, Terms
 from keff.narrow import fields, number
 from keff.reading.ballot import Ballot
@@ -29,6 +29,7 @@ from keff.stats.intervals import interval_c, majority_fits, majority_method, pat
 from keff.stats.models.betabinomial import majority_at_k, majority_binomial, majority_curve, majority_table
 from keff.stats.models.bounds import majority_bounds
 from keff.stats.models.plurality_model import predict_plurality
+from keff.stats.sources import variance_left_out
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting import choose
 from keff.stats.voting.alike import alike, pattern_notes
@@ -222,7 +223,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         **answers._asdict(),
         right_answers_meet=meeting,
         matching=matched,
-        decision=over_sources(decided.decision, left),
+        decision=decision_over_sources(decided.decision, left),
         confidences=decided.confidences or None,
         bill=accounts.bill(decided),
         seconds=None

@@ -19,7 +19,7 @@ from keff.stats import sources as stats
 from keff.stats.intervals import mean_share
 from keff.stats.models.betabinomial import majority_at_k
 from keff.stats.resampling import clustered_variance
-from keff.stats.sources import SourceScores, SourceVariance
+from keff.stats.sources import SourceScores, SourceVariance, variance_left_out
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.plurality import plurality_at_k
 
@@ -278,12 +278,7 @@ def mean_luck(votes: Votes, units: int) -> float:
     return 0.0 if found is None else max(found.sources, 0.0) * float(np.sum(scores.weights**2)) * wide**2
 
 
-def variance_left_out(figures: FloatArray) -> FloatArray:
-    """Return the variance over sources of figures without each of them [S, ...]."""
-    return np.asarray((len(figures) - 1) * figures.var(axis=0), np.float64)
-
-
-def over_sources(decision: Decision, left: SourceJackknife) -> Decision:
+def decision_over_sources(decision: Decision, left: SourceJackknife) -> Decision:
     """Return a decision whose change of accuracy is for other sources, too.
 
     Over sources it varies as the plurality of as many paths minus that of the reference's does.

@@ -223,6 +223,16 @@ def score_spread(scores: SourceScores, variance: SourceVariance | None) -> Score
     return ScoreSpread(value, of_questions, of_sources, max(min(freedom, units + scores.size), 1.0))
 
 
+def variance_left_out(figures: FloatArray) -> FloatArray:
+    """Return the variance over sources of figures without each of them [S, ...], by the jackknife."""
+    return np.asarray((len(figures) - 1) * figures.var(axis=0), np.float64)
+
+
+def without_each(scores: SourceScores) -> list[SourceScores]:
+    """Return the scores without each source in turn."""
+    return [scores.keep(kept) for kept in np.eye(scores.size) == 0]
+
+
 def mean_score(spread: ScoreSpread, units: int, level: float = 0.95) -> Interval:
     """Return the score for questions and sources like these, with Wilson's limits."""
     lo, hi = wilson(spread.value, spread.variance, units, level, spread.freedom)
@@ -301,10 +311,9 @@ def over_sources(scores: SourceScores, each: Callable[[SourceScores], FloatArray
     rather too wide than too narrow.
     """
     values, units = each(scores), int(scores.ids.max()) + 1
-    left = np.eye(scores.size) == 0
-    found: FloatArray = np.array([each(scores.keep(kept)).mean() for kept in left])
+    found: FloatArray = np.array([each(left).mean() for left in without_each(scores)])
     of_questions = clustered_variance(values, scores.ids)
-    of_sources = float((scores.size - 1) * found.var())
+    of_sources = float(variance_left_out(found))
     luck = of_questions**2 / max(units - 1, 1) + of_sources**2 / max(scores.size - 1, 1)
     freedom = (of_questions + of_sources) ** 2 / luck if luck > 0 else units - 1
     value = float(values.mean())
@@ -322,13 +331,12 @@ def correlation(scores: SourceScores, variance: SourceVariance, level: float = 0
     if around is None or around.limits is None or scores.size < 3 or not -1 < value < 1:
         return Interval(value, None, None, "too few sources")
     lo, hi = (math.atanh(min(max(end, -0.999), 0.999)) for end in around.limits)
-    left = np.eye(scores.size) == 0
-    found = [source_variance(scores.keep(kept)) for kept in left]
+    found = [source_variance(left) for left in without_each(scores)]
     z: FloatArray = np.array([math.atanh(_share_of_questions(each)) for each in found if each is not None])
     if z.size < scores.size:
         return Interval(value, None, None, "too few sources")
     t = float(stdtrit(scores.size - 1, (1 + level) / 2))
-    half = math.hypot((hi - lo) / 2, t * math.sqrt((z.size - 1) * float(z.var())))
+    half = math.hypot((hi - lo) / 2, t * math.sqrt(float(variance_left_out(z))))
     middle = math.atanh(value)
     return Interval(value, math.tanh(middle - half), math.tanh(middle + half), METHOD)
 

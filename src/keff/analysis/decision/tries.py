@@ -211,7 +211,7 @@ def chosen_tries(figures: TryFigures, aim: Aim, today: int) -> tuple[int, bool]:
     solved, made = weight @ figures.solved, weight @ figures.made
     if aim.value_per_correct is not None and aim.cost_per_path is not None:
         net = aim.value_per_correct * solved - aim.cost_per_path * made
-        return max(int(np.argmax(net[1:])) + 1, 1), True
+        return int(np.argmax(net[1:])) + 1, True
     if aim.budget is not None:
         within = [tries for tries in range(1, len(made)) if _upper(figures, tries) <= aim.budget]
         return max(within, default=1), bool(within)
@@ -251,10 +251,9 @@ def decide_tries(
     if cap is not None and tries > cap:
         tries, met = cap, not aim.asks_share
     row = lines[tries - 1]
-    verdict, policy = ("retry", f"retry:{tries}") if tries > 1 else ("ask once", "fixed:1")
     decision = Decision(
-        verdict="retry" if verdict == "retry" else "ask once",
-        policy=policy,
+        verdict="retry" if tries > 1 else "ask once",
+        policy=f"retry:{tries}" if tries > 1 else "fixed:1",
         because=_because(verdicts, lines, tries),
         reference=f"retry:{today}",
         kept=None if tries == today else figures.kept(tries, today, aim),
