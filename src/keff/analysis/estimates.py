@@ -33,7 +33,7 @@ from keff.stats.sources import variance_left_out
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting import choose
 from keff.stats.voting.alike import alike, pattern_notes
-from keff.stats.voting.choose import ceiling, k_eff, k_eff_block, percent_of_ceiling
+from keff.stats.voting.choose import ceiling, k_eff_block, k_eff_interval, percent_of_ceiling
 from keff.stats.voting.columns import column_test, edge_notes, mixed_c
 from keff.stats.voting.correlation import (
     agreement,
@@ -274,7 +274,7 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note], left: Sour
         c_pooled=pooled_c(votes),
         c_pearson=pearson,
         c_pearson_dropped=dropped,
-        k_eff=c.interval.mapped(lambda value: float(k_eff(votes.k, value)), f"from c ({c.method})"),
+        k_eff=k_eff_interval(votes.k, c.interval),
         ceiling=c.interval.mapped(lambda value: float(ceiling(value)), f"from c ({c.method})"),
         k_eff_block=k_eff_block(votes),
         percent_of_ceiling=float(percent_of_ceiling(votes.k, c.value)),

@@ -281,7 +281,7 @@ def k_eff(k: int | IntArray, c: float | FloatArray | Interval) -> FloatArray | I
     have, the result is infinite.
     """
     if isinstance(c, Interval):
-        return c.mapped(lambda value: float(choose.k_eff(k, value)), f"from c ({c.method})")
+        return choose.k_eff_interval(k, c)
     worth = choose.k_eff(k, c)
     return float(worth) if np.ndim(worth) == 0 else worth
 

@@ -5,6 +5,7 @@ In: a record whose slots are judges, prompts or models. Out: Panel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -20,7 +21,8 @@ from keff.stats.branches.weights import Rule, cross_fitted_credit, slot_weights
 from keff.stats.intervals import bootstrap_means, interval_c, mean_share
 from keff.stats.resampling import FOLDS, clustered_se
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.choose import k_eff, k_eff_block
+from keff.stats.voting.choose import k_eff, k_eff_block, k_eff_interval
+from keff.stats.voting.correlation import equal_pairs, fleiss_kappa
 
 # Splits into folds whose outcomes are averaged: one split moves a gain by as much as a point.
 SPLITS = 5
@@ -61,7 +63,7 @@ def panel_of(record: Record, seed: int = 0) -> Panel:
         judges=judges,
         agreement=mean_share(_agreeing(codes), votes.clusters),
         k_eff_agreement=worth,
-        k_eff=_k_eff(votes) if known else None,
+        k_eff=k_eff_interval(votes.k, interval_c(votes).interval) if known else None,
         best=names[int(np.argmax(slot_accuracies(votes)))] if known else None,
         best_accuracy=None if panels is None else panels[0],
         votes=() if panels is None else panels[1],
@@ -87,12 +89,6 @@ def _judge(
     )
 
 
-def _k_eff(votes: Votes) -> Interval:
-    """Return K / (1 + (K - 1) c) of being right: the paper's, with the limits of c over questions."""
-    c = interval_c(votes)
-    return c.interval.mapped(lambda value: float(k_eff(votes.k, value)), f"from c ({c.method})")
-
-
 def _right_worth(votes: Votes, columns: IntArray) -> float:
     return k_eff_block(votes.paths(columns)) if columns.size > 1 else 1.0
 
@@ -106,16 +102,15 @@ def _pairs_alike(codes: IntArray) -> FloatArray:
 def _agreeing(codes: IntArray) -> FloatArray:
     """Return the share of pairs of judges that answer alike, by question [n]."""
     k = codes.shape[1]
-    same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
-    return np.asarray((same.sum((1, 2)) - (codes >= 0).sum(1)) / (k * (k - 1)), np.float64)
+    return 2 * equal_pairs(codes) / (k * (k - 1))
 
 
 def _kappa_worth(codes: IntArray, columns: IntArray) -> float:
     """Return K / (1 + (K - 1) kappa) of some judges, kappa of Fleiss over the answers of all questions."""
     if columns.size < 2:
         return 1.0
-    used = codes[:, columns]
-    return float(_worth(_agreeing(used).mean(), _chance(used), columns.size))
+    kappa = fleiss_kappa(Votes(codes[:, columns], None))
+    return float(k_eff(columns.size, 1.0 if math.isnan(kappa) else kappa))
 
 
 def _chance(codes: IntArray) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.results.comparison import Better, QuestionChange, ScoreComparison, ScoreVerdict
 from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSplit
-from keff.analysis.sources import KS, SIZES, TIMES, with_sources
+from keff.analysis.sources import KS, SIZES, TIMES, TWO_RUNS, on_scale, with_sources
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
@@ -40,9 +40,6 @@ FARTHEST = 4
 
 # Numbers of trials that reliability is asked for: powers of two, from the least recorded ones.
 GROUPS = (4, 8, 16, 32)
-
-# Standard deviations of one run that two runs stay within in 95%.
-TWO_RUNS = 1.959964 * math.sqrt(2)
 
 # Variance of the difference of two models' means of a question, over that of one model's: mean of 7 recorded
 # data sets, 243 pairs of models (.30 to .73; their means correlate by .64 to .86). Two models of one kind
@@ -72,8 +69,8 @@ def noise(scored: RepeatedScores) -> Noise:
         n=repeats.n,
         k=repeats.k,
         clusters=repeats.units,
-        score=_scaled(mean_share(repeats.mean, repeats.ids), wide, low),
-        run_to_run_sd=None if sd is None else _scaled(sd, wide),
+        score=on_scale(mean_share(repeats.mean, repeats.ids), wide, low),
+        run_to_run_sd=None if sd is None else on_scale(sd, wide),
         gap_of_two_runs=None if sd is None else TWO_RUNS * sd.value * wide,
         c=icc_interval(repeats),
         variance=None if spread is None else _split(spread, repeats, wide),
@@ -87,11 +84,6 @@ def noise(scored: RepeatedScores) -> Noise:
         warnings=tuple(dict.fromkeys((*scored.notes, *_notes(scored, spread)))),
     )
     return found if scored.sources is None else with_sources(found, scored.sources)
-
-
-def _scaled(value: Interval, wide: float, low: float = 0.0) -> Interval:
-    """Return an interval on 0 to 1 converted to the scale of the scores."""
-    return value.mapped(lambda share: low + wide * share)
 
 
 def _split(spread: Components, repeats: Repeats, wide: float) -> VarianceSplit:
@@ -225,7 +217,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
     a, b, ids, notes = on_shared(first, second)
     found = paired(a, b, level, source_luck(first, second))
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
-    difference = _scaled(found.difference, wide)
+    difference = on_scale(found.difference, wide)
     outcome: ScoreVerdict = "not decided"
     if found.decided:
         outcome = "better" if difference.value > 0 else "worse"

@@ -33,8 +33,16 @@ SIZES = (50, 100, 200, 500, 1000, 2000)
 # Repeats, or sources, that somebody would pay for.
 TIMES = (1, 2, 4, 8, 16)
 
+# Standard deviations of one run that two runs stay within in 95%.
+TWO_RUNS = 1.959964 * math.sqrt(2)
+
 # Standard deviations between sources come with limits this far apart from fewer of them.
 FEW_SOURCES = 5
+
+
+def on_scale(value: Interval, wide: float, low: float = 0.0) -> Interval:
+    """Return an interval on 0 to 1 converted to the scale of the scores."""
+    return value.mapped(lambda share: low + wide * share)
 
 
 def with_sources(found: Noise, scores: SourceScores) -> Noise:
@@ -48,22 +56,19 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
         return _not_told_apart(found, scores)
     low, wide = found.scale[0], found.scale[1] - found.scale[0]
 
-    def scaled(value: Interval | None, start: float = 0.0) -> Interval | None:
-        return None if value is None else value.mapped(lambda share: start + wide * share)
-
     score = stats.mean_score(stats.score_spread(scores, variance), found.clusters)
     inside = max(variance.trials, 0.0)
     told = replace(
         found,
-        score=score.mapped(lambda share: low + wide * share),
+        score=on_scale(score, wide, low),
         variance=_split(variance, wide),
         power=(),
         equal_cost=(),
         sources=SourceNoise(
             random=scores.random,
             scores=_scores(scores, low, wide),
-            new_source=scaled(stats.new_source(scores, variance), low) if scores.random else None,
-            sd=scaled(stats.source_sd(scores, variance)) if scores.random else None,
+            new_source=on_scale(stats.new_source(scores, variance), wide, low) if scores.random else None,
+            sd=on_scale(stats.source_sd(scores, variance), wide) if scores.random else None,
             designs=_designs(scores, variance, wide) if scores.random else (),
         ),
         warnings=(*found.warnings, *_notes(scores, variance)),
@@ -74,14 +79,14 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
         return replace(
             told,
             run_to_run_sd=Interval(sd, None, None, "mean squares of trials"),
-            gap_of_two_runs=1.959964 * 2**0.5 * sd,
+            gap_of_two_runs=TWO_RUNS * sd,
             pass_at_k=_up_to(found.pass_at_k, most),
             pass_hat_k=_up_to(found.pass_hat_k, most),
             groups_without_gradient=_up_to(found.groups_without_gradient, most),
         )
     return replace(
         told,
-        run_to_run_sd=scaled(stats.run_of_one_source(scores, variance)),
+        run_to_run_sd=on_scale(stats.run_of_one_source(scores, variance), wide),
         gap_of_two_runs=wide * stats.run_gap(scores, variance),
         c=stats.correlation(scores, variance),
         **_shares(found, scores),
@@ -165,7 +170,7 @@ def _not_told_apart(found: Noise, scores: SourceScores) -> Noise:
     score = found.score
     if blocks and scores.random:
         source = (own % scores.size).astype(np.int64)
-        score = mean_share(scores.question_means, source).mapped(lambda share: low + wide * share)
+        score = on_scale(mean_share(scores.question_means, source), wide, low)
         units, text = "sources", "no question has paths of two sources"
     note = Note(
         "sources_not_told_apart",

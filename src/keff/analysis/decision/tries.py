@@ -14,7 +14,7 @@ from keff.analysis.walks import reference_of
 from keff.errors import UsageError
 from keff.records import Interval, frozen
 from keff.stats.intervals import interval_mean, mean_share, paired_difference
-from keff.stats.models.tries import TryLaw, checked, until_passed
+from keff.stats.models.tries import TryLaw, checked, tries_made, until_passed
 from keff.stats.repeats import Repeats
 from keff.stats.scores import any_right
 from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
@@ -54,6 +54,20 @@ class Verdicts:
         return None
 
     @property
+    def units(self) -> int:
+        """The number of independent questions (clusters)."""
+        return int(self.clusters.max()) + 1
+
+    @property
+    def solved(self) -> BoolArray:
+        """The tries that pass and are right as far as is known: all that pass, without gold answers."""
+        return self.passed if self.right is None else self.passed & self.right
+
+    def hidden(self, false_accept: float) -> float:
+        """Return the share of wrong answers that pass unseen: gold answers show which of them are wrong."""
+        return false_accept if self.right is None else 0.0
+
+    @property
     def judged(self) -> Errors | None:
         """The share of wrong answers that pass and of right ones that fail; None without both kinds."""
         if self.right is None or self.right.all() or not self.right.any():
@@ -81,7 +95,7 @@ class Errors(NamedTuple):
 def checkable(verdicts: Verdicts) -> str | None:
     """Return why verdicts decide nothing, with a remedy; None where they do."""
     passed, errors = verdicts.passed, verdicts.judged
-    if (units := int(verdicts.clusters.max()) + 1) < LEAST_QUESTIONS:
+    if (units := verdicts.units) < LEAST_QUESTIONS:
         return f"{units} independent questions cannot decide: record at least {LEAST_QUESTIONS}"
     if passed.shape[1] < 2:
         return "one try per question shows nothing about further tries: record two or more"
@@ -117,20 +131,16 @@ class TryFigures:
         """Return the figures of up to ``most`` tries with a checker that passes some wrong answers."""
         passed = verdicts.passed
         n, k = passed.shape
-        units = int(verdicts.clusters.max()) + 1
         tried = np.full(n, k, np.int64)
-        # Gold answers say of each try that passed whether it was right; else false accepts are among them.
-        right = passed if verdicts.right is None else passed & verdicts.right
-        hidden = false_accept if verdicts.right is None else 0.0
-        law = TryLaw.of(right.sum(axis=1), tried, units, hidden)
+        right = verdicts.solved
+        law = TryLaw.of(right.sum(axis=1), tried, verdicts.units, verdicts.hidden(false_accept))
         failing, solved = checked(law.unsolved(most), false_accept)
-        made = np.cumsum(np.pad(failing, ((0, 0), (1, 0)))[:, :-1], axis=1)
-        ids = verdicts.clusters if units < n else None
+        ids = verdicts.clusters if verdicts.units < n else None
         return cls(
             law,
             verdicts,
             solved,
-            made,
+            tries_made(failing),
             1 - failing,
             false_accept,
             until_passed(right.astype(np.float64), passed),

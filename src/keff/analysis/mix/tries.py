@@ -11,7 +11,7 @@ from keff.analysis.decision.tries import Verdicts
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import CandidatePlan
 from keff.records import frozen
-from keff.stats.models.tries import TryLaw, checked, until_passed
+from keff.stats.models.tries import TryLaw, checked, tries_made, until_passed
 from keff.stats.votes import FloatArray
 
 # Tries of a branch that are tried: between larger neighbours plans differ little.
@@ -39,10 +39,9 @@ class BranchTries:
     def of(cls, verdicts: Verdicts, cost: FloatArray, most: int, false_accept: float) -> BranchTries:
         """Return the figures of a branch with ``cost`` [n, K] of each try."""
         passed, k = verdicts.passed, verdicts.passed.shape[1]
-        right = passed if verdicts.right is None else passed & verdicts.right
-        hidden = false_accept if verdicts.right is None else 0.0
+        right, hidden = verdicts.solved, verdicts.hidden(false_accept)
         counts, tried = right.sum(axis=1), np.full(len(right), k, np.int64)
-        law = TryLaw.of(counts, tried, int(verdicts.clusters.max()) + 1, hidden)
+        law = TryLaw.of(counts, tried, verdicts.units, hidden)
         kinds, back = np.unique(counts, return_inverse=True)
         wrong = np.stack([law.after(int(count), k, most) for count in kinds.tolist()])
         failing, solved = (each[back] for each in checked(wrong, false_accept))
@@ -59,7 +58,7 @@ class BranchTries:
             np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
             np.hstack([seen_failing, left * further[:, 1:]]),
             np.hstack([spent, spent[:, [here]] + left * each * np.cumsum(further[:, :-1], axis=1)]),
-            (solved, failing, each * np.cumsum(np.pad(failing, ((0, 0), (1, 0)))[:, :-1], axis=1)),
+            (solved, failing, each * tries_made(failing)),
         )
 
 

@@ -61,6 +61,11 @@ def checked(wrong: FloatArray, false_accept: float) -> tuple[FloatArray, FloatAr
     return kept * wrong, solved
 
 
+def tries_made(failing: FloatArray) -> FloatArray:
+    """Return the mean tries made of at most 0, 1, ..., from the chance [m, M + 1] that so many all fail."""
+    return np.cumsum(np.pad(failing, ((0, 0), (1, 0)))[:, :-1], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class _Points:
     """Points of the law on a grid: ``a`` and ``b`` of the beta law and the share ``never`` solved, each [G].

@@ -88,6 +88,11 @@ def k_eff(k: ArrayLike, c: ArrayLike) -> FloatArray:
         return np.where(design <= 1e-12 * k, np.inf, k / design)[()]
 
 
+def k_eff_interval(k: ArrayLike, c: Interval) -> Interval:
+    """Return K_eff of K votes with the interval that their correlation's leaves it."""
+    return c.mapped(lambda value: float(k_eff(k, value)), f"from c ({c.method})")
+
+
 def k_eff_rank(covariance: ArrayLike) -> float:
     """Return the participation ratio (tr R)^2 / tr(R^2) of a covariance matrix [K, K]: its effective rank.
 
