@@ -27,6 +27,7 @@ from keff.stats.branches.weights import Pruning, WeightedVote
 from keff.stats.intervals import interval_c, paired_difference
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.resampling import FOLDS
+from keff.stats.sources import variance_left_out
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.choose import ceiling, k_eff, k_eff_block
 from keff.stats.voting.correlation import agreement, anova_c, pearson_c, pooled_c
@@ -293,7 +294,7 @@ def _change(
 
     names = sorted({*sources[0], *sources[1]})
     found: FloatArray = np.array([change(name).mean() for name in names])
-    luck = (found.size - 1) * float(found.var()) if found.size > 1 else 0.0
+    luck = float(variance_left_out(found)) if found.size else 0.0
     return paired_difference(change(), arms[0].clusters, level, noise=luck)
 
 
