@@ -411,3 +411,12 @@ def test_a_share_that_no_rule_within_the_cap_keeps_is_said(retain: float | None)
         assert (decision.unmet is None) == reached == (decision.kept.value >= aim.share)
         told = [line for line in decision.statements() if line.startswith(said)]
         assert told == ([] if reached else [f"{said} {100 * aim.share:g}% you asked for."])
+
+
+def test_two_answers_to_a_question_ask_for_a_third_and_not_for_more_questions() -> None:
+    rng = np.random.default_rng(4)
+    answers = np.where(rng.random((40, 2)) < 0.6, 0, rng.integers(1, 4, (40, 2)))
+    decision = decide(Votes(answers, (answers == 0).astype(int)), Aim(), now="8").decision
+    assert decision.verdict == "undecided" and decision.open is not None
+    assert "two answers" in decision.because and decision.open.endswith("Record three answers or more")
+    assert "questions would show" not in decision.open

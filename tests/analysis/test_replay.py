@@ -299,3 +299,19 @@ def test_a_tie_is_half_a_change_of_answer_unless_both_saw_the_same_votes() -> No
     # A tie is worth half, so that is what stopping at one of its answers gains or loses.
     assert lead.credit is not None and full.credit is not None
     assert np.all(np.abs(lead.credit - full.credit)[0] == flips[0])
+
+
+@pytest.mark.parametrize(("right", "limited"), [(40, True), (1, False)])
+def test_the_share_kept_is_a_share_and_has_no_limits_of_a_vote_that_may_never_be_right(
+    right: int, limited: bool
+) -> None:
+    """One path is right more often than the vote: nothing is lost, and no more than everything is kept."""
+    answers = np.array([[0] * 3 + [1] * 5] * 20 + [[0] * 8] * right + [[1] * 8] * (60 - right))
+    found = replay(Votes(answers, (answers == 0).astype(int)), ["fixed:1", "fixed:8", "lead_k:4"], rng())
+    once, vote, leads = found.policies
+    assert once.accuracy.value > vote.accuracy.value
+    assert once.kept.value == 1 and 0 < leads.kept.value <= 1
+    for kept in (once.kept, leads.kept):
+        assert (kept.limits is not None) == limited
+        assert kept.limits is None or 0 <= kept.limits[0] <= kept.limits[1] <= 1
+    assert replay(Votes(answers + 9, 0 * answers), ["fixed:1"], rng()).policies[0].kept is None

@@ -49,7 +49,7 @@ def beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, st
 
 def points(lo: float | None, hi: float | None) -> str:
     """Return an interval of shares in percentage points, as text."""
-    return "–" if lo is None or hi is None else f"[{100 * lo:+.1f}, {100 * hi:+.1f}] points"
+    return "–" if lo is None or hi is None else f"[{100 * lo:+z.1f}, {100 * hi:+z.1f}] points"
 
 
 def span(values: Sequence[float], form: str) -> str:

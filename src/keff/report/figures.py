@@ -293,7 +293,7 @@ def policies(rows: Sequence[ReplayRow], fixed: FloatArray) -> Spec:
         if row.kept is not None
     ]
     names = list(dict.fromkeys(row["policy"] for row in values))
-    curve = [{"paths": k, "kept": float(100 * value / fixed[-1])} for k, value in enumerate(fixed, 1)]
+    curve = [{"paths": k, "kept": min(float(100 * each / fixed[-1]), 100)} for k, each in enumerate(fixed, 1)]
     title = f"accuracy kept (% of plurality@{len(fixed)})"
     x = quantity("paths", "mean paths per question")
     y, colour = quantity("kept", title, scale={"zero": False}), series("policy", names)

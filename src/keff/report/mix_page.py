@@ -104,4 +104,4 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
 
 
 def _points(value: Interval | float | None) -> str:
-    return points(value) if isinstance(value, Interval) else number(value and 100 * value, "+.1f")
+    return points(value) if isinstance(value, Interval) else number(value and 100 * value, "+z.1f")

@@ -252,7 +252,7 @@ class Candidates:
             accuracy=figures.accuracy(),
             expected_paths=figures.cost("paths"),
             settled=words.settled(known, choice) if is_open else None,
-            open=words.unsettled(known, choice, needed) if is_open else None,
+            open=words.unsettled(known, choice, needed, self.k) if is_open else None,
             questions_needed=needed if known.level is not None else None,
             measured=measured,
             agreement=figures.agreement(),

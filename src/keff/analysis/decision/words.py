@@ -41,14 +41,18 @@ def questions_needed(known: JointPosterior) -> int | None:
 def _interval(gain: Interval) -> str:
     """Return a gain in points with its interval in words."""
     lo, hi = gain.limits or (gain.value, gain.value)
-    return f"{100 * gain.value:+.1f} points (95% interval {100 * lo:+.1f} to {100 * hi:+.1f})"
+    return f"{100 * gain.value:+z.1f} points (95% interval {100 * lo:+z.1f} to {100 * hi:+z.1f})"
 
 
-def _changed(known: JointPosterior, choice: Choice) -> str:
-    """Return what voting changed on the questions at hand."""
+# Without abstentions the vote of two paths is right as often as one of them, whatever they are.
+OF_TWO = "a vote of two answers is as good as one of them"
+
+
+def _changed(known: JointPosterior, choice: Choice, k: int) -> str:
+    """Return what voting changed on the questions at hand, of ``k`` recorded paths."""
     measured = 100 * float(known.measured[known.voting(choice.rule)])
     if abs(measured) < 0.05:
-        return "voting changed nothing on these questions"
+        return OF_TWO if k == 2 else "voting changed nothing on these questions"
     verb = "helped" if measured > 0 else "hurt"
     return f"voting {verb} by {abs(measured):.1f} points on these questions"
 
@@ -60,7 +64,7 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
         same = 1 - float(known.population.flips[:, known.single].mean())
         return f"one answer is the same as today's on {same:.1%} of questions"
     if choice.verdict == "vote":
-        told = f"{_changed(known, choice)}. On new ones we expect {_interval(gain)}"
+        told = f"{_changed(known, choice, votes.k)}. On new ones we expect {_interval(gain)}"
         if float(known.gain_alone[0, known.voting(choice.rule)]) > 0:
             return told
         measured = float(known.measured[known.voting(choice.rule)])
@@ -72,6 +76,8 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
         if choice.once_loses <= NEGLIGIBLE:
             return f"voting adds nothing. We expect {_interval(gain)} compared with asking once"
         adds = f"voting would add {100 * choice.gain:.1f} points"
+        if choice.gain < 0.0005:
+            adds = "we do not expect voting to add anything"
         if not aim.asks_share:
             return f"more answers cost more than you say they are worth. {adds[0].upper()}{adds[1:]}"
         # Of a reference that is never right there is no share to keep.
@@ -84,6 +90,8 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
     if known.level is None:
         return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answer"
     size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'answer')}"
+    if _changed(known, choice, votes.k) == OF_TWO:
+        size = f"{OF_TWO}, so this record"
     return f"{size} cannot tell whether voting helps. We expect {_interval(gain)} compared with asking once"
 
 
@@ -110,13 +118,16 @@ def settled(known: JointPosterior, choice: Choice) -> str:
     return f"Stopping early {'is safe: it ' if lost <= NEGLIGIBLE else ''}{saves} and loses {told}"
 
 
-def unsettled(known: JointPosterior, choice: Choice, needed: int | None) -> str:
-    """Return the sentence on what is still open: whether voting beats one path."""
+def unsettled(known: JointPosterior, choice: Choice, needed: int | None, k: int) -> str:
+    """Return the sentence on what is still open: whether voting beats one path, of ``k`` recorded ones."""
     if known.level is None:
         return "Without gold answers keff cannot tell whether voting helps"
+    seen = _changed(known, choice, k)
     tell = "" if needed is None else f". About {needed:,} questions would show a gain of 1 point"
+    if seen == OF_TWO:
+        tell = ". Record three answers or more"
     expected = f"On new ones we expect {_interval(stated_gain(known, choice))}"
-    return f"We cannot tell yet whether voting helps: {_changed(known, choice)}. {expected}{tell}"
+    return f"We cannot tell yet whether voting helps: {seen}. {expected}{tell}"
 
 
 def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, k: int) -> str | None:

@@ -330,7 +330,7 @@ class MixAnalysis:
         more = (
             "it draws more paths than you recorded, and keff takes such plans with --value-per-correct only"
         )
-        gain = f"{100 * (accuracy[place] - accuracy[taken]):+.1f} points"
+        gain = f"{100 * (accuracy[place] - accuracy[taken]):+z.1f} points"
         return (
             f"on this pilot {self.table.plans[place].spec} looks better ({gain}, at "
             f"{cost[place] / cost[taken]:.0%} of the cost), but {more if predicted else many}"

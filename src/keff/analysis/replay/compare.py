@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -29,21 +28,25 @@ class Fixed:
     unit: FloatArray
     cap: int
 
-    def kept(self, rows: Rows, outcome: PolicyOutcome) -> Interval:
-        """Return the share kept of the accuracy at the cap: the paired difference a - r f over the mean of f.
+    def kept(self, rows: Rows, outcome: PolicyOutcome) -> Interval | None:
+        """Return the share kept of the accuracy at the cap, at most 1.
 
-        f is the accuracy at the cap and r the ratio of means, so that a - r f is 0 on average. NaN where no
-        answer is right at the cap.
+        By the paired difference a - r f over the mean of f: f is the accuracy at the cap and r the ratio of
+        means, so that a - r f is 0 on average. None where no answer is right at the cap. Without limits where
+        the mean of f may be 0: then any ratio fits (Fieller 1954).
         """
         assert outcome.accuracy is not None and self.accuracy is not None
         full = self.accuracy[:, self.cap - 1]
         level = rows.mean(full)
         if level <= 0:
-            return Interval(math.nan, None, None, PAIRED)
+            return None
         ratio = rows.mean(outcome.accuracy) / level
+        least = rows.difference(full).lo
+        if least is None or least <= 0:
+            return Interval(min(ratio, 1.0), None, None, PAIRED)
         error = rows.error(outcome.noise, rows.weights)
         found = rows.difference(outcome.accuracy - ratio * full, error)
-        return found.mapped(lambda apart: ratio + apart / level)
+        return found.mapped(lambda apart: min(max(ratio + apart / level, 0.0), 1.0))
 
     def at_equal_cost(self, rows: Rows, outcome: PolicyOutcome) -> Interval:
         """Return the accuracy minus that of fixed K randomised between the neighbours of the same mean cost.

@@ -45,7 +45,7 @@ def accuracy_pair(accuracy: Interval, change: Interval) -> BarPair:
     words = f"{abs(by):.1f} points {'higher' if by > 0 else 'lower'}" if by else "about the same"
     detail = ""
     if change.limits is not None:
-        lo, hi = (f"{100 * limit:+.1f}" for limit in change.limits)
+        lo, hi = (f"{100 * limit:+z.1f}" for limit in change.limits)
         detail = f"95% interval of the change: {lo} to {hi} points"
     texts = f"{today:.1%}", f"{accuracy.value:.1%}"
     within = limits and (max(limits[0], 0.0), min(limits[1], 1.0))

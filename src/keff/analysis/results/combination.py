@@ -101,7 +101,7 @@ class Panel(Result):
             return f"Ask {self.best} alone. No panel surely beats the best {self.noun}. {worth}"
         found = self.recommended
         return (
-            f"Ask {', '.join(found.judges)} and take the {found.vote}: {100 * found.gain.value:+.1f} points "
+            f"Ask {', '.join(found.judges)} and take the {found.vote}: {100 * found.gain.value:+z.1f} points "
             f"against the best {self.noun} alone. {worth}"
         )
 
@@ -141,7 +141,7 @@ class Panel(Result):
         if self.best_accuracy is not None:
             head = ("vote", "accuracy", f"points against the best {self.noun}")
             rows = [
-                (found.vote, percent(found.accuracy), found.gain.mapped(lambda x: 100 * x).text("+.1f"))
+                (found.vote, percent(found.accuracy), found.gain.mapped(lambda x: 100 * x).text("+z.1f"))
                 for found in self.votes
             ]
             best = (f"best {self.noun} alone", percent(self.best_accuracy), "")

@@ -158,7 +158,7 @@ class Better(Result):
 
     def said(self, value: float) -> str:
         """Return a difference in points with its sign; on other scales as it is."""
-        return f"{100 * value:+.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
+        return f"{100 * value:+z.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
 
     @property
     def reach(self) -> str:

@@ -138,7 +138,7 @@ class ConfidenceWorth(Result):
             return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
         lo, hi = gain.limits or (gain.value, gain.value)
-        points = f"{100 * gain.value:+.1f} [{100 * lo:+.1f}, {100 * hi:+.1f}] points at equal cost"
+        points = f"{100 * gain.value:+z.1f} [{100 * lo:+z.1f}, {100 * hi:+z.1f}] points at equal cost"
         verb = "pay" if self.pays else "may pay"
         return f"{whose} {verb}: {points} ({self.policy}; {about}{turned})"
 

@@ -370,7 +370,7 @@ def points(change: Interval | None) -> str:
 
 def _signed(share: float) -> str:
     """Return a difference of shares in points; a loss that rounds to nothing has no minus."""
-    return f"{round(100 * share, 1) + 0.0:+.1f}"
+    return f"{100 * share:+z.1f}"
 
 
 def _certainty(decision: Decision) -> Iterator[str]:
