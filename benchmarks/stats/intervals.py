@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -88,7 +89,7 @@ def covered(
 
 
 SHARES = [(p, c, paths) for p in (0.03, 0.3, 0.7, 0.97) for c, paths in ((0.3, 8), (0.8, 8), (0.5, 1))]
-DIFFERENCES = [(f, g, w) for f in (0.02, 0.1, 0.3) for g in (0.5, 0.7) for w in (False, True)]
+DIFFERENCES = [(f, g) for f in (0.02, 0.1, 0.3) for g in (0.5, 0.7)]
 
 
 def cells(samples: int) -> None:
@@ -96,7 +97,11 @@ def cells(samples: int) -> None:
     print("| kind | questions | " + " | ".join(CLUSTERS) + " |\n|---|--:|" + "--:|" * len(CLUSTERS))
     kinds = {
         "share": ([share_of(*law) for law in SHARES], mean_share),
-        "difference": ([difference_of(*law) for law in DIFFERENCES], paired_difference),
+        "difference of chances": ([difference_of(*law, False) for law in DIFFERENCES], paired_difference),
+        "difference of single answers": (
+            [difference_of(*law, True) for law in DIFFERENCES],
+            partial(paired_difference, answer=1.0),
+        ),
     }
     for (kind, (laws, interval)), n in product(kinds.items(), QUESTIONS):
         row = []
@@ -144,7 +149,9 @@ def expected(pilots: int) -> None:
             )
             assert mine.accuracy is not None and today.accuracy is not None
             right, level = float(mine.accuracy.mean()), float(today.accuracy.mean())
-            truth = (right, right - level, min(right / level, 1.0), float(mine.paths.mean()))
+            # Of a share there is none where today's rule is right on no new question.
+            kept = min(right / level, 1.0) if level > 0 else 1.0
+            truth = (right, right - level, kept, float(mine.paths.mean()))
             stated = (told.accuracy, told.change.points, told.kept, told.expected_paths)
             for place, (figure, value) in enumerate(zip(stated, truth, strict=True)):
                 # None of kept where the reference may never be right, nothing without a decision.
