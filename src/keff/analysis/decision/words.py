@@ -60,39 +60,42 @@ def _changed(known: JointPosterior, choice: Choice, k: int) -> str:
 def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: Kept | None) -> str:
     """Return the reason for the verdict; ``kept`` is the share of accuracy kept."""
     gain = stated_gain(known, choice)
-    if choice.verdict == "ask once" and known.level is None:
-        same = 1 - float(known.population.flips[:, known.single].mean())
-        return f"one answer is the same as today's on {same:.1%} of questions"
+    if choice.verdict == "ask once":
+        return _why_once(known, choice, aim, gain, kept)
+    changed = _changed(known, choice, votes.k)
     if choice.verdict == "vote":
-        told = f"{_changed(known, choice, votes.k)}. On new ones we expect {_interval(gain)}"
+        told = f"{changed}. On new ones we expect {_interval(gain)}"
         if float(known.gain_alone[0, known.voting(choice.rule)]) > 0:
             return told
         measured = float(known.measured[known.voting(choice.rule)])
         others = "gained more" if gain.value > measured else "gain too"
         return f"{told}, because similar workloads {others}. This pilot alone does not show it"
-    if choice.verdict == "ask once":
-        if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE:
-            return f"voting lowers accuracy. We expect {_interval(gain)} compared with asking once"
-        if choice.once_loses <= NEGLIGIBLE:
-            return f"voting adds nothing. We expect {_interval(gain)} compared with asking once"
-        adds = f"voting would add {100 * choice.gain:.1f} points"
-        if choice.gain < 0.0005:
-            adds = "we do not expect voting to add anything"
-        if not aim.asks_share:
-            return f"more answers cost more than you say they are worth. {adds[0].upper()}{adds[1:]}"
-        # Of a reference that is never right there is no share to keep.
-        if kept is None:
-            return adds
-        enough = (
-            f"asking once keeps {kept.value:.1%} of today's accuracy, and you asked for {100 * aim.share:g}%"
-        )
-        return f"{enough}. {adds[0].upper()}{adds[1:]}"
     if known.level is None:
         return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answer"
     size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'answer')}"
-    if _changed(known, choice, votes.k) == OF_TWO:
+    if changed == OF_TWO:
         size = f"{OF_TWO}, so this record"
     return f"{size} cannot tell whether voting helps. We expect {_interval(gain)} compared with asking once"
+
+
+def _why_once(known: JointPosterior, choice: Choice, aim: Aim, gain: Interval, kept: Kept | None) -> str:
+    if known.level is None:
+        same = 1 - float(known.population.flips[:, known.single].mean())
+        return f"one answer is the same as today's on {same:.1%} of questions"
+    if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE:
+        return f"voting lowers accuracy. We expect {_interval(gain)} compared with asking once"
+    if choice.once_loses <= NEGLIGIBLE:
+        return f"voting adds nothing. We expect {_interval(gain)} compared with asking once"
+    adds = f"voting would add {100 * choice.gain:.1f} points"
+    if choice.gain < 0.0005:
+        adds = "we do not expect voting to add anything"
+    if not aim.asks_share:
+        return f"more answers cost more than you say they are worth. {adds[0].upper()}{adds[1:]}"
+    # Of a reference that is never right there is no share to keep.
+    if kept is None:
+        return adds
+    enough = f"asking once keeps {kept.value:.1%} of today's accuracy, and you asked for {100 * aim.share:g}%"
+    return f"{enough}. {adds[0].upper()}{adds[1:]}"
 
 
 def settled(known: JointPosterior, choice: Choice) -> str:
