@@ -164,3 +164,26 @@ def test_a_name_is_known_whoever_brings_it_and_ours_without_a_search(monkeypatch
     assert not plugins.has("task", "nobody")
     monkeypatch.setattr(plugins, "_entry_points", lambda kind: pytest.fail(f"searched for a {kind}"))
     assert plugins.has("task", "gsm8k")
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "value", "wanted"),
+    [
+        ("openai", "timeout", "soon", "a valid number"),
+        ("openai", "parallel", 2.5, "a valid integer"),
+        ("openai", "n_per_request", "some", "'auto' or a valid integer"),
+        ("openai", "thinking", "hard", "'auto', 'template' or 'effort'"),
+        ("fake", "p", "half", "a valid number"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_one_line(
+    engine: str, option: str, value: object, wanted: str
+) -> None:
+    with pytest.raises(PluginError) as raised:
+        plugins.load("engine", engine, **{option: value})
+    assert str(raised.value) == f"engine {engine}: {option} must be {wanted}, not {value}"
+
+
+def test_an_option_is_read_as_its_type() -> None:
+    written = plugins.load("engine", "fake", p=".6", tokens="12", model=7)
+    assert written.identity() == plugins.load("engine", "fake", p=0.6, tokens=12, model="7").identity()

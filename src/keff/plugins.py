@@ -10,19 +10,23 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache, reduce
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from keff.errors import PluginError, unknown
 from keff.records import frozen
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+    from pydantic import TypeAdapter
 
 Kind = Literal["task", "engine", "policy", "log", "space"]
 
@@ -37,6 +41,9 @@ PLURAL: dict[Kind, str] = {
 
 # The folder that holds the plugins of a kind.
 PACKAGE: dict[Kind, str] = {**PLURAL, "space": "answers"}
+
+# What pydantic says beside the type that it wants.
+NOT_WANTED = "^Input should be |, (?:got|unable to) .*"
 
 # Which extra of keff brings an importable package.
 EXTRA = {
@@ -141,8 +148,8 @@ def declares(kind: Kind, name: str, attribute: str) -> bool:
 def load(kind: Kind, name: str, **options: Any) -> Any:
     """Return the plugin ``name`` of a kind, made with its options.
 
-    Raises PluginError for an unknown name, a missing extra, a plugin that cannot be imported, or an option
-    that the plugin does not have.
+    Raises PluginError for an unknown name, a missing extra, a plugin that cannot be imported, an option that
+    the plugin does not have, or a text or number that does not fit its type.
     """
     made_by = factory(kind, name)
     signature = inspect.signature(made_by)
@@ -154,7 +161,45 @@ def load(kind: Kind, name: str, **options: Any) -> Any:
         signature.bind(**options)
     except TypeError as error:
         raise PluginError(f"{kind} {name}: {error}") from error
-    return made_by(**options)
+    return made_by(
+        **{option: _as_declared(kind, name, made_by, option, options[option]) for option in options}
+    )
+
+
+def _as_declared(kind: Kind, name: str, made_by: Callable[..., Any], option: str, value: object) -> object:
+    """Return a text or number as the type that the plugin's signature declares: a command line wrote ``.5``.
+
+    Policies and answer spaces read their specifications themselves.
+    """
+    declared = _types(made_by).get(option) if kind in ("engine", "task") else None
+    if declared is None or not isinstance(value, str | int | float):
+        return value
+    from pydantic import ValidationError
+
+    try:
+        return declared.validate_python(value)
+    except ValidationError as error:
+        wanted = " or ".join(re.sub(NOT_WANTED, "", part["msg"]) for part in error.errors())
+        raise PluginError(f"{kind} {name}: {option} must be {wanted}, not {value!s:.80}") from None
+
+
+@lru_cache(maxsize=256)
+def _types(made_by: Callable[..., Any]) -> Mapping[str, TypeAdapter[Any]]:
+    """Return what checks each option of a plugin; none for types that only a type checker knows."""
+    # Slow to import, and needed only where a plugin is made.
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+    from pydantic_core import SchemaError
+
+    config = ConfigDict(arbitrary_types_allowed=True, coerce_numbers_to_str=True)
+    try:
+        hints = get_type_hints(made_by.__init__ if isinstance(made_by, type) else made_by)
+    except (NameError, TypeError):
+        return {}
+    adapters: dict[str, TypeAdapter[Any]] = {}
+    for option, hint in hints.items():
+        with suppress(PydanticUserError, SchemaError):
+            adapters[option] = TypeAdapter(hint, config=config)
+    return adapters
 
 
 def factory(kind: Kind, name: str) -> Callable[..., Any]:
