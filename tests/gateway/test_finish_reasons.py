@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+from collections import Counter
 from typing import Any
 
 import httpx2
 import pytest
 
-from gateway_rig import QUESTION, Options, gateway, make_plan
+from gateway_rig import QUESTION, gateway, make_plan
 from raw_server import http, raw_server
 
-FAULTS = ("error", "network_error", "insufficient_system_resource", "upstream_timeout")
-CASES = [case for word in FAULTS for case in (word, word.upper(), word.title())]
+FAULTS = (
+    *("error", "network_error", "insufficient_system_resource", "upstream_timeout", "timed_out"),
+    *("error_out_of_memory", "server_overloaded", "aborted", "engine_dead", "worker_crashed"),
+)
 
 
-@pytest.mark.parametrize("reason", CASES)
+def styles(words: str) -> list[str]:
+    """Return a reason as servers write it."""
+    parts = words.split("_")
+    camel = "".join(part.title() for part in parts)
+    return [words, words.upper(), words.title(), "-".join(parts), camel, f"FINISH_REASON_{words.upper()}"]
+
+
+@pytest.mark.parametrize("reason", FAULTS)
 def test_paths_that_broke_off_do_not_outvote_those_that_ended(reason: str) -> None:
     """Five broken-off paths say 7 in passing; three ended ones say 42."""
-    count = itertools.count()
+    calls = Counter[str]()
 
-    def reply(*_: Any) -> bytes:
-        number = next(count)
-        broken = number < 5
-        text = "First 3 + 4 = 7, and then" if broken else "The answer is 42."
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": reason if broken else "stop",
-        }
-        usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
-        body = {"id": f"c{number}", "object": "chat.completion", "choices": [choice], "usage": usage}
-        return http(json.dumps(body).encode())
+    def reply(number: int, body: dict[str, Any]) -> list[bytes]:
+        style = body["model"]
+        calls[style] += 1
+        broken = calls[style] <= 5
+        return http(chat(number, choice_of(0, BROKEN if broken else ENDED, style if broken else "stop")))
 
-    with (
-        raw_server(reply) as address,
-        gateway(f"{address}/v1", planless=True, options=Options(replacements=8)) as rig,
-    ):
-        answer = rig.post({"model": "m", "messages": QUESTION, "keff": {"policy": "fixed:8"}})
-    assert answer.status_code == 200, answer.text
-    told = answer.json()["keff"]
-    assert told["answer"] == "42"
-    assert "7" not in told["votes"]
+    with raw_server(reply) as url, gateway(url, make_plan("fixed:8")) as rig:
+        asked = {"messages": QUESTION}
+        told = [rig.post({"model": style, **asked}).json()["keff"] for style in styles(reason)]
+    assert [each["votes"] for each in told] == [{"42": 8}] * len(told)
 
 
 BROKEN, ENDED = "First 3 + 4 = 7, and then", "The answer is 42."
 CUT = ("MAX_TOKENS", "Length", "model_length", "OTHER", "budget_exceeded", "tool_limit", "¿por qué?", "17")
 
 
-def choice_of(index: int, text: str, reason: str) -> dict[str, Any]:
+def choice_of(index: int, text: str, reason: object) -> dict[str, Any]:
     return {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
 
 
@@ -100,7 +97,7 @@ def test_five_paths_of_an_unknown_end_do_not_outvote_three_that_ended(api: str, 
     assert (told["votes"], told["abstentions"], told["answer"]) == ({"42": 3}, 5, "42"), told
 
 
-@pytest.mark.parametrize("reason", FAULTS)
+@pytest.mark.parametrize("reason", FAULTS[:3])
 @pytest.mark.parametrize("n", [2, 5, 8])
 def test_of_several_choices_only_the_faulty_ones_are_drawn_again(reason: str, n: int) -> None:
     calls = list[int]()
@@ -119,3 +116,32 @@ def test_of_several_choices_only_the_faulty_ones_are_drawn_again(reason: str, n:
         told = rig.post().json()["keff"]
     faulty = 2 if n > 2 else 1
     assert (told["votes"], told["failed"], calls) == ({"42": n}, faulty, [n, faulty])
+
+
+ENDS = ("stop", "end_turn", "stop_sequence", "end_of_text", "eos_token", "complete")
+FILTERS = ("content_filter", "prohibited_content", "guardrail_intervened", "blocklist", "image_safety")
+LIMITS = (
+    "max_tokens",
+    "max_output_tokens",
+    "context_window_exceeded",
+    "pause_turn",
+    "malformed_function_call",
+)
+WORDS = [(reason, kind) for kind, each in enumerate((ENDS, LIMITS, FILTERS)) for reason in each]
+
+
+@pytest.mark.parametrize(("reason", "kind"), WORDS)
+def test_a_reason_means_the_same_in_every_style(reason: str, kind: int) -> None:
+    """In passing, a text that ended says 7; one that states its answer says it, but for a filtered one."""
+    texts = ("So it is 7", "The answer is 7.")
+    votes = ((True, True), (False, True), (False, False))[kind]
+    written = [(style, text) for style in (*styles(reason), {"type": reason}) for text in texts]
+
+    def reply(number: int, _: Any) -> list[bytes]:
+        style, text = written[number % len(written)]
+        return http(chat(number, choice_of(0, text, style)))
+
+    with raw_server(reply) as url, gateway(url, make_plan(f"fixed:{len(written)}"), free_text="draw") as rig:
+        paths = rig.post({"model": "stub", "messages": QUESTION, "keff": {"return_paths": True}}).json()
+    got = {(path["message"]["content"], path["answer"]) for path in paths["keff"]["all_paths"]}
+    assert got == {(text, "7" if vote else None) for text, vote in zip(texts, votes, strict=True)}

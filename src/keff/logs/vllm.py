@@ -47,8 +47,7 @@ def _confidence(row: Row) -> float | None:
 
 
 def _is_unfinished(output: Row) -> bool:
-    reason = output.get("finish_reason")
-    return not is_end(reason) or is_fault(output) or reason == "abort"
+    return not is_end(output.get("finish_reason")) or is_fault(output)
 
 
 log = VllmOutputs

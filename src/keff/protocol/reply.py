@@ -11,6 +11,7 @@ by the length of text. Neither: one token per four characters. A count that cann
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -267,18 +268,32 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     return [after - before for before, after in pairwise(cuts)]
 
 
-# Other servers' words, in lower case, for a path that has not said why it ended, and for why one ended.
+# Servers' words for a path that has not said why it ended, and for why one ended: in lower case, joined by _.
 NO_REASON = frozenset({"", "null", "none"})
-ENDED = ("stop", "eos", "eos_token", "end_of_text", "end_turn", "endoftext", "stop_sequence")
+ENDED = (
+    *("stop", "stop_sequence", "stop_token", "stop_str", "stop_string", "stop_word", "end", "end_turn"),
+    *("end_of_turn", "end_of_text", "end_of_sequence", "endoftext", "eos", "eos_token", "eos_token_id"),
+    *("complete", "completed", "done", "finish", "finished", "success"),
+)
 FINISH: dict[str, FinishReason] = {
     **dict.fromkeys((*NO_REASON, *ENDED), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
-    **dict.fromkeys(("content_filter", "safety", "refusal", "recitation", "sensitive"), "content_filter"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
-    **dict.fromkeys(("abort", "cancelled"), "cancelled"),
 }
-# A path that ended by a fault of the server, whatever the fault is called there.
-FAULTS = ("error", "insufficient_system_resource", "failed", "failure", "unavailable", "timeout")
+# A reason with one of these words is of a path that a filter stopped, or that a fault of the server ended.
+FILTERS = frozenset(
+    {"filter", "filtered", "safety", "refusal", "refused", "recitation", "sensitive", "prohibited"}
+    | {"blocked", "blocklist", "spii", "guardrail", "guardrails", "moderation", "moderated"}
+)
+FAULTS = frozenset(
+    {"error", "errored", "fault", "failed", "failure", "unavailable", "timeout", "timed", "exception"}
+    | {"insufficient", "overload", "overloaded", "crash", "crashed", "dead", "lost", "oom", "preempted"}
+    | {"abort", "aborted", "cancel", "cancelled", "canceled", "interrupted", "disconnected", "rate"}
+    | {"deadline", "internal", "killed", "shutdown"}
+)
+# Words of a reason: its letters, whether snake_case, kebab-case, CamelCase or a sentence.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# What some servers write before every reason.
+_PREFIX = ["finish", "reason"]
 
 
 class RepeatedError(EngineError):
@@ -286,8 +301,13 @@ class RepeatedError(EngineError):
 
 
 def finish_reason(reason: object) -> FinishReason:
-    """Return keff's name of a server's finish reason, whatever its case; unknown ones count as cut off."""
-    return FINISH.get(_reason(reason), "length")
+    """Return keff's name of a server's finish reason, in any style; unknown ones count as cut off."""
+    told = _words(reason)
+    if not FAULTS.isdisjoint(told):
+        return "cancelled"
+    if not FILTERS.isdisjoint(told):
+        return "content_filter"
+    return FINISH.get("_".join(told), "length")
 
 
 def is_cut(reason: object) -> bool:
@@ -297,16 +317,22 @@ def is_cut(reason: object) -> bool:
 
 def is_end(reason: object) -> bool:
     """Return whether a server's finish reason says that a path ended."""
-    return _reason(reason) not in NO_REASON
+    return "_".join(_words(reason)) not in NO_REASON
 
 
 def is_fault(choice: Fields) -> bool:
     """Return whether a choice ended by a fault of its server, so that it is no path."""
-    return bool(choice.get("error")) or _reason(choice.get("finish_reason")).endswith(FAULTS)
+    return bool(choice.get("error")) or not FAULTS.isdisjoint(_words(choice.get("finish_reason")))
 
 
-def _reason(reason: object) -> str:
-    return "" if reason is None else str(reason).strip().lower()
+def _words(reason: object) -> list[str]:
+    """Return the words of a finish reason in lower case; of an object, those of its type."""
+    told = fields(reason).get("type", reason)
+    if not isinstance(told, str):
+        return [] if told is None else [str(told)]
+    found = [word.lower() for word in _WORD.findall(told)]
+    found = found[2:] if found[:2] == _PREFIX else found
+    return found or [told.strip()] if told.strip() else []
 
 
 def choices_of(response: object) -> list[ChoiceObject]:
