@@ -15,6 +15,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+from scipy.special import betaincinv
 
 from keff.analysis.decision import Aim, decide
 from keff.analysis.walks import expectations, run
@@ -41,8 +42,6 @@ def uniforms(n: int, size: int, alike: float, rng: np.random.Generator) -> tuple
 
 def share_of(p: float, c: float, paths: int) -> tuple[Sample, float]:
     """Return a sampler of the shares of right paths, by a beta law of mean p and correlation c."""
-    from scipy.special import betaincinv
-
     a, b = p * (1 - c) / c, (1 - p) * (1 - c) / c
     law = betaincinv(a, b, (np.arange(4000) + 0.5) / 4000)
 
@@ -90,23 +89,29 @@ def covered(
 
 SHARES = [(p, c, paths) for p in (0.03, 0.3, 0.7, 0.97) for c, paths in ((0.3, 8), (0.8, 8), (0.5, 1))]
 DIFFERENCES = [(f, g) for f in (0.02, 0.1, 0.3) for g in (0.5, 0.7)]
+KINDS: dict[str, tuple[list[tuple[Sample, float]], Callable[..., Interval]]] = {
+    "share": ([share_of(*law) for law in SHARES], mean_share),
+    "difference of chances": ([difference_of(*law, False) for law in DIFFERENCES], paired_difference),
+    "difference of single answers": (
+        [difference_of(*law, True) for law in DIFFERENCES],
+        partial(paired_difference, answer=1.0),
+    ),
+}
+
+
+def shares_covered(kind: str, design: str, n: int, samples: int) -> list[float]:
+    """Return the coverage of one kind of interval under each of its laws."""
+    laws, interval = KINDS[kind]
+    return [covered(sample, truth, n, CLUSTERS[design], interval, samples) for sample, truth in laws]
 
 
 def cells(samples: int) -> None:
     """Print the coverage of shares and of differences: mean and range over the laws."""
     print("| kind | questions | " + " | ".join(CLUSTERS) + " |\n|---|--:|" + "--:|" * len(CLUSTERS))
-    kinds = {
-        "share": ([share_of(*law) for law in SHARES], mean_share),
-        "difference of chances": ([difference_of(*law, False) for law in DIFFERENCES], paired_difference),
-        "difference of single answers": (
-            [difference_of(*law, True) for law in DIFFERENCES],
-            partial(paired_difference, answer=1.0),
-        ),
-    }
-    for (kind, (laws, interval)), n in product(kinds.items(), QUESTIONS):
-        row = []
-        for design in CLUSTERS.values():
-            found = [100 * covered(sample, truth, n, design, interval, samples) for sample, truth in laws]
+    for kind, n in product(KINDS, QUESTIONS):
+        row: list[str] = []
+        for design in CLUSTERS:
+            found = [100 * share for share in shares_covered(kind, design, n, samples)]
             row.append(f"{np.mean(found):.1f} ({min(found):.0f} to {max(found):.0f})%")
         print(f"| {kind} | {n} | {' | '.join(row)} |", flush=True)
 
@@ -131,35 +136,39 @@ def votes_of(name: str, n: int, size: int, rng: np.random.Generator) -> Votes:
     return Votes(codes[rows], (codes[rows] == 0).astype(int), clusters=rows if size > 1 else None)
 
 
+FIGURES = ("accuracy", "points", "kept", "paths")
+
+
+def expected_covered(law: str, n: int, size: int, pilots: int) -> FloatArray:
+    """Return how often each figure of a decision holds that of as many new questions; NaN if never stated."""
+    inside, stated, rng = np.zeros(4), np.zeros(4), np.random.default_rng([n, size])
+    for _ in range(pilots):
+        told = decide(votes_of(law, n, size, rng), Aim(retain=0.98)).decision
+        new = votes_of(law, n, size, rng)
+        draws = permuted(new, 8, 60, rng)
+        mine, today = (
+            expectations(run(parse_policy(spec), draws), draws, 8) for spec in (told.policy, told.reference)
+        )
+        assert mine.accuracy is not None and today.accuracy is not None
+        right, level = float(mine.accuracy.mean()), float(today.accuracy.mean())
+        # There is no share of a vote that is right on no new question.
+        kept = min(right / level, 1.0) if level > 0 else np.nan
+        truth = np.array([right, right - level, kept, mine.paths.mean()])
+        for place, figure in enumerate((told.accuracy, told.change.points, told.kept, told.expected_paths)):
+            # None of kept where the reference may never be right, nothing without a decision.
+            if figure is not None and figure.limits is not None and not np.isnan(truth[place]):
+                stated[place] += 1
+                inside[place] += figure.limits[0] - 1e-3 <= truth[place] <= figure.limits[1] + 1e-3
+    return np.divide(inside, stated, out=np.full(4, np.nan), where=stated > 0)
+
+
 def expected(pilots: int) -> None:
     """Print what a decision's expected figures cover of as many new questions."""
-    print("\n| law | questions | in clusters of | accuracy | points | kept | paths |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
-    for name, n, size in product(LAWS, QUESTIONS, (1, 2)):
-        if n // size < 10:
-            continue
-        inside, stating, rng = np.zeros(4), np.zeros(4), np.random.default_rng([n, size])
-        for _ in range(pilots):
-            told = decide(votes_of(name, n, size, rng), Aim(retain=0.98)).decision
-            new = votes_of(name, n, size, rng)
-            draws = permuted(new, 8, 60, rng)
-            mine, today = (
-                expectations(run(parse_policy(spec), draws), draws, 8)
-                for spec in (told.policy, told.reference)
-            )
-            assert mine.accuracy is not None and today.accuracy is not None
-            right, level = float(mine.accuracy.mean()), float(today.accuracy.mean())
-            # Of a share there is none where today's rule is right on no new question.
-            kept = min(right / level, 1.0) if level > 0 else 1.0
-            truth = (right, right - level, kept, float(mine.paths.mean()))
-            stated = (told.accuracy, told.change.points, told.kept, told.expected_paths)
-            for place, (figure, value) in enumerate(zip(stated, truth, strict=True)):
-                # None of kept where the reference may never be right, nothing without a decision.
-                if figure is not None and figure.limits is not None:
-                    stating[place] += 1
-                    inside[place] += figure.limits[0] - 1e-3 <= value <= figure.limits[1] + 1e-3
-        cover = " | ".join(f"{share:.0%}" for share in inside / np.maximum(stating, 1))
-        print(f"| {name} | {n} | {size} | {cover} |", flush=True)
+    print(f"\n| law | questions | in clusters of | {' | '.join(FIGURES)} |\n|---|{'--:|' * 6}")
+    for law, n, size in product(LAWS, QUESTIONS, (1, 2)):
+        if n // size >= 10:
+            cover = " | ".join(f"{share:.0%}" for share in expected_covered(law, n, size, pilots))
+            print(f"| {law} | {n} | {size} | {cover} |", flush=True)
 
 
 def main() -> None:
