@@ -37,8 +37,8 @@ def full(_: int) -> None:
         (("analyze", "LOG", "-o", "FILE"), "plan.json"),
         (("join", "LOG", "OTHER", "-o", "FILE"), "joined.jsonl"),
         (("report", "LOG", "-o", "FILE"), "page.html"),
-        (("replay", "LOG", "--policy", "fixed:2", "-o", "FILE"), "table.md"),
-        (("replay", "LOG", "--policy", "fixed:2", "-o", "FILE"), "figure.svg"),
+        (("replay", "LOG", "fixed:2", "-o", "FILE"), "table.md"),
+        (("replay", "LOG", "fixed:2", "-o", "FILE"), "figure.svg"),
     ],
 )
 def test_a_full_disk_leaves_the_old_file_and_one_line(
@@ -115,7 +115,7 @@ WRITERS = {
     "analyze": ("analyze", "LOG", "-o", "FILE"),
     "join": ("join", "LOG", "OTHER", "-o", "FILE"),
     "report": ("report", "LOG", "-o", "FILE"),
-    "replay": ("replay", "LOG", "--policy", "fixed:2", "-o", "FILE"),
+    "replay": ("replay", "LOG", "fixed:2", "-o", "FILE"),
     "noise": ("noise", "LOG", "-o", "FILE"),
 }
 

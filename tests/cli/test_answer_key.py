@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import keff
 from keff import answers
 from keff.answers.parts import workers
 from keff.errors import LogError
@@ -132,6 +133,19 @@ def test_a_log_cannot_name_a_function(file: Path, tmp_path: Path) -> None:
     with pytest.raises(LogError, match="--answer-key"):
         open_record(path)
     assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.slow
+def test_every_command_takes_the_flag_that_a_joined_record_asks_for(file: Path, tmp_path: Path) -> None:
+    first = log(tmp_path, *[["one", "the one", "two"]] * 12)
+    second = first.rename(tmp_path / "first.jsonl").with_name("second.jsonl")
+    second.write_text((tmp_path / "first.jsonl").read_text().replace("two", "a ONE"))
+    own, both = ("--answer-key", f"{file}:key"), tmp_path / "both.jsonl"
+    assert keff("join", tmp_path / "first.jsonl", second, "-o", both, *own).returncode == 0
+    assert json.loads(both.read_text().splitlines()[0])["all_keys"] == ["one", "one", "two", *["one"] * 3]
+    mixed = keff("mix", both, "--json", *own)
+    assert mixed.returncode == 0, mixed.stderr
+    assert {each["name"] for each in json.loads(mixed.stdout)["branches"]} == {"first", "second"}
 
 
 @pytest.mark.parametrize(

@@ -119,13 +119,13 @@ def test_bad_scores_end_in_one_line(tmp_path: Path) -> None:
 
 def test_compare_says_which_is_better_and_fails_with_3(tmp_path: Path) -> None:
     a, b = log(tmp_path / "a.jsonl", drawn(1)), log(tmp_path / "b.jsonl", drawn(2, shift=-0.25))
-    found = good("compare", a, b, "--replicates", 100)
+    found = good("compare", a, b)
     assert found["better"]["verdict"] == "worse" and found["better"]["difference"]["hi"] < 0
     assert found["arms"][0]["k"] == 4
-    good("compare", a, b, "--fail-if-worse", "--replicates", 100, code=3)
-    good("compare", a, b, "--fail-if-worse", "--tolerance", 60, "--replicates", 100)
-    good("compare", b, a, "--fail-if-worse", "--replicates", 100)
-    assert "is worse than" in keff("compare", a, b, "--replicates", 100).stdout
+    good("compare", a, b, "--fail-if-worse", code=3)
+    good("compare", a, b, "--fail-if-worse", "--tolerance", 60)
+    good("compare", b, a, "--fail-if-worse")
+    assert "is worse than" in keff("compare", a, b).stdout
 
 
 def test_several_are_compared_with_the_first_and_models_of_one_log_with_each_other(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_several_are_compared_with_the_first_and_models_of_one_log_with_each_oth
 
 def test_different_questions_are_said(tmp_path: Path) -> None:
     a, b = log(tmp_path / "a.jsonl", drawn(1)), log(tmp_path / "b.jsonl", drawn(2)[:40])
-    found = good("compare", a, b, "--replicates", 100)
+    found = good("compare", a, b)
     assert found["better"]["shared_questions"] == 40 and "unpaired_items" in codes(found)
     b.write_text(b.read_text().replace('"q', '"x'))
     assert "share no item id" in bad("compare", a, b)
@@ -163,5 +163,5 @@ def test_different_questions_are_said(tmp_path: Path) -> None:
 def test_other_texts_under_the_same_ids_are_said(tmp_path: Path) -> None:
     a = log(tmp_path / "a.jsonl", drawn(1), question="What is two and two?")
     b = log(tmp_path / "b.jsonl", drawn(2), question="What is three and one?")
-    assert "other_questions" in codes(good("compare", a, b, "--replicates", 100))
-    assert "other_questions" not in codes(good("compare", a, a, "--replicates", 100))
+    assert "other_questions" in codes(good("compare", a, b))
+    assert "other_questions" not in codes(good("compare", a, a))

@@ -53,10 +53,10 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_compare_gives_the_change_and_a_table_for_people(arms: tuple[Path, Path]) -> None:
-    found = good("compare", *arms, "--replicates", 300)
+    found = good("compare", *arms)
     assert found["delta_rho"]["hi"] < 0
     assert {"delta_k_eff", "delta_majority", "delta_plurality", "corrected", "arms", "warnings"} <= set(found)
-    done = keff("compare", *arms, "--replicates", 300)
+    done = keff("compare", *arms)
     assert "mean pairwise rho" in done.stdout
     # A difference of accuracies in percent would look like a ratio, as that of the correlations is.
     assert re.search(r"\n(one path|majority vote) .*[-+][\d.]+, [-+][\d.]+\] points", done.stdout)
@@ -86,9 +86,9 @@ def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     assert len(found["weights"]) == 6
     assert found["gls_r"] is None
     assert {"arms", "table1", "table4", "table11"} == set(good("tables", *arms, "--replicates", 100))
-    done = keff("tables", *arms, "--format", "latex", "--replicates", 100)
+    done = keff("tables", *arms, "--to", "latex", "--replicates", 100)
     assert done.stdout.count(r"\end{table") == 4
-    done = keff("tables", *arms, "--format", "csv", "-o", tmp_path / "t", "--replicates", 100)
+    done = keff("tables", *arms, "--to", "csv", "-o", tmp_path / "t", "--replicates", 100)
     assert sorted(file.name for file in (tmp_path / "t").iterdir()) == [
         "arms.csv",
         "table1.csv",

@@ -35,9 +35,7 @@ def keff(*arguments: object) -> command_line.Done:
 def test_the_json_contract_and_the_markdown(log: Path, tmp_path: Path) -> None:
     done = keff(
         log,
-        "--policy",
         "lead_k:3,cap=16",
-        "--policy",
         "fixed:16",
         "--cap",
         16,
@@ -71,7 +69,7 @@ def test_the_default_policies_fit_the_record(log: Path) -> None:
 @pytest.mark.slow
 def test_the_figure_is_drawn_with_the_same_bytes_every_time(log: Path, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    policies = ("--policy", "lead_k:3,cap=16", "--policy", "fixed:16", "--cap", 16)
+    policies = ("lead_k:3,cap=16", "fixed:16", "--cap", 16)
     for name in ("first.svg", "second.svg"):
         done = keff(log, *policies, "-o", tmp_path / name)
         assert done.returncode == 0, done.stderr
@@ -87,7 +85,7 @@ def test_a_file_of_another_kind_is_refused_before_any_work(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("policy", ["magic", "lead_k:-1", "fixed:64"])
 def test_a_policy_that_does_not_fit_is_one_line(log: Path, policy: str) -> None:
-    done = keff(log, "--policy", policy)
+    done = keff(log, policy)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
@@ -108,7 +106,7 @@ def test_the_default_policies_fit_a_short_record(tmp_path: Path, k: int) -> None
 @pytest.mark.slow
 def test_template_slots_are_refused_with_two_ways_that_work(tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", [list("0010") * 3] * 12, slots=[3, 5] * 6)
-    policy = ("--policy", "lead_k:2,cap=6", "--json")
+    policy = ("lead_k:2,cap=6", "--json")
     refused = keff(log, *policy)
     assert refused.returncode == 2
     assert "PATH#3" in refused.stderr and "--random-slots" in refused.stderr
@@ -117,20 +115,20 @@ def test_template_slots_are_refused_with_two_ways_that_work(tmp_path: Path) -> N
 
 
 def test_the_folder_of_the_table_is_made(log: Path, tmp_path: Path) -> None:
-    done = keff(log, "--policy", "fixed:4", "-o", tmp_path / "new" / "t.md")
+    done = keff(log, "fixed:4", "-o", tmp_path / "new" / "t.md")
     assert done.returncode == 0 and (tmp_path / "new" / "t.md").exists()
 
 
 def test_no_figure_where_nothing_is_right(tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", [["1"] * 8] * 12)
-    done = keff(log, "--policy", "fixed:4", "-o", tmp_path / "f.svg")
+    done = keff(log, "fixed:4", "-o", tmp_path / "f.svg")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--policy", "lead_k:3,rounds=2"), "rounds= was removed"),
+        (("lead_k:3,rounds=2"), "rounds= was removed"),
         (("--now", 64), "beyond the 20 recorded"),
     ],
 )
@@ -149,13 +147,13 @@ def test_without_gold_answers_it_shows_agreement_and_paths_instead_of_refusing(
     file.write_text(
         "".join(json.dumps({"id": row["id"], "all_answers": row["all_answers"]}) + "\n" for row in rows)
     )
-    shown = keff(file, "--now", 8, "--policy", "lead_k:2,cap=8", "--policy", "fixed:1")
+    shown = keff(file, "--now", 8, "lead_k:2,cap=8", "fixed:1")
     assert shown.returncode == 0, shown.stderr
     assert "same answer" in shown.stdout
     assert "accuracy" not in shown.stdout
-    lead, once, *_ = json.loads(
-        keff(file, "--now", 8, "--policy", "lead_k:2,cap=8", "--policy", "fixed:1", "--json").stdout
-    )["policies"]
+    lead, once, *_ = json.loads(keff(file, "--now", 8, "lead_k:2,cap=8", "fixed:1", "--json").stdout)[
+        "policies"
+    ]
     assert lead["accuracy"] is None
     assert once["same_answer"]["value"] < lead["same_answer"]["lo"]
     assert once["change"]["paths"]["value"] == -7

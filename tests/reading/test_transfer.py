@@ -193,7 +193,7 @@ def test_a_killed_import_is_not_taken_as_whole(
     out = ("-o", tmp_path / "out")
     for command in (
         ("analyze", run),
-        ("replay", run, "--policy", "fixed:2"),
+        ("replay", run, "fixed:2"),
         ("report", run, *out),
         ("export", run, *out),
         ("export", run, "--votes", *out),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from keff.analysis.estimates import Settings
@@ -13,9 +14,6 @@ from keff.cli._sample_options import named
 from keff.errors import UsageError
 from keff.reading.open import Opening
 from keff.records import frozen
-
-# What copying a log leaves out: it is copied whole.
-COPY = "trim", "branches", "sources"
 
 
 def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Opening:
@@ -42,31 +40,26 @@ def _number(text: str, what: str) -> float:
 
 @frozen
 class LogOptions:
-    """Options on how a recorded log is read."""
+    """Options on how a recorded log is read, of every command that reads one."""
 
     format: o.Format = None
     answer_space: o.AnswerSpaceName = None
     answer_key: o.AnswerKey = None
-    trim: o.Trim = None
     columns: o.Columns = None
-    branches: o.BranchNames = None
     partial: o.Partial = False
     rescore: o.Rescore = False
-    sources: o.Sources = None
 
-    def opening(self, *, texts: bool = False, on: str | None = None) -> Opening:
-        """Return how to open a log, with or without texts; ``on`` a cluster always without."""
+    def opening(self, *, texts: bool = False, on: str | None = None, **own: Any) -> Opening:
+        """Return how to open a log; ``on`` a cluster always without texts, ``own`` as the command says."""
         return opening_of(
             self.format,
             o.reading_of(self.answer_space, self.answer_key),
-            trim=self.trim,
             texts=texts and on is None,
             on=on,
             columns=self.columns,
-            branches=self.branches,
             partial=self.partial,
             rescore=self.rescore,
-            sources=self.sources,
+            **own,
         )
 
 
@@ -76,7 +69,10 @@ _KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
 
 @frozen
 class WantedOptions:
-    """Options of an analysis; each field is an option, and a keyword of ``keff.analyze``."""
+    """Options of an analysis; each field is an option, and a keyword of ``keff.analyze``.
+
+    Prices and seed are keywords too; a command that also draws has these for both.
+    """
 
     now: o.Now = None
     cap: o.DecisionCap = None
@@ -87,18 +83,16 @@ class WantedOptions:
     value_per_correct: o.ValuePerCorrect = None
     cost_per_path: o.CostPerPath = None
     slower: o.Slower = "1"
-    prices: o.Prices = None
     volume: o.Volume = None
     pace: o.PaceText = None
     rule: o.Rule = None
     false_accept: o.FalseAccept = None
     epsilon: o.Epsilon = 0.025
-    seed: o.AnalysisSeed = 0
 
-    def settings(self) -> Settings:
+    def settings(self, prices: Path | None, seed: int) -> Settings:
         """Return the analysis settings; errors name the options."""
         try:
-            return settings_of(asdict(self))
+            return settings_of({**asdict(self), "prices": prices, "seed": seed})
         except UsageError as error:
             flags = _KEYWORD.sub(lambda word: "--" + word[0].replace("_", "-"), str(error))
             raise UsageError(flags) from None

@@ -41,8 +41,8 @@ NAMED = 5
 
 
 @frozen
-class Wishes:
-    """Options of sample and pilot, as given; each field is one option."""
+class DrawOptions:
+    """Options of sample and pilot, each field one of the command line."""
 
     task: o.TaskName
     run: s.RunFolder
@@ -50,8 +50,6 @@ class Wishes:
     model: s.Model = None
     base_url: s.BaseUrl = None
     engine_option: s.EngineOptions = None
-    n: s.AllOrN = None
-    k: s.K = 8
     seed: s.Seed = 0
     temperature: s.Temperature = 0.7
     top_p: s.TopP = 0.95
@@ -67,16 +65,24 @@ class Wishes:
     verifier: s.VerifierFunction = None
     verifier_url: s.VerifierUrl = None
     unsafe_exec: s.UnsafeExec = False
-    policy: s.PolicyText = None
     concurrency: s.Concurrency = None
     on: s.On = None
     workers: s.Workers = None
-    shard: s.Shard = None
     token_budget: s.TokenBudget = None
     max_cost: s.MaxCost = None
     prices: o.Prices = None
     yes: s.Yes = False
     keep_going: s.KeepGoing = False
+
+
+@frozen
+class Wishes(DrawOptions):
+    """What is drawn of how many questions and paths; each field is an option of sample."""
+
+    n: s.AllOrN = None
+    k: s.K = 8
+    policy: s.PolicyText = None
+    shard: s.Shard = None
 
     def job(self) -> Job:
         """Return the job with its task and engine."""

@@ -26,24 +26,29 @@ from keff.reading.several import open_records, pool_records
 from keff.records import percent
 
 
-@o.grouped()
+@o.grouped
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,
     pool: o.Pool = False,
     *,
     log: LogOptions,
+    trim: o.Trim = None,
+    branches: o.BranchNames = None,
+    sources: o.Sources = None,
     on: o.CountOn = None,
     wanted: WantedOptions,
+    prices: o.Prices = None,
+    seed: o.AnalysisSeed = 0,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH."""
-    settings = wanted.settings()
-    opening = log.opening(on=on)
+    settings = wanted.settings(prices, seed)
+    opening = log.opening(on=on, trim=trim, branches=branches, sources=sources)
     records = [record for path in paths for record in open_records(path, opening)]
     if pool and len(records) > 1:
-        records = [pool_records(records, log.trim)]
+        records = [pool_records(records, trim)]
     analyze_records(records, settings, out, verbose=verbose, json=json)
 
 

@@ -26,10 +26,18 @@ Logs = Annotated[
 ]
 
 
-@o.grouped(without=("sources",))
-def command(logs: Logs, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
+@o.grouped
+def command(
+    logs: Logs,
+    report: o.EvalPage = None,
+    *,
+    reading: LogOptions,
+    trim: o.Trim = None,
+    branches: o.BranchNames = None,
+    json: o.Json = False,
+) -> None:
     """Audit the gold answers of LOG."""
-    opening = reading.opening()
+    opening = reading.opening(trim=trim, branches=branches)
     found = audit([record for log in logs for record in open_branches(log, opening)])
     if report is not None:
         import_extra("keff.report.evals", "the page").write_audit_page(found, report)

@@ -20,18 +20,20 @@ from keff.cli._groups import LogOptions
 from keff.reading.several import by_column
 
 
-@o.grouped(without=("sources",))
+@o.grouped
 def command(
     path: o.ArmPath,
     out: o.PlanOut = None,
     embeddings: o.Embeddings = None,
     *,
     log: LogOptions,
+    trim: o.Trim = None,
+    branches: o.BranchNames = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Judge every way of combining the paths of one record."""
-    record = by_column(open_arm(path, log.opening()))
+    record = by_column(open_arm(path, log.opening(trim=trim, branches=branches)))
     source = embeddings or run_embeddings(Path(path))
     array = None if source is None else read_embeddings(source, record)
     combined = combine_record(record, seed, array)

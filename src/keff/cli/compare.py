@@ -76,7 +76,7 @@ Markdown = Annotated[
 ]
 
 
-@o.grouped(without=("branches",))
+@o.grouped
 def command(
     arms: Arms,
     tolerance: Tolerance = 0.0,
@@ -86,9 +86,10 @@ def command(
     max_repeats: MaxRepeats = 8,
     new_questions: NewQuestions = False,
     report: o.EvalPage = None,
-    replicates: o.Replicates = 10_000,
     *,
     log: LogOptions,
+    trim: o.Trim = None,
+    sources: o.Sources = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
     markdown: Markdown = False,
@@ -100,7 +101,7 @@ def command(
         raise UsageError("--gate has its own tolerance and exit codes, and no page: leave out the other flag")
     if json and markdown:
         raise UsageError("--json and --markdown both take stdout: give one of them")
-    opening = log.opening()
+    opening = log.opening(trim=trim, sources=sources)
     try:
         if gate is not None:
             baseline, *runs = [repeats_of(arm, opening) for arm in arms]
@@ -108,7 +109,7 @@ def command(
         else:
             one = len(arms) > 1
             scored = [each for arm in arms for each in open_scored(arm, opening, one=one, apart=not one)]
-            found = compare_all(scored, len(arms) - 1, Comparing(replicates=replicates, seed=seed))
+            found = compare_all(scored, len(arms) - 1, Comparing(seed=seed))
     except ValueError as error:
         raise UsageError(str(error)) from None
     if report is not None and not isinstance(found, Gate):

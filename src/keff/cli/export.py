@@ -11,12 +11,12 @@ from pathlib import Path
 
 from keff.cli import _options as o
 from keff.cli._console import note, print_json, warn_all
-from keff.cli._groups import COPY, LogOptions
+from keff.cli._groups import LogOptions
 from keff.reading.open import named_part
 from keff.reading.transfer import export_log
 
 
-@o.grouped(without=COPY)
+@o.grouped
 def command(
     path: o.RunOrLog,
     out: o.ExportOut = None,

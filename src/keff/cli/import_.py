@@ -10,12 +10,12 @@ from __future__ import annotations
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import note, print_json, warn_all
-from keff.cli._groups import COPY, LogOptions
+from keff.cli._groups import LogOptions
 from keff.reading.open import named_part
 from keff.reading.transfer import import_log
 
 
-@o.grouped(without=COPY)
+@o.grouped
 def command(log: o.LogFile, run: s.RunFolder, *, reading: LogOptions, json: o.Json = False) -> None:
     """Import the log."""
     log, opening = named_part(log, reading.opening())

@@ -21,12 +21,18 @@ from keff.reading.several import open_records, side_by_side
 from keff.reading.transfer import write_questions
 
 
-@o.grouped(without=("answer_key", "branches", "sources"))
+@o.grouped
 def command(
-    paths: o.Paths, out: o.JoinOut, pool: o.Pool = False, *, log: LogOptions, json: o.Json = False
+    paths: o.Paths,
+    out: o.JoinOut,
+    pool: o.Pool = False,
+    *,
+    log: LogOptions,
+    trim: o.Trim = None,
+    json: o.Json = False,
 ) -> None:
     """Join the records."""
-    opening = log.opening(texts=pool)
+    opening = log.opening(texts=pool, trim=trim)
     if pool:
         _pool([record for path in paths for record in open_records(path, opening)], out, json=json)
         return

@@ -32,7 +32,7 @@ from keff.sampling.cost import Price
 from keff.sampling.price_table import read_prices
 
 
-@o.grouped(without=("answer_key", "branches"))
+@o.grouped
 def command(
     paths: o.Paths,
     out: o.PlanOut = None,
@@ -47,6 +47,8 @@ def command(
     false_accept: o.FalseAccept = None,
     *,
     log: LogOptions,
+    trim: o.Trim = None,
+    sources: o.Sources = None,
     seed: o.AnalysisSeed = 0,
     verbose: o.Verbose = False,
     json: o.Json = False,
@@ -56,7 +58,7 @@ def command(
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
     settings = MixSettings(cap, aim, read_table(prices), tolerance, seed, false_accept)
-    opening = log.opening()
+    opening = log.opening(trim=trim, sources=sources)
     # A folder that is no run holds those of a pilot: one of each branch.
     runs = [run for path in paths for run in logs_at(path, opening)]
     # A pilot that a budget ended is taken as it is, as when it was drawn.

@@ -15,10 +15,20 @@ from keff.cli._groups import LogOptions
 from keff.plugins import import_extra
 
 
-@o.grouped()
-def command(path: o.ArmPath, report: o.EvalPage = None, *, reading: LogOptions, json: o.Json = False) -> None:
+@o.grouped
+def command(
+    path: o.ArmPath,
+    report: o.EvalPage = None,
+    *,
+    reading: LogOptions,
+    trim: o.Trim = None,
+    branches: o.BranchNames = None,
+    sources: o.Sources = None,
+    json: o.Json = False,
+) -> None:
     """Measure the noise of the score of PATH."""
-    found = [(each.path, noise(each)) for each in open_scored(path, reading.opening())]
+    opening = reading.opening(trim=trim, branches=branches, sources=sources)
+    found = [(each.path, noise(each)) for each in open_scored(path, opening)]
     if report is not None:
         import_extra("keff.report.evals", "the page").write_noise_page(found, report)
     tell_runs(found, json=json)

@@ -7,7 +7,7 @@ Example: keff pilot questions.jsonl --model my-model --run pilot --now 8
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.study import MixSettings
@@ -18,7 +18,7 @@ from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import note
 from keff.cli._groups import WantedOptions
 from keff.cli._preflight import sample_as_wished
-from keff.cli._sampling import Wishes, report
+from keff.cli._sampling import DrawOptions, Wishes, report
 from keff.cli.analyze import analyze_records
 from keff.cli.mix import Outputs, mix_runs, read_table
 from keff.errors import UsageError
@@ -35,11 +35,11 @@ WIDE, DEEP, BRANCHED = (100, 8), (50, 16), (100, 4)
 BEYOND = 32
 
 
-@o.grouped(
-    without=("policy", "shard", "wanted.prices", "wanted.seed"), n=(s.PilotN, None), k=(s.PilotK, None)
-)
+@o.grouped
 def command(
-    wishes: Wishes,
+    drawing: DrawOptions,
+    n: s.PilotN = None,
+    k: s.PilotK = None,
     out: o.PlanOut = None,
     page: o.PageOut = None,
     *,
@@ -52,12 +52,12 @@ def command(
     """Draw what the pilot still owes and analyse it."""
     wide = wanted.now is not None and policy_now(wanted.now).cap <= WIDE[1]
     # Adaptive-K's own pilot is as wide and as shallow as that of one of several branches.
-    n, k = BRANCHED if branch or wanted.rule else WIDE if wide else DEEP
+    usual = BRANCHED if branch or wanted.rule else WIDE if wide else DEEP
     if wanted.rule and branch:
         raise UsageError(f"--rule {wanted.rule} is a rule of one model: leave out --branch")
-    if wanted.rule and 1 in (wishes.n, wishes.k):
+    if wanted.rule and 1 in (n, k):
         raise UsageError(f"--rule {wanted.rule} needs two questions and two paths (the paper: --k 4)")
-    wishes = replace(wishes, n=wishes.n or n, k=wishes.k or k)
+    wishes = Wishes(**asdict(drawing), n=n or usual[0], k=k or usual[1])
     if branch:
         branches = read_branches(branch, wishes)
         aim = MixAim(wanted.retain, wanted.budget_dollars, wanted.value_per_correct, wanted.cost_per_path)
@@ -74,7 +74,7 @@ def command(
             json=json,
         )
         return
-    settings = replace(wanted, prices=wishes.prices, seed=wishes.seed).settings()
+    settings = wanted.settings(wishes.prices, wishes.seed)
     if settings.terms.tariff is not None and wishes.model is not None:
         settings.terms.tariff.of(wishes.model)  # before anything is drawn
     job, drawn = sample_as_wished(wishes)

@@ -146,24 +146,25 @@ def _error(measured: Reliability, labels: str) -> str:
     return "; ".join(parts)
 
 
-@o.grouped(without=("sources",))
+@o.grouped
 def command(
     path: Annotated[Path, typer.Argument(metavar="LOG|RUN", help="A recorded log or a run folder.")],
     size: Annotated[int, typer.Option("--show", min=1, max=1000, help="Texts to show.")] = 20,
     *,
     log: LogOptions,
+    trim: o.Trim = None,
+    branches: o.BranchNames = None,
     judging: JudgeOptions,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of the texts shown.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Read every text of LOG or RUN and show what was read."""
-    path, opening = named_part(path, log.opening(texts=judging.out is not None))
+    path, opening = named_part(path, log.opening(texts=judging.out is not None, trim=trim, branches=branches))
     if judging.judge is not None:
         show_judged(path, opening, judging, json=json)
         return
     if judging.pairs is not None or judging.out is not None:
         raise UsageError("--pairs and --out go with --judge ENGINE")
-    seen = survey(path, opening, size=size, seed=seed)
+    seen = survey(path, opening, size=size)
     print_json(seen.to_dict()) if json else _print(seen)
 
 

@@ -45,11 +45,10 @@ DEFAULTS = (
 FITTED = "pilot_budget:0.98"
 
 
-@o.grouped(without=("branches", "sources"))
+@o.grouped
 def command(
     path: o.ArmPath,
     policies: o.Policies = None,
-    policy: o.OldPolicies = None,
     cap: o.ReplayCap = None,
     *,
     now: o.Now = None,
@@ -60,6 +59,7 @@ def command(
     slower: o.Slower = "1",
     out: o.ReplayOut = None,
     log: LogOptions,
+    trim: o.Trim = None,
     on: o.CountOn = None,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
@@ -67,7 +67,7 @@ def command(
     """Replay policies over the recorded paths of PATH."""
     if out is not None and out.suffix not in (".md", ".svg", ".pdf"):
         raise UsageError(f"--out {out}: name a .md, .svg or .pdf file")
-    record = one_model(open_arm(path, log.opening(on=on)))
+    record = one_model(open_arm(path, log.opening(on=on, trim=trim)))
     votes = record.ballot.votes
     if votes.correct is None and out is not None and out.suffix != ".md":
         raise UsageError(f"{path} has no gold answers, and the figure shows accuracy: name a .md file")
@@ -84,8 +84,7 @@ def command(
         seed=seed,
     )
     usual = at_cap(DEFAULTS if votes.n_clusters < 2 else (*DEFAULTS, FITTED), top)
-    named = [*(policies or ()), *(policy or ())]
-    replayed = replay(votes, named or usual, np.random.default_rng(seed), how)
+    replayed = replay(votes, policies or usual, np.random.default_rng(seed), how)
     replayed = replace(replayed, warnings=(*record.ballot.notes, *replayed.warnings))
     if out is not None:
         _write(out, replayed, fixed)

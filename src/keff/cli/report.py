@@ -18,21 +18,26 @@ from keff.reading.several import open_records
 from keff.report.write import write_runs
 
 
-@o.grouped(without=("sources",))
+@o.grouped
 def command(
     paths: o.Paths,
     out: o.ReportOut = Path("report.html"),
     *,
     log: LogOptions,
+    trim: o.Trim = None,
+    branches: o.BranchNames = None,
+    sources: o.Sources = None,
     on: o.CountOn = None,
     wanted: WantedOptions,
+    prices: o.Prices = None,
+    seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Analyse every PATH and write the page."""
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist")
-    opening = log.opening(texts=True, on=on)
-    settings = wanted.settings()
+    opening = log.opening(texts=True, on=on, trim=trim, branches=branches, sources=sources)
+    settings = wanted.settings(prices, seed)
     records = [record for path in paths for record in open_records(path, opening)]
     write_runs(((record, analyze(record, settings)) for record in records), out, settings.seed)
     if json:

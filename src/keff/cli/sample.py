@@ -17,7 +17,7 @@ from keff.cli._sampling import Wishes, check_whole, counts, report
 from keff.errors import UsageError
 
 
-@o.grouped()
+@o.grouped
 def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> None:
     """Draw what the run still owes."""
     if branch:

@@ -18,7 +18,7 @@ from keff.cli._serve_options import SetPairs, check_kept, read_settings
 from keff.plugins import missing_extra
 
 
-@o.grouped()
+@o.grouped
 def command(
     served: options.ServeOptions,
     set: SetPairs = None,

@@ -2,7 +2,7 @@
 
 As LaTeX, Markdown or CSV.
 
-Example: keff tables pilot --format latex
+Example: keff tables pilot --to latex
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from keff.reading.several import pool_records
 from keff.report.tables import Format, file_of, render
 
 
-@o.grouped(without=("branches", "format", "sources"))
+@o.grouped
 def command(
     paths: o.Paths,
     form: Annotated[
-        Format, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
+        Format, typer.Option("--to", metavar="latex|markdown|csv", help="How tables are written.")
     ] = "markdown",
     out: o.TablesOut = None,
     pool: o.Pool = False,
     *,
     log: LogOptions,
+    trim: o.Trim = None,
     replicates: o.Replicates = 10_000,
     seed: o.AnalysisSeed = 0,
     json: o.Json = False,
 ) -> None:
     """Write the tables."""
-    opening = log.opening()
+    opening = log.opening(trim=trim)
     records = [open_record(path, opening) for path in paths]
     if pool and len(records) > 1:
-        records = [pool_records(records, log.trim)]
+        records = [pool_records(records, trim)]
     made = tables(records, replicates, seed)
     if json:
         print_json({table.name: list(table.rows) for table in made})

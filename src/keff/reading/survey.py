@@ -59,12 +59,12 @@ class Survey(Result):
     sample: tuple[Sampled, ...]
 
 
-def survey(path: Path, opening: Opening, *, size: int = 20, seed: int = 0) -> Survey:
+def survey(path: Path, opening: Opening, *, size: int = 20) -> Survey:
     """Return the survey of a run or log, with a random sample of ``size`` texts.
 
     Raises LogError where the record holds correctness only.
     """
-    log, rng = find_log(path, opening.format, opening.options), np.random.default_rng(seed)
+    log, rng = find_log(path, opening.format, opening.options), np.random.default_rng(0)
     with naming(path):
         how = reading(told(log, path, opening), opening)
         questions = only_part(log.questions(path, texts=True), opening.part)
