@@ -104,16 +104,43 @@ def test_without_gold_only_agreement_is_told(tmp_path: Path) -> None:
     assert json.loads(command("combine", file, "--json").stdout)["weights"] == []
 
 
-def test_a_judge_who_never_varies_is_named(tmp_path: Path) -> None:
+def test_a_judge_who_always_answers_the_same_is_set_aside(tmp_path: Path) -> None:
     said, gold = verdicts([0.8, 0.7, 0.7])
-    said[:, 1] = "A"
-    done = command("combine", table(tmp_path / "judges.csv", said, gold))
-    assert "judge b always answers 'A'" in done.stdout
+    alone = panel_of(table(tmp_path / "three.csv", said, gold))
+    file = table(tmp_path / "four.csv", np.hstack([said, np.full((200, 1), "A")]), gold)
+    found = panel_of(file)
+    assert (found.k_eff, found.agreement, found.votes) == (alone.k_eff, alone.agreement, alone.votes)
+    assert [judge.adds for judge in found.judges] == [*(judge.adds for judge in alone.judges), None]
+    done = command("combine", file).stdout
+    assert "judge d always answers 'A'" in done and "3 judges are worth" in done
+    # Where all right answers are alike, whoever always gives them is a good judge.
+    right = np.where(said == np.array(gold)[:, None], "A", "B")
+    assert panel_of(table(tmp_path / "first.csv", right, ["A"] * 200)).k_eff == alone.k_eff
+    right[:, 2] = "A"
+    assert panel_of(table(tmp_path / "right.csv", right, ["A"] * 200)).best == "judge c"
+    with pytest.raises(UsageError, match="two judges whose answers vary, and judge a, judge b always"):
+        keff.combine(table(tmp_path / "none.csv", np.full((200, 2), "A"), gold))
+
+
+def test_a_judge_twice_and_another_are_no_better_than_that_judge(tmp_path: Path) -> None:
+    """The vote of a judge, its copy and another is that judge: a choice from fold to fold may be worse."""
+    taken = 0
+    for seed in (4, 5, 6, 7):
+        said, gold = verdicts([0.7, 0.7], 60, seed)
+        found = panel_of(table(tmp_path / "judges.csv", said[:, [0, 0, 1]], gold))
+        right = (said == np.array(gold)[:, None]).mean(axis=0)
+        assert found.votes[0].accuracy == pytest.approx(right[0])
+        taken += (found.votes[0].gain.lo or 0) > 0
+        assert found.recommended is None
+    assert taken, "the choice from folds alone would have taken some"
 
 
 @pytest.mark.parametrize(
     ("judges", "labelled", "said"),
-    [(1, 200, "a panel needs two"), (3, 3, "3 questions with gold answers are too few")],
+    [
+        (1, 200, "a panel needs two"),
+        (3, 3, "3 questions with a gold answer and a verdict"),
+    ],
 )
 def test_what_is_too_little_says_what_is_needed(
     tmp_path: Path, judges: int, labelled: int, said: str

@@ -55,9 +55,10 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
     if votes.k < 2:
         raise UsageError(f"{record.path} has one path of each question: a panel needs two judges or more")
     if votes.n_clusters < FOLDS:
+        of = "a gold answer and a verdict of every judge" if several else "gold answers"
         raise UsageError(
-            f"{record.path}: {votes.n_clusters} questions with gold answers are too few to judge votes: "
-            f"{FOLDS} are needed, or none at all for agreement alone"
+            f"{record.path}: {votes.n_clusters} questions with {of} are too few to judge votes: {FOLDS} are "
+            "needed, or no gold answers at all for agreement alone"
         )
     panel = panel_of(record, seed) if several else None
     usable = 0 < votes.p < 1 and anova_c(votes) < 1

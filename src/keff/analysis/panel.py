@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from scipy.special import stdtrit
 
 from keff.analysis.results.combination import Judge, Panel, PanelVote
+from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.reading.questions import Coded
 from keff.records import Interval
@@ -38,45 +38,70 @@ SURE = 2.24
 
 
 def panel_of(record: Record, seed: int = 0) -> Panel:
-    """Return what a panel is worth, the slots of a record with answers. Needs two slots or more.
+    """Return what a panel is worth, the slots of a record with answers.
 
-    Of several paths of a slot the first is its verdict. Without gold answers, or with fewer questions than
-    folds, no vote is judged.
+    Of several paths of a slot the first is its verdict. A judge who always answers the same, whatever is
+    right, is set aside: it would pass for one who errs independently. Without gold answers, or with fewer
+    questions than folds, no vote is judged. Raises UsageError where fewer than two judges are left.
     """
     ballot, slots = record.ballot, record.ballot.votes.slots
     assert slots is not None
     names = record.branches or tuple(f"slot {slot}" for slot in np.unique(slots).tolist())
     first = np.unique(slots, return_index=True)[1].astype(np.int64)
-    votes, keys = ballot.votes.paths(first), Coded(ballot.keys.codes[:, first], ballot.keys.names)
+    everyone, keys = ballot.votes.paths(first), Coded(ballot.keys.codes[:, first], ballot.keys.names)
     codes = np.asarray(keys.codes, np.int64)
-    alike = _pairs_alike(codes)
-    worth = _agreement_worth(codes, votes, seed)
+    alike, constant = _pairs_alike(codes), _constant_answers(everyone, keys)
+    left = [place for place, answer in enumerate(constant) if answer is None]
+    if len(left) < 2:
+        always = ", ".join(name for name, answer in zip(names, constant, strict=True) if answer is not None)
+        raise UsageError(
+            f"{record.path}: a panel needs two judges whose answers vary, and {always} always answered the "
+            "same. Look at their answers with keff read"
+        )
+    vary = np.array(left, np.int64)
+    votes, said = everyone.paths(vary), codes[:, vary]
     known = votes.correct is not None
-    own = partial(_right_worth, votes) if known else partial(_kappa_worth, codes)
-    whole = own(np.arange(votes.k))
+    worth = _right_worth if known else _kappa_worth
+    basis: Votes = votes if known else Votes(said, None)
+    columns, whole = np.arange(vary.size), worth(basis)
+    adds = {place: whole - worth(basis.paths(columns[vary != place])) for place in left}
     judges = tuple(
-        _judge(votes, keys, names, place, alike, whole - own(np.delete(np.arange(votes.k), place)))
-        for place in range(votes.k)
+        _judge(everyone, names, place, alike, adds.get(place), constant[place]) for place in range(len(names))
     )
-    panels = _votes(votes, names, seed) if known and votes.n_clusters >= FOLDS else None
+    members = tuple(names[place] for place in left)
+    panels = _votes(votes, members, seed) if known and votes.n_clusters >= FOLDS else None
     return Panel(
         judges=judges,
-        agreement=mean_share(_agreeing(codes), votes.clusters),
-        k_eff_agreement=worth,
+        agreement=mean_share(_agreeing(said), votes.clusters),
+        k_eff_agreement=_agreement_worth(said, votes, seed),
         k_eff=k_eff_interval(votes.k, interval_c(votes).interval) if known else None,
-        best=names[int(np.argmax(slot_accuracies(votes)))] if known else None,
+        best=members[int(np.argmax(slot_accuracies(votes)))] if known else None,
         best_accuracy=None if panels is None else panels[0],
         votes=() if panels is None else panels[1],
-        recommended=None if panels is None else _recommended(panels[1]),
+        recommended=None if panels is None else _recommended(panels[1], float(slot_accuracies(votes).max())),
     )
+
+
+def _constant_answers(votes: Votes, keys: Coded) -> list[str | None]:
+    """Return the answer that each judge always gives; None where answers vary, or all are right or wrong."""
+    codes = np.asarray(keys.codes, np.int64)
+    same = (codes == codes[0]).all(axis=0) & (codes[0] >= 0)
+    if votes.correct is not None:
+        same &= np.ptp(votes.correct, axis=0) > 0
+    given: list[int] = np.where(same & (votes.n > 1), codes[0], -1).tolist()
+    return [None if code < 0 else keys.names[code] for code in given]
 
 
 def _judge(
-    votes: Votes, keys: Coded, names: tuple[str, ...], place: int, alike: FloatArray, adds: float
+    votes: Votes,
+    names: tuple[str, ...],
+    place: int,
+    alike: FloatArray,
+    adds: float | None,
+    constant: str | None,
 ) -> Judge:
     others = np.delete(alike[place], place)
     nearest = int(np.argmax(np.where(np.arange(votes.k) == place, -1.0, alike[place])))
-    given = np.unique(keys.codes[:, place])
     correct = votes.correct
     return Judge(
         name=names[place],
@@ -84,13 +109,13 @@ def _judge(
         agreement=float(others.mean()),
         nearest=names[nearest],
         nearest_agreement=float(alike[place, nearest]),
-        adds=adds,
-        constant=keys.names[int(given[0])] if given.size == 1 and given[0] >= 0 and votes.n > 1 else None,
+        adds=adds if adds is not None and math.isfinite(adds) else None,
+        constant=constant,
     )
 
 
-def _right_worth(votes: Votes, columns: IntArray) -> float:
-    return k_eff_block(votes.paths(columns)) if columns.size > 1 else 1.0
+def _right_worth(votes: Votes) -> float:
+    return k_eff_block(votes) if votes.k > 1 else 1.0
 
 
 def _pairs_alike(codes: IntArray) -> FloatArray:
@@ -105,12 +130,12 @@ def _agreeing(codes: IntArray) -> FloatArray:
     return 2 * equal_pairs(codes) / (k * (k - 1))
 
 
-def _kappa_worth(codes: IntArray, columns: IntArray) -> float:
-    """Return K / (1 + (K - 1) kappa) of some judges, kappa of Fleiss over the answers of all questions."""
-    if columns.size < 2:
+def _kappa_worth(votes: Votes) -> float:
+    """Return K / (1 + (K - 1) kappa) of judges, kappa of Fleiss over the answers of all questions."""
+    if votes.k < 2:
         return 1.0
-    kappa = fleiss_kappa(Votes(codes[:, columns], None))
-    return float(k_eff(columns.size, 1.0 if math.isnan(kappa) else kappa))
+    kappa = fleiss_kappa(votes)
+    return float(k_eff(votes.k, 1.0 if math.isnan(kappa) else kappa))
 
 
 def _chance(codes: IntArray) -> float:
@@ -135,7 +160,7 @@ def _agreement_worth(codes: IntArray, votes: Votes, seed: int) -> Interval:
         columns += [*shares.T]
     drawn: FloatArray = bootstrap_means(np.stack(columns, 1), votes.clusters, np.random.default_rng(seed))
     chance = _chance(codes) if used.size > CLOSED else np.square(drawn[:, 1:]).sum(axis=1)
-    value = _kappa_worth(codes, np.arange(votes.k))
+    value = _kappa_worth(Votes(codes, None))
     lo, hi = np.quantile(_worth(drawn[:, 0], chance, votes.k), [0.025, 0.975]).tolist()
     return Interval(value, min(lo, value), max(hi, value), "from kappa, cluster bootstrap")
 
@@ -183,9 +208,13 @@ def _few(votes: Votes) -> FloatArray:
     return weights
 
 
-def _recommended(votes: tuple[PanelVote, ...]) -> PanelVote | None:
-    """Return the panel of the highest gain, where that is above 0 by ``SURE`` standard errors."""
-    best = max(votes, key=lambda found: found.gain.value)
-    low = best.gain.lo
-    sure = low is not None and best.gain.value > SURE / 1.96 * (best.gain.value - low)
-    return best if sure and len(best.judges) > 1 else None
+def _recommended(votes: tuple[PanelVote, ...], best: float) -> PanelVote | None:
+    """Return the panel of the highest gain, where that is above 0 by ``SURE`` standard errors.
+
+    It must also be right more often than each judge is on all questions, the best with ``best``: judges of
+    like accuracy change places from fold to fold, and any fixed one of them beats that choice.
+    """
+    found = max(votes, key=lambda vote: vote.gain.value)
+    low = found.gain.lo
+    sure = low is not None and found.gain.value > SURE / 1.96 * (found.gain.value - low)
+    return found if sure and len(found.judges) > 1 and found.accuracy > best else None

@@ -32,7 +32,8 @@ class Judge(Result):
 
     ``accuracy`` is None without gold answers. ``agreement`` is how often another judge answers alike,
     ``nearest`` the judge that does so most and ``nearest_agreement`` how often. ``adds`` is by how much K_eff
-    falls without it, ``constant`` the answer that it always gives.
+    falls without it (None: the judge is set aside, or K_eff has no bound). ``constant`` is the answer that
+    it always gives, whatever is right, for which it is set aside.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Judge(Result):
     agreement: float
     nearest: str
     nearest_agreement: float
-    adds: float
+    adds: float | None
     constant: str | None
 
 
@@ -85,11 +86,13 @@ class Panel(Result):
     @property
     def redundant(self) -> tuple[str, ...]:
         """The judges without whom K_eff is as high."""
-        return tuple(judge.name for judge in self.judges if judge.adds <= NOTHING_ADDED)
+        return tuple(
+            judge.name for judge in self.judges if judge.adds is not None and judge.adds <= NOTHING_ADDED
+        )
 
     def line(self) -> str:
         """Return whom to ask, or without gold answers what agreement says and what it cannot."""
-        size = len(self.judges)
+        size = sum(judge.constant is None for judge in self.judges)
         if self.k_eff is None or self.best is None:
             worth = f"{self.k_eff_agreement.text()} independent ones if they agree because they err together"
             return (
@@ -119,7 +122,7 @@ class Panel(Result):
                     judge.name,
                     *([percent(judge.accuracy)] if known else []),
                     percent(judge.agreement),
-                    f"{judge.adds:+.2f}",
+                    "–" if judge.adds is None else f"{judge.adds:+.2f}",
                     f"{judge.nearest} ({judge.nearest_agreement:.0%})",
                 )
                 for judge in order
@@ -137,7 +140,7 @@ class Panel(Result):
             yield f"  Nothing is lost without any one of {many}."
         for judge in self.judges:
             if judge.constant is not None:
-                yield f"  {judge.name} always answers {judge.constant!r}."
+                yield f"  {judge.name} always answers {judge.constant!r}: keff sets it aside."
         if self.best_accuracy is not None:
             head = ("vote", "accuracy", f"points against the best {self.noun}")
             rows = [
