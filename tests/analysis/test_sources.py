@@ -138,12 +138,23 @@ def test_judges_who_agree_and_one_who_never_varies_are_named(tmp_path: Path) -> 
     right = verdicts(judges=2)
     right[:, 1] = right[:, 0]
     same = keff.noise(table(tmp_path / "same.csv", right))
-    assert same.sources is not None and same.sources.sd is not None
-    assert (same.sources.sd.value, same.gap_of_two_runs) == (0.0, pytest.approx(0.0, abs=1e-9))
+    # Of a third one two copies tell nothing: no figure of others is certain.
+    assert same.sources is not None
+    assert (same.sources.new_source, same.sources.sd, same.gap_of_two_runs, same.c) == (None,) * 4
+    assert "sources_alike" in {note.code for note in same.warnings}
     right = verdicts(judges=3)
     right[:, 2] = 1
     notes = {note.code: note.message for note in keff.noise(table(tmp_path / "c.csv", right)).warnings}
     assert notes["constant_source"].startswith("cy scored the same")
+
+
+def test_a_few_sources_bound_no_correlation_and_two_tell_nothing_of_others() -> None:
+    rng = np.random.default_rng(2)
+    first = rng.integers(0, 2, 40)
+    opposed = keff.analyze(np.stack([first, first, 1 - first], 1), sources="random")
+    assert opposed.c is not None and opposed.c.limits == (-1.0, 1.0)
+    two = keff.analyze(verdicts(judges=2), sources="random")
+    assert "few_sources" in {note.code for note in two.warnings}
 
 
 def test_sources_that_differ_less_than_chance_are_said() -> None:
@@ -214,6 +225,9 @@ def test_an_analysis_of_judges_is_for_judges_like_these(tmp_path: Path) -> None:
         assert one is not None and other is not None and one.limits and other.limits
         assert one.value == other.value
         assert other.limits[0] < one.limits[0] and one.limits[1] < other.limits[1]
+    sure = [found.decision.kept for found in (fixed, some)]
+    assert sure[0] is not None and sure[1] is not None
+    assert 0.5 < (sure[1].confidence or 0) < (sure[0].confidence or 0)
     assert "random_sources" in {note.code for note in some.warnings}
     with pytest.raises(keff.KeffError, match="--sources random"):
         keff.analyze(file)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from keff.analysis.results.decision import Decision
 from keff.analysis.results.scores import Design, Noise, SourceNoise, VarianceSplit
@@ -38,6 +38,8 @@ TWO_RUNS = 1.959964 * math.sqrt(2)
 
 # Standard deviations between sources come with limits this far apart from fewer of them.
 FEW_SOURCES = 5
+# Without one of two sources no correlation is left.
+LEAST_SOURCES = 3
 
 
 def on_scale(value: Interval, wide: float, low: float = 0.0) -> Interval:
@@ -54,6 +56,8 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
     variance = stats.source_variance(scores)
     if variance is None:
         return _not_told_apart(found, scores)
+    if scores.random and variance.sources + variance.trials <= 0:
+        return _alike(found, scores)
     low, wide = found.scale[0], found.scale[1] - found.scale[0]
 
     score = stats.mean_score(stats.score_spread(scores, variance), found.clusters)
@@ -187,6 +191,28 @@ def _not_told_apart(found: Noise, scores: SourceScores) -> Noise:
     )
 
 
+def _alike(found: Noise, scores: SourceScores) -> Noise:
+    """Return the noise of sources that score alike on every question: of others they tell nothing."""
+    note = Note(
+        "sources_alike",
+        "the sources score alike on every question, so keff cannot tell what another one would score, or how "
+        "far two can differ. Ask a judge or prompt that is no copy of these",
+    )
+    return replace(
+        found,
+        run_to_run_sd=None,
+        gap_of_two_runs=None,
+        c=None,
+        variance=None,
+        power=(),
+        equal_cost=(),
+        sources=SourceNoise(
+            True, _scores(scores, found.scale[0], found.scale[1] - found.scale[0]), None, None, ()
+        ),
+        warnings=(*found.warnings, note),
+    )
+
+
 def _notes(scores: SourceScores, variance: SourceVariance) -> Iterator[Note]:
     below = [
         name
@@ -224,11 +250,12 @@ def _always_alike(scores: SourceScores) -> list[str]:
 class SourceJackknife:
     """Votes of K paths without each source in turn, of sources that are some of many; none where not so.
 
-    What a figure varies by over them is its variance over sources, by the jackknife.
+    What a figure varies by over them is its variance over sources, by the jackknife. ``few`` are too few.
     """
 
     votes: tuple[Votes, ...]
     k: int
+    few: bool = False
 
     @classmethod
     def of(cls, votes: Votes, kind: SourceKind | None) -> SourceJackknife:
@@ -239,8 +266,10 @@ class SourceJackknife:
         own = np.arange(votes.k) if votes.slots is None else votes.slots
         each: list[int] = np.unique(own).tolist()
         said = kind == "random" or (kind is None and votes.slots is not None and len(each) == votes.k)
-        if not said or votes.correct is None or len(each) < 3:
+        if not said or votes.correct is None:
             return cls((), votes.k)
+        if len(each) < LEAST_SOURCES:
+            return cls((), votes.k, few=True)
         return cls(tuple(votes.paths(own != one) for one in each), votes.k)
 
     def curves(self, accuracy: Callable[[Votes], FloatArray]) -> FloatArray | None:
@@ -250,16 +279,18 @@ class SourceJackknife:
         rows = [accuracy(votes) for votes in self.votes]
         return np.stack([np.pad(row, (0, self.k - row.size), "edge") for row in rows])
 
-    def widened(self, interval: Bounds, figures: Sequence[float] | FloatArray) -> Bounds:
-        """Return an interval with what its figure varies by over sources, by t, from each left out [S]."""
-        if interval.limits is None or len(figures) < 3:
+    def widened(self, interval: Bounds, figures: Sequence[float] | FloatArray, least: float = -1.0) -> Bounds:
+        """Return an interval with what its figure varies by over sources, by t, from each left out [S].
+
+        Figures are shares, differences of shares or correlations: between ``least`` and 1.
+        """
+        if interval.limits is None or len(figures) < LEAST_SOURCES:
             return interval
         reach = float(stdtrit(len(figures) - 1, 0.975)) * math.sqrt(variance_left_out(np.asarray(figures)))
         lo, hi = interval.limits
         value = interval.value
-        return replace(
-            interval, lo=value - math.hypot(value - lo, reach), hi=value + math.hypot(hi - value, reach)
-        )
+        lo, hi = value - math.hypot(value - lo, reach), value + math.hypot(hi - value, reach)
+        return replace(interval, lo=max(lo, least), hi=min(hi, 1.0))
 
 
 def mean_luck(votes: Votes, units: int) -> float:
@@ -299,19 +330,36 @@ def decision_over_sources(decision: Decision, left: SourceJackknife) -> Decision
     part, high = paths.value - low, min(low + 1, left.k)
     rows: FloatArray = (1 - part) * curves[:, low - 1] + part * curves[:, high - 1] - curves[:, today - 1]
     change = replace(decision.change, points=left.widened(points, rows))
-    if kept is not None and decision.accuracy is not None and decision.accuracy.value > 0:
+    if kept is not None and kept.lo is not None and decision.accuracy and decision.accuracy.value > 0:
         reference = max(decision.accuracy.value - points.value, 1e-9)
-        kept = left.widened(kept, rows / reference)
-        kept = replace(kept, hi=None if kept.hi is None else min(kept.hi, 1.0))
+        wide = left.widened(kept, rows / reference, 0.0)
+        kept = replace(
+            wide, confidence=_less_sure(kept.confidence, kept.value - kept.lo, wide.value - (wide.lo or 0.0))
+        )
     return replace(decision, change=change, kept=kept)
+
+
+def _less_sure(confidence: float | None, before: float, after: float) -> float | None:
+    """Return a probability whose normal deviate is less by as much as the distance of a limit is more."""
+    if confidence is None or not before < after:
+        return confidence
+    # A probability of 1 is one that no draw of the posterior contradicts.
+    z = float(ndtri(min(max(confidence, 1e-3), 1 - 1e-3)))
+    return float(ndtr(z * before / after))
 
 
 def source_notes(left: SourceJackknife) -> Iterator[Note]:
     """Yield what random sources change in an analysis."""
+    if left.few:
+        yield Note(
+            "few_sources",
+            f"fewer than {LEAST_SOURCES} sources tell nothing about others, so every interval is for these "
+            "alone. Ask more judges or prompts",
+        )
     if left.votes:
         yield Note(
             "random_sources",
             f"keff takes the {len(left.votes)} sources of paths for some of many: its intervals of accuracy, "
-            "c and what the rule changes are for sources like these. How sure the decision is counts "
-            "questions only. For these sources alone: --sources fixed",
+            "c and what the rule changes are for sources like these, and so is how sure it is that the share "
+            "is kept. Which rule it takes, it decides on these. For these sources alone: --sources fixed",
         )

@@ -278,6 +278,8 @@ class Noise(Finding):
 
     def sentence(self) -> str:
         """Return the smallest difference of two scores that is more than chance, in a sentence."""
+        if self.gap_of_two_runs is None and self.sources is not None:
+            return "keff cannot tell yet what another source would score"
         if self.gap_of_two_runs is None:
             return "keff cannot tell the noise of the score yet. Run every question once more"
         gap = self.said(self.gap_of_two_runs, points=True)
@@ -287,7 +289,7 @@ class Noise(Finding):
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the table of the main figures."""
-        also = "" if self.sources is None or not self.sources.random else " and sources"
+        also = "" if self.sources is None or self.sources.new_source is None else " and sources"
         rows = [("", "value [95%]"), (f"score, for questions{also} like these", self.said(self.score))]
         if self.sources is not None and self.sources.new_source is not None:
             rows += [
