@@ -15,7 +15,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from keff.analysis.decision import Aim, decide, stated
+from keff.analysis.decision import Aim, decide
+from keff.analysis.decision.figures import Figures
 from keff.analysis.walks import run
 from keff.policy import parse_policy
 from keff.stats.votes import Votes
@@ -68,8 +69,9 @@ def shares(pilots: int) -> None:
                 paths = answers(law, rng.beta(*shape, QUESTIONS), 4, rng)
                 votes = Votes(paths.astype(int), (paths == 0).astype(int))
                 star = k_star(pooled_c(votes), 0.025, 32)
-                known = stated(votes, f"fixed:{star}", parse_policy("fixed:32"), Aim(), seed)
-                kept = known and known.kept(Aim())
+                rule = parse_policy(f"fixed:{star}")
+                known = decide(votes, Aim(), now="32", seed=seed, beside=(rule,)).known
+                kept = known and Figures(known, known.specs.index(rule.spec)).kept(Aim())
                 if kept is None or kept.limits is None:
                     continue
                 for k in {star, 32} - set(truth):

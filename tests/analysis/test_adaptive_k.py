@@ -84,6 +84,17 @@ def test_what_is_recorded_is_measured() -> None:
     assert rule.accuracy.value == pytest.approx(curve[rule.k_star], abs=0.005)
 
 
+def test_it_is_compared_with_the_rule_that_is_drawn_today() -> None:
+    answers, today = pilot(7, 80, 6, 2, 1), "lead_k:3,cap=6"
+    found, gold = asked(answers, now=today, epsilon=0.1), ["1"] * 80
+    rule = found.adaptive_k
+    assert rule is not None and rule.kept is not None and rule.reference_accuracy is not None
+    assert rule.kept.of == found.decision.reference == today
+    row = facade.replay(answers, [today], gold_answer=gold).policies[0]
+    assert rule.reference == pytest.approx(row.mean_paths, abs=0.01)
+    assert (rule.follow == "no") >= (rule.k_star >= rule.reference)
+
+
 def true_plurality(a: float, b: float, wrong: int, ks: list[int], seed: int) -> dict[int, float]:
     """Return the share of right pluralities by number of paths, on 20,000 new questions."""
     rng = np.random.default_rng(seed)

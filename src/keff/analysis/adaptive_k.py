@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.decision import Aim, Decided, stated
+from keff.analysis.decision import Aim, Decided
 from keff.analysis.decision.figures import Figures
-from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice, judged
 from keff.analysis.results.estimates import KStar
 from keff.errors import UsageError
-from keff.policy import Policy, parse_policy, policy_now
-from keff.policy.spec import PolicySpec
+from keff.policy import Policy, parse_policy
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import CLIP, k_star, pilot_cost
 from keff.stats.voting.correlation import pooled_c
@@ -38,26 +36,31 @@ def rule_of(star: KStar) -> Policy:
     return parse_policy(f"fixed:{star.paper}")
 
 
-def adaptive_k(votes: Votes, star: KStar, decided: Decided, now: str | None, aim: Aim) -> AdaptiveKAdvice:
-    """Return K*, what it keeps and costs, and whether to follow it.
+def adaptive_k(votes: Votes, star: KStar, decided: Decided, aim: Aim) -> AdaptiveKAdvice:
+    """Return K*, what it keeps and costs, and whether to follow it, against the decision's own reference.
 
-    Compared with what is drawn today where that is a fixed number, else with K_max paths, as in the paper.
     ``decided`` has the rule beside its candidates.
     """
-    reference = _reference(now, star.k_max)
-    figures = _figures(votes, rule_of(star), parse_policy(f"fixed:{reference}"), decided.known, aim)
-    cost = pilot_cost(star.paper, reference, votes.k, votes.n * votes.k)
+    rule, known = rule_of(star), decided.known
+    figures, reference = None, parse_policy(decided.decision.reference)
+    drawn, longest = float(reference.cap), max(star.paper, reference.cap)
+    if known is not None:
+        last = len(known.specs) - 1
+        # The reference is the last one, whose figures against itself have no width.
+        figures = Figures(known, last if rule.spec == known.specs[last] else known.specs.index(rule.spec))
+        drawn = float(known.paths[last])
+    cost = pilot_cost(star.paper, drawn, votes.k, votes.n * votes.k)
     return judged(
         AdaptiveKAdvice(
-            policy=f"fixed:{star.paper}",
+            policy=rule.spec,
             k_star=star.paper,
             lo=min(star.lo, star.paper),
             hi=max(star.hi, star.paper),
-            reference=reference,
+            reference=drawn,
             kept=figures and figures.kept(aim),
             accuracy=figures and figures.accuracy(),
             reference_accuracy=figures and replace(figures, rule=figures.last).accuracy(),
-            measured=max(star.paper, reference) <= votes.k,
+            measured=longest <= votes.k,
             pilot_paths=votes.n * votes.k,
             net_cost=cost.net_cost,
             repaid_after=cost.repaid_after,
@@ -67,24 +70,6 @@ def adaptive_k(votes: Votes, star: KStar, decided: Decided, now: str | None, aim
         decided.decision,
         aim.share,
     )
-
-
-def _figures(
-    votes: Votes, rule: Policy, reference: Policy, known: JointPosterior | None, aim: Aim
-) -> Figures | None:
-    """Return the rule's figures; those of the decision, where it is against the same reference."""
-    if known is None or known.specs[-1] != reference.spec:
-        return stated(votes, rule.spec, reference, aim)
-    # The reference is the last one, whose figures against itself have no width.
-    last = len(known.specs) - 1
-    return Figures(known, last if rule.spec == reference.spec else known.specs.index(rule.spec))
-
-
-def _reference(now: str | None, k_max: int) -> int:
-    if now is None:
-        return k_max
-    policy = policy_now(now)
-    return policy.cap if PolicySpec.parse(policy.spec).name == "fixed" else k_max
 
 
 def _notes(votes: Votes, star: KStar) -> list[str]:

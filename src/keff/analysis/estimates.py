@@ -233,7 +233,7 @@ def analyze(record: Record, settings: Settings) -> Analysis:
         integrity=integrity,
         warnings=tuple(dict.fromkeys(notes)),
         curve=accounts.fixed_curve(now, settings.cap, settings.seed),
-        adaptive_k=None if star is None else paper_rule.adaptive_k(votes, star, decided, now, aim),
+        adaptive_k=None if star is None else paper_rule.adaptive_k(votes, star, decided, aim),
         tries=decided.tries,
     )
 

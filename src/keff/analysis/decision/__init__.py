@@ -37,7 +37,7 @@ from keff.records import Interval, frozen
 from keff.stats.votes import BoolArray, Votes
 from keff.stats.voting.correlation import agreement
 
-__all__ = ["Aim", "Decided", "decide", "reference_of", "stated"]
+__all__ = ["Aim", "Decided", "decide", "reference_of"]
 
 # Of more questions so many choose among the rules with paths in flight, each of which takes as long to replay
 # as all rules of the chain; the figures of what is chosen come from all questions.
@@ -146,23 +146,6 @@ def _by_confidence(decision: Decision) -> Decision:
         return decision
     why = "no two answers agree, so votes do not add up; the confidence tells right answers from wrong ones"
     return replace(decision, verdict="retry", because=why, settled=None, open=None)
-
-
-def stated(votes: Votes, spec: str, reference: Policy, aim: Aim, seed: int = 0) -> Figures | None:
-    """Return the figures of one rule against a reference, each within the record or beyond it, on one scale.
-
-    None where a decision, too, would be refused: no answers, one path, too few questions, no agreement.
-    """
-    if _nothing_to_decide(votes):
-        return None
-    rules = tuple(parse_policy(each) for each in dict.fromkeys(("fixed:1", spec)))
-    inside = [rule for rule in rules if rule.cap <= votes.k]
-    beyond = [rule for rule in rules if rule.cap > votes.k and rule.spec != reference.spec]
-    most = max(reference.cap, rules[-1].cap)
-    known = Candidates.of(votes, inside, (), reference, aim, most, None, seed, beyond=beyond).known
-    # The reference itself is the last one, whose figures against itself have no width.
-    last = len(known.specs) - 1
-    return Figures(known, last if spec == reference.spec else known.specs.index(spec))
 
 
 def _timed(votes: Votes) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from keff.analysis.results.decision import Decision, Kept
 from keff.analysis.results.words import first_sentence
+from keff.policy.spec import PolicySpec
 from keff.records import Interval, Result, frozen, percent
 from keff.stats.voting.choose import k_eff
 
@@ -16,23 +17,23 @@ Follow: TypeAlias = Literal["yes", "no", "undecided"]
 
 @frozen
 class AdaptiveKAdvice(Result):
-    """The paper's Adaptive-K (Algorithm 1) on one record, against ``reference`` paths per question.
+    """The paper's Adaptive-K (Algorithm 1) on one record, against the decision's reference.
 
     ``policy`` is ``fixed:K*``, the rule to deploy, and ``k_star`` its K, with ``lo`` and ``hi`` from the 95%
-    interval of c. ``kept`` is the share of the accuracy (plurality) of the reference that K* keeps,
-    ``accuracy`` that of K*, ``reference_accuracy`` that of the reference, from the same posterior as a
-    decision's; None where nothing could be decided. ``measured`` says whether both lie within the recorded
-    paths; beyond them they are predicted. The pilot drew ``pilot_paths`` paths in
-    all. ``net_cost``, ``repaid_after`` and ``cost_at_1000`` are the paper's (``PilotCost``). ``follow`` says
-    whether to deploy K* rather than keff's own decision, ``because`` why. ``notes`` say where Algorithm 1
-    replaced c or K*.
+    interval of c. ``reference`` is the mean number of paths of what is drawn today. ``kept`` is the share of
+    its accuracy (plurality) that K* keeps, ``accuracy`` that of K*, ``reference_accuracy`` that of the
+    reference, from the decision's posterior; None where nothing could be decided. ``measured`` says whether
+    both lie within the recorded paths; beyond them they are predicted. The pilot drew ``pilot_paths`` paths
+    in all. ``net_cost``, ``repaid_after`` and ``cost_at_1000`` are the paper's (``PilotCost``). ``follow``
+    says whether to deploy K* rather than keff's own decision, ``because`` why. ``notes`` say where
+    Algorithm 1 replaced c or K*.
     """
 
     policy: str
     k_star: int
     lo: int
     hi: int
-    reference: int
+    reference: float
     kept: Kept | None
     accuracy: Interval | None
     reference_accuracy: Interval | None
@@ -58,30 +59,40 @@ class AdaptiveKAdvice(Result):
                 f"The correlation is c = {c.text()}, so {paths} are worth {worth:.2f} independent ones. No "
                 f"number of paths is worth more than {ceiling.text()}."
             )
-        yield self._effect()
-        yield self._cost()
+        if self.policy == decision.reference:
+            yield "K* is what it is compared with, so it saves nothing, and the pilot is never paid back."
+        else:
+            yield self._effect(decision)
+            yield self._cost(decision)
         yield f"Follow it? {self.because}"
         yield f"keff's own decision: {first_sentence(decision)}"
 
-    def _effect(self) -> str:
+    def _effect(self, decision: Decision) -> str:
         if self.kept is None or self.accuracy is None or self.reference_accuracy is None:
             return "keff cannot tell what K* keeps. That takes ten questions or more, some answered right."
         beyond = "" if self.measured else " Not all of these paths were recorded, so this is a forecast."
         return (
             f"On new questions K* is expected to keep {percent(self.kept)} of the accuracy of "
-            f"{self.reference} paths: {self.accuracy.value:.1%} instead of "
+            f"{_today(self, decision)}: {self.accuracy.value:.1%} instead of "
             f"{self.reference_accuracy.value:.1%}.{beyond}"
         )
 
-    def _cost(self) -> str:
+    def _cost(self, decision: Decision) -> str:
+        today = _today(self, decision)
         if self.repaid_after == float("inf"):
-            return f"It saves nothing against {self.reference} paths, so the pilot is never paid back."
+            return f"It saves nothing against {today}, so the pilot is never paid back."
         return (
-            f"It draws {1 - self.k_star / self.reference:.0%} fewer paths than {self.reference}. The pilot's "
+            f"It saves {1 - self.k_star / self.reference:.0%} of {today}. The pilot's "
             f"{self.pilot_paths:,} paths are paid back after {self.repaid_after:,.0f} questions. With a "
-            "pilot for every question, as the paper counts, it costs "
-            f"{self.net_cost:.0%} of {self.reference} paths."
+            f"pilot for every question, as the paper counts, it costs {self.net_cost:.0%} of them."
         )
+
+
+def _today(known: AdaptiveKAdvice, decision: Decision) -> str:
+    """Return the paths that K* is compared with, and the rule that draws them where it stops early."""
+    if PolicySpec.parse(decision.reference).name == "fixed":
+        return f"{known.reference:.0f} paths"
+    return f"the {known.reference:.1f} paths of {decision.reference}"
 
 
 def judged(known: AdaptiveKAdvice, decision: Decision, share: float) -> AdaptiveKAdvice:
@@ -93,7 +104,7 @@ def judged(known: AdaptiveKAdvice, decision: Decision, share: float) -> Adaptive
 def _verdict(known: AdaptiveKAdvice, decision: Decision, share: float) -> tuple[Follow, str]:
     kept, mine = known.kept, decision.kept
     if known.k_star >= known.reference:
-        return "no", f"No: it draws no fewer paths than the {known.reference} that it is compared with."
+        return "no", f"No: it draws no fewer than {_today(known, decision)}."
     if kept is None:
         return "undecided", "keff cannot tell: see above what is missing."
     if kept.value < share:

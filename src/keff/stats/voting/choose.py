@@ -66,7 +66,7 @@ class PilotCost:
     cost_at_1000: float
 
 
-def pilot_cost(star: int, full: int, per_question: int, paths: int) -> PilotCost:
+def pilot_cost(star: int, full: float, per_question: int, paths: int) -> PilotCost:
     """Return the cost of K* with a pilot of ``paths`` paths in all, ``per_question`` of each question."""
     return PilotCost(
         net_cost=(star + per_question) / full,
