@@ -54,20 +54,23 @@ def test_headers_name_the_paths_that_were_drawn(paths: int) -> None:
     assert "MV@K" in headers and "Paths" in headers
 
 
-def test_labels_do_not_cover_each_other() -> None:
+def test_names_of_points_cover_neither_names_nor_points() -> None:
     rng = random.Random(54)
     for count in (2, 3, 12, 20):
         for same in (True, False):
-            labels = [
+            points = [
                 (0.0 if same else rng.uniform(0, 200), rng.uniform(0, 30), "x" * rng.randint(3, 12))
                 for _ in range(count)
             ]
-            heights = figures.apart(labels)
-            for a in range(count):
-                for b in range(a):
-                    (x, _, text), (u, _, other) = labels[a], labels[b]
-                    beside = x < u + 3.5 * len(other) and u < x + 3.5 * len(text)
-                    assert not beside or abs(heights[a] - heights[b]) >= figures.SMALL - 1e-9
+            # A name begins 4 points right of its point, its middle is 4 points above the returned height.
+            boxes = [
+                (x + 4, x + 4 + 3.5 * len(text), height + 4 - 3.5, height + 4 + 3.5)
+                for (x, _, text), height in zip(points, figures.apart(points), strict=True)
+            ]
+            marks = [(x - 3, x + 3, y - 3, y + 3) for x, y, _ in points]
+            for a, (left, right, low, high) in enumerate(boxes):
+                for u, v, below, above in (*boxes[:a], *marks):
+                    assert v <= left or right <= u or above <= low + 1e-9 or high <= below + 1e-9
     assert figures.apart([(0, 90, "a"), (0, 10, "b")]) == [90, 10]  # what has room stays
 
 
@@ -79,6 +82,9 @@ def test_points_of_one_number_of_paths_are_a_strip() -> None:
 
     assert encoding((8,))["x"]["field"] == "model"
     assert encoding((8, 16))["x"]["field"] == "k"
+    pilot = [{"model": m, "n": 50, "c_mean": 0.5, "c_std": 0.1} for m in "ab"]
+    strip, *_ = figures.sensitivity(pilot, "n", "c_mean", "c_std")["layer"]
+    assert (strip["mark"], strip["encoding"]["x"]["field"]) == ("rule", "model")  # no area has one x
     one = {"benchmark": "b", "domain": "d", "diversity": 0.3, "delta_rho": -0.2}
     domain = figures.predictor([one])["layer"][0]["encoding"]["y"]["scale"]["domain"]
     assert domain[0] < -20 < domain[1]

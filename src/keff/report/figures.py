@@ -26,6 +26,11 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#0
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
 GREY = "#777777"
 
+# A point's radius; how far right of its point and above it a name is written; and how far from the middle of
+# a name a point may be that it just does not touch.
+RADIUS, ASIDE = 3, 4
+NEAR = SMALL / 2 + RADIUS
+
 CONFIG: Spec = {
     # The one font that vl-convert brings along: others are there on some machines only, or not drawn at all.
     "font": "Liberation Sans",
@@ -111,9 +116,8 @@ def calibration(rows: Sequence[Row]) -> Spec:
     vote = quantity("value", "majority vote (%)", scale={"zero": False})
     if len(ks) == 1:
         kind = series("kind", kinds.values())
-        x = {"field": "model", "type": "nominal", "sort": models, "title": f"{ks[0]} paths"}
-        axis: Spec = {"axis": {"labelAngle": 0, "grid": True}}
-        return figure([layer("point", values, {"x": x | axis, "y": vote, "color": kind, "shape": kind})])
+        x = _side_by_side(models, f"{ks[0]} paths")
+        return figure([layer("point", values, {"x": x, "y": vote, "color": kind, "shape": kind})])
     at = {
         "x": quantity("k", "paths K", scale=_log(2), axis={"values": ks}),
         "y": vote,
@@ -134,7 +138,7 @@ def calibration(rows: Sequence[Row]) -> Spec:
 def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Spec:
     """Return delta rho against answer diversity; rows: benchmark, domain, diversity, delta_rho.
 
-    ``fit`` is r, p. Names that would lie on each other stand below each other.
+    ``fit`` is r, p. A name that would lie on another one or on a point stands below it.
     """
     domains = list(dict.fromkeys(row["domain"] for row in rows))
     values = [{**row, "change": 100 * row["delta_rho"]} for row in rows]
@@ -154,7 +158,7 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Sp
     low = min(low, *(row["name_at"] - margin for row in placed))
     y = quantity("change", "Δρ (%)", scale={"domain": [low, high], "nice": False})
     x = quantity("diversity", "answer diversity under one prompt", scale={"domain": [0, right]})
-    named = {"type": "text", "align": "left", "dx": 4, "dy": -4}
+    named = {"type": "text", "align": "left", "dx": ASIDE, "dy": -ASIDE}
     legend = {"legend": {"columns": 3}}
     kinds = {"color": series("domain", domains) | legend, "shape": series("domain", domains) | legend}
     return figure(
@@ -168,24 +172,22 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Sp
 
 
 def apart(labels: Sequence[tuple[float, float, str]]) -> list[float]:
-    """Return the heights of labels of x, y (points, upwards) and text, moved down until none covers another.
+    """Return the heights of labels of x, y (points, upwards) and text, each to the right of its point.
 
-    A letter is taken to be half as wide as it is high.
+    They are moved down until none covers another label or point. A letter is taken to be half as wide as it
+    is high.
     """
     heights = [y for _, y, _ in labels]
-    done: list[int] = []
+    # What is in the way: from where to where, and between which heights a label would lie on it.
+    taken = [(x - RADIUS, x + RADIUS, y - ASIDE - NEAR, y - ASIDE + NEAR) for x, y, _ in labels]
     for place in sorted(range(len(labels)), key=lambda place: -labels[place][1]):
-        x, _, text = labels[place]
-        beside = [
-            other
-            for other in done
-            if x < labels[other][0] + SMALL * len(labels[other][2]) / 2
-            and labels[other][0] < x + SMALL * len(text) / 2
-        ]
-        for other in sorted(beside, key=lambda other: -heights[other]):
-            if abs(heights[place] - heights[other]) < SMALL:
-                heights[place] = heights[other] - SMALL
-        done.append(place)
+        x, y, text = labels[place]
+        start, end = x + ASIDE, x + ASIDE + SMALL * len(text) / 2
+        for left, right, low, high in sorted(taken, key=lambda other: -other[2]):
+            if start < right and left < end and low < y < high:
+                y = low
+        heights[place] = y
+        taken.append((start, end, y - SMALL, y + SMALL))
     return heights
 
 
@@ -252,7 +254,7 @@ TITLES = {"n": "questions in the pilot", "c_mean": "c, mean ± sd", "epsilon": "
 def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) -> Spec:
     """Return ``y`` over ``x`` (log scale), a line per model, with a band of ± ``spread``.
 
-    Pilot size, epsilon.
+    Pilot size, epsilon. Where all rows are of one ``x``, models stand side by side.
     """
     models = list(dict.fromkeys(row["model"] for row in rows))
     wide = [0.0 if spread is None else row[spread] or 0.0 for row in rows]
@@ -262,14 +264,17 @@ def sensitivity(rows: Sequence[Row], x: str, y: str, spread: str | None = None) 
         if row[y] is not None
     ]
     ticks = sorted({row[x] for row in rows})
-    title = TITLES[y]
+    title, single = TITLES[y], len(ticks) == 1
     at = {
-        "x": quantity("x", TITLES[x], scale=_log(10), axis={"values": ticks, "format": "~g"}),
+        "x": _side_by_side(models, f"{TITLES[x]}: {ticks[0]:g}")
+        if single
+        else quantity("x", TITLES[x], scale=_log(10), axis={"values": ticks, "format": "~g"}),
         "y": quantity("y", title, scale={"zero": False}),
         "color": series("model", models),
     }
     band = at | {"y": quantity("lo", title, scale={"zero": False}), "y2": {"field": "hi"}}
-    layers = [] if spread is None else [layer({"type": "area", "opacity": 0.15}, values, band)]
+    strip: str | Spec = "rule" if single else {"type": "area", "opacity": 0.15}
+    layers = [] if spread is None else [layer(strip, values, band)]
     layers += [layer("line", values, at), layer("point", values, at | {"shape": series("model", models)})]
     return figure(layers)
 
@@ -343,6 +348,12 @@ def quantity(field: str, title: str, **more: Spec) -> Spec:
 def series(field: str, names: Iterable[str]) -> Spec:
     """Return colour and shape channels of ordered names, with one legend."""
     return {"field": field, "type": "nominal", "scale": {"domain": list(names)}}
+
+
+def _side_by_side(models: Sequence[str], title: str) -> Spec:
+    """Return a position channel of models, where they share the one number that ``title`` says."""
+    axis = {"labelAngle": 0, "grid": True}
+    return {"field": "model", "type": "nominal", "sort": list(models), "title": title, "axis": axis}
 
 
 def _log(base: int) -> Spec:
