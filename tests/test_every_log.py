@@ -232,7 +232,7 @@ def test_a_file_in_no_format_names_the_nearest_reader_alone(
     with pytest.raises(LogError, match="in no format that keff reads") as found:
         open_record(tmp_path / name)
     assert nearest in str(found.value) and str(found.value).count(": ") == 1
-    assert "--format NAME tells why" in str(found.value)
+    assert "--format NAME says why" in str(found.value)
 
 
 def test_a_named_format_is_the_only_one_tried(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
         path.stat()
     except FileNotFoundError:
         if not re.search(r"[*?[]|^\w\w+:/", str(path)):
-            piped = "; what comes on standard input has to be in a file" * (str(path) == "-")
+            piped = "; save standard input to a file, and name that" * (str(path) == "-")
             raise LogError(f"{path} does not exist{piped}") from None
         name = name or "parquet"  # several files, or an object store
     except (OSError, ValueError) as error:
@@ -233,7 +233,7 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     reasons = list(tried.values())
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"
-    more = " (--format NAME tells why it is no log of another tool)" if len(reasons) > 1 else ""
+    more = " (--format NAME says why it is not a log of that tool)" if len(reasons) > 1 else ""
     table = next(
         (
             f"{shown(path)}: {reason}"

@@ -56,7 +56,7 @@ def test_a_good_confidence_pays_and_is_recommended() -> None:
     plain = decide(replace(scored(0), confidences=None), Aim()).decision.expected_paths
     assert expected is not None and plain is not None
     assert expected.value < 0.7 * plain.value
-    assert "pay: +" in found.sentence(several=False)
+    assert "pay: at equal cost" in found.sentence(several=False)
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_what_is_missing_is_counted_and_the_sign_is_said() -> None:
     (found,) = decide(replace(votes, confidences=given), Aim()).confidences
     assert (found.sign, found.unknown) == (-1, 101)
     assert "lower is better" in found.sentence(several=False)
-    assert "101 paths without one are ordinary votes" in found.sentence(several=False)
+    assert "101 paths have none and count as ordinary votes" in found.sentence(several=False)
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
 def test_a_confidence_that_no_path_has_is_said_to_say_nothing() -> None:
     votes = scored(10, n=20)
     (none,) = rated_paths(replace(votes, confidences=np.full((votes.n, votes.k), np.nan)), 8).worth
-    assert none.pays is None and "not known for a right and a wrong path" in none.sentence(several=False)
+    assert none.pays is None and "known on no question for both" in none.sentence(several=False)
 
 
 def test_rules_that_give_up_are_candidates_on_confidences_that_tell() -> None:
@@ -143,7 +143,7 @@ def test_rules_that_give_up_are_candidates_on_confidences_that_tell() -> None:
 def test_beyond_the_record_only_the_auc_is_said() -> None:
     (found,) = decide(scored(9), Aim(), now="16").confidences
     assert found.gain_at_equal_cost is None and found.reliability
-    assert "up to the recorded number of paths only" in found.sentence(several=False)
+    assert "only up to the recorded number of paths" in found.sentence(several=False)
 
 
 def test_without_labels_or_confidences_there_is_nothing_to_say() -> None:

@@ -99,7 +99,7 @@ def test_without_gold_only_agreement_is_told(tmp_path: Path) -> None:
     assert (found.k_eff, found.best, found.best_accuracy, found.votes) == (None, None, None, ())
     done = command("combine", file)
     assert done.returncode == 0
-    assert "only gold answers tell which" in " ".join(done.stdout.split())
+    assert "Only gold answers tell which" in " ".join(done.stdout.split())
     assert "accuracy" not in done.stdout
     assert json.loads(command("combine", file, "--json").stdout)["weights"] == []
 

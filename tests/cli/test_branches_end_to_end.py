@@ -107,7 +107,7 @@ def test_a_dear_server_that_is_worse_is_asked_no_further(tmp_path: Path) -> None
     # One line for each branch, whatever the number of rounds.
     assert said.count(" paths drawn, 0 kept from before, ") == 2
     assert f"small: {4 * QUESTIONS} paths drawn" in said and f"large: {4 * 12} paths drawn" in said
-    assert "large is dropped after 12 questions: small" in said
+    assert "drops large after 12 questions: small" in said
     assert [branch["name"] for branch in found["branches"]] == ["small"]
     assert found["dropped"][0]["spent"] == pytest.approx(12 * 4 * 0.02)
     assert requests[1] < requests[0]

@@ -172,7 +172,7 @@ def test_a_beaten_branch_is_dropped_said_and_left_when_the_pilot_goes_on(tmp_pat
     wishes = ["pilot", *two_branches(tmp_path, 30, p=(0.4, 0.95)), "--prices", prices]
     done = command_line.keff(*wishes, "--n", "20", "--json")
     assert done.returncode == 0, done.stderr
-    assert "small is dropped after 12 questions: large" in done.stderr
+    assert "drops small after 12 questions: large" in done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     (dropped,) = found["dropped"]
     assert [branch["name"] for branch in found["branches"]] == ["large"] and found["n"] == 20

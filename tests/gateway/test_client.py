@@ -64,11 +64,11 @@ def test_answers_end_as_http_says(answers: tuple[bytes, ...], close: bool, body:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"", "before its answer was whole"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "before its answer was whole"),
-        (CHUNKED + b"5\r\nab", "before its answer was whole"),
-        (CHUNKED + b"no size\r\n", "not an answer in HTTP"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "not an answer in HTTP"),
+        (b"", "before its answer was complete"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "before its answer was complete"),
+        (CHUNKED + b"5\r\nab", "before its answer was complete"),
+        (CHUNKED + b"no size\r\n", "answer is not HTTP"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "answer is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * (3 * LONGEST_LINE), "HTTP"),
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * LONGEST_LINE, "HTTP"),
     ],

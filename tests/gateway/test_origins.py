@@ -176,7 +176,7 @@ def test_an_answer_with_a_nul_in_its_head_is_no_http_and_said_so() -> None:
         asked = {"model": "stub", "messages": QUESTION}
         reply = httpx2.post(f"{rig.url}/chat/completions", json=asked, timeout=60)
     assert reply.status_code == 502
-    assert "not an answer in HTTP/1.1" in reply.json()["error"]["message"]
+    assert "its answer is not HTTP/1.1" in reply.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("status", [600, 999, 777])

@@ -112,7 +112,7 @@ def test_an_upstream_behind_tls_is_reached_by_connect(monkeypatch: pytest.Monkey
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
         refused = asked("https://127.0.0.1:8443/v1")
     assert seen[0].startswith(b"CONNECT models.example:8443 ")
-    assert refused.status_code == 502 and "its proxy refused the way (407)" in refused.text
+    assert refused.status_code == 502 and "its proxy refused to connect (407)" in refused.text
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def test_a_json_schema_is_voted_by_value_and_parsed() -> None:
     [
         ({"background": True}, "background"),
         ({"conversation": "conv_1"}, "conversation"),
-        ({"tools": [{"type": "web_search"}]}, "tools that are no functions"),
-        ({"tools": [{"type": "custom", "name": "patch"}]}, "tools that are no functions"),
+        ({"tools": [{"type": "web_search"}]}, "tools other than functions"),
+        ({"tools": [{"type": "custom", "name": "patch"}]}, "tools other than functions"),
     ],
 )
 def test_what_cannot_be_voted_is_passed_through_and_said(more: dict[str, Any], reason: str) -> None:

@@ -166,7 +166,7 @@ def test_files_of_another_kind_say_what_to_do(
 
 
 def test_standard_input_and_pipes_are_to_be_written_to_a_file(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="what comes on standard input has to be in a file"):
+    with pytest.raises(LogError, match="save standard input to a file, and name that"):
         open_record("-")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(LogError, match="is a pipe, and a log is read several times: write it to a file"):

@@ -178,5 +178,5 @@ def test_what_only_looks_like_a_frame_is_refused() -> None:
     class Frame:
         columns = ("id", "answer")
 
-    with pytest.raises(KeffError, match="no data frame"):
+    with pytest.raises(KeffError, match="not a data frame"):
         analyzed(Frame())

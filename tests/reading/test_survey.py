@@ -50,7 +50,9 @@ def test_rules_keys_and_unread_endings_are_counted(log: Path) -> None:
 def test_the_command_shows_it_and_no_text_moves_the_cursor(log: Path) -> None:
     done = command_line.keff("read", log, "--answer-space", "numeric", "--show", 100)
     assert done.returncode == 0
-    told = "keff finds an answer in 90 of 150 texts, as numeric. Two answers to a question agree 0% of the"
+    told = (
+        "keff finds an answer in 90 of 150 texts (answer space numeric). Two answers to a question agree 0%"
+    )
     assert done.stdout.startswith(told)
     assert "\x1b" not in done.stdout
     narrow = command_line.keff("read", log, "--answer-space", "numeric", COLUMNS="80").stdout.splitlines()

@@ -308,8 +308,8 @@ def _other_causes(first: ArmResult, second: ArmResult, change: ArmComparison) ->
     if ratio > fall / 2:
         yield Note(
             "unequal_slots",
-            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} relative to the most that the "
-            "slots' accuracies allow: most of the fall is unequal difficulty, not independence",
+            f"rho falls by {-fall:.0%}, but only by {max(-ratio, 0):.0%} as a share of the most that the "
+            "slots' accuracies allow. So most of the fall comes from unequal slots, not from independence",
         )
 
 

@@ -210,7 +210,7 @@ def _clusters(records: Sequence[Record], ids: Sequence[str]) -> IntArray:
 
 def _notes(records: Sequence[Record]) -> Iterator[Note]:
     if len(records) == 1:
-        text = "one branch audits its own errors: logs of other models on these questions say more"
+        text = "one model repeats its own errors: to learn more, add logs of other models on these questions"
         yield Note("one_branch", text)
     spaces = sorted({record.ballot.reading.space for record in records})
     if len(spaces) > 1:

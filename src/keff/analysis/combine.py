@@ -57,8 +57,8 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
     if votes.n_clusters < FOLDS:
         of = "a gold answer and a verdict of every judge" if several else "gold answers"
         raise UsageError(
-            f"{record.path}: {votes.n_clusters} questions with {of} are too few to judge votes: {FOLDS} are "
-            "needed, or no gold answers at all for agreement alone"
+            f"{record.path}: {votes.n_clusters} questions with {of} are too few to judge votes: "
+            f"record {FOLDS}, or leave the gold answers out to see agreement alone"
         )
     panel = panel_of(record, seed) if several else None
     usable = 0 < votes.p < 1 and anova_c(votes) < 1
@@ -190,7 +190,7 @@ def fitting(given: ArrayLike | list[object], record: Record, name: str = "embedd
     try:
         array: FloatArray = np.asarray(given, np.float64)
     except (TypeError, ValueError):
-        raise LogError(f"{name} holds something else than {wanted}") from None
+        raise LogError(f"{name} holds something other than {wanted}") from None
     if array.ndim != 3 or array.shape[:2] != (votes.n, votes.k) or not array.shape[2]:
         raise LogError(f"{name} has the shape {array.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
     if not np.all(np.isfinite(array)):

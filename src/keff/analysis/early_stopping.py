@@ -49,7 +49,7 @@ class StopWhenSettled:
         self._policy, self._scorer = parse_policy(policy), scorer
         for_one_model(self._policy, "an evaluation")
         if self._policy.needs - {"answers"}:
-            raise UsageError(f"{policy} needs more than answers, which is all that a scorer gives")
+            raise UsageError(f"{policy} needs more than answers, and a scorer gives only answers")
         self._space = answers.space(answer_space)
         self._keys: dict[str | int, dict[int, str | None]] = {}
         self._stops: dict[str | int, Stop] = {}

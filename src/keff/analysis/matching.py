@@ -48,8 +48,8 @@ NO_ANSWER = "no answer"
 RARE = "answers are rarely equal as written, so votes mean little here"
 
 REMEDY = (
-    "settle how they are read before you vote (keff read shows it): another --answer-space, json:fields=..., "
-    "or your own --answer-key FILE.py:function"
+    "choose how keff reads them before you vote (keff read shows it): another --answer-space, "
+    "json:fields=..., or your own --answer-key FILE.py:function"
 )
 
 
@@ -120,10 +120,10 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
     """Yield notes where repeats are taken for questions, or right answers compare as wrong ones."""
     reading, n, asked = ballot.reading, ballot.votes.n, ballot.questions.asked
     if ballot.votes.k == 1 and asked is not None and asked.all() and 2 * np.unique(asked).size <= n:
-        text = f"{n} ids have one path each, and ask {np.unique(asked).size} questions. Name the column"
+        text = f"{n} ids have one path each, but only {np.unique(asked).size} questions are different"
         yield Note(
             "one_path_each",
-            f"{text} that tells questions apart, such as that of their text: --columns id=NAME",
+            f"{text}. Name the column that tells questions apart, such as their text: --columns id=NAME",
         )
     wrong = [
         (answer, question.gold)
@@ -138,8 +138,8 @@ def reading_notes(ballot: Ballot) -> Iterator[Note]:
         name, answer, gold = named[0]
         yield Note(
             "gold_unequal",
-            f"of {len(wrong)} wrong answers looked at {len(named)} equal the gold answer otherwise than as "
-            f"{reading.space}: {answer!r} is {', '.join(golds(gold))!r} as {name} (--answer-space {name})",
+            f"{len(named)} of {len(wrong)} wrong answers equal the gold answer in another answer space: for "
+            f"example {answer!r} is {', '.join(golds(gold))!r} as {name} (--answer-space {name})",
         )
 
 
@@ -174,15 +174,13 @@ def told(matching: Matching | None) -> Iterator[str]:
     if matching is None:
         return
     if matching.agreement is not None:
-        yield (
-            f"two answers to a question are equal {matching.agreement:.0%} of the time; "
-            f"in {matching.singles} of {matching.questions} questions no answer has a second vote"
-        )
+        rare = f"; in {matching.singles} of {matching.questions} questions no two are"
+        apart = rare if matching.singles else ""
+        yield f"two answers to a question are equal {matching.agreement:.0%} of the time{apart}"
     if matching.right_agreement is not None:
-        yield (
-            f"two right answers are equal {matching.right_agreement:.0%} of the time; "
-            f"they differ in {matching.split} of {matching.right_questions} questions"
-        )
+        split = f"; in {matching.split} of {matching.right_questions} questions some differ"
+        apart = split if matching.split else ""
+        yield f"two right answers to a question are equal {matching.right_agreement:.0%} of the time{apart}"
     if matching.abstentions:
         reasons = ", ".join(f"{reason} {count}" for reason, count in list(matching.abstentions.items())[:5])
         yield f"paths that abstained: {reasons}"

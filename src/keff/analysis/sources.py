@@ -359,7 +359,7 @@ def source_notes(left: SourceJackknife) -> Iterator[Note]:
     if left.votes:
         yield Note(
             "random_sources",
-            f"keff takes the {len(left.votes)} sources of paths for some of many: its intervals of accuracy, "
-            "c and what the rule changes are for sources like these, and so is how sure it is that the share "
-            "is kept. Which rule it takes, it decides on these. For these sources alone: --sources fixed",
+            f"keff takes the {len(left.votes)} sources of paths as a sample of many: its intervals of "
+            "accuracy, c, what the rule changes and how sure it is are for sources like these. It chooses "
+            "the rule on these alone. For these sources alone: --sources fixed",
         )

@@ -246,7 +246,7 @@ def _in_flight_walks(
     if draws.work is None:
         raise PolicyError(
             f"{policy.spec} cannot be replayed: record the seconds or the tokens of every path "
-            "(all_seconds, all_tokens), for paths in flight end in the order of their lengths"
+            "(all_seconds, all_tokens), because paths in flight end in the order of their lengths"
         )
     cap, shape = policy.cap, draws.codes.shape[:2]
     table, arriving = draws.timed(cap, min(flight.width, crowding.slots))

@@ -132,8 +132,8 @@ def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Pr
     for name, by in beaten(group, path_costs(group, prices).paths).items():
         files.write_text(going[name].run / DROPPED, json.dumps({"by": by, "questions": size}) + "\n")
         note(
-            f"{name} is dropped after {size} questions: {by} is cheaper, and what accuracy {name} may add "
-            "is not worth its paths (--keep-all draws it on)"
+            f"keff drops {name} after {size} questions: {by} is cheaper, and the accuracy that {name} may "
+            "add is not worth its paths (--keep-all keeps it)"
         )
 
 

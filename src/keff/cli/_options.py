@@ -130,7 +130,7 @@ Sources = Annotated[
     Literal["fixed", "random"] | None,
     record_option(
         "--sources",
-        help="Your prompts, judges or branches: all that you ask (fixed), or some of many (random).",
+        help="Your prompts, judges or branches: all that you ask (fixed), or a sample of many (random).",
         show_default="random, where each path of a question has its own",
     ),
 ]

@@ -35,9 +35,9 @@ SetPairs = Annotated[
 
 # What serve no longer takes, and what does the same.
 REMOVED = {
-    "workers": "--workers is gone: start several gateways behind a load balancer (docs/deploy.md)",
-    "spend": "spend is gone: keys count in memory (docs/gateway.md), and LiteLLM in front keeps budgets",
-    "redis": "redis is gone: for limits over several gateways put LiteLLM in front (examples/deploy)",
+    "workers": "--workers was removed: start several gateways behind a load balancer (docs/deploy.md)",
+    "spend": "spend was removed: keys count in memory (docs/gateway.md), and LiteLLM in front keeps budgets",
+    "redis": "redis was removed: for limits over several gateways put LiteLLM in front (examples/deploy)",
 }
 
 

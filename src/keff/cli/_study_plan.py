@@ -133,7 +133,7 @@ def refuse_undrawable(place: Place, grid: Sequence[Cell]) -> None:
         told = by_reason(wrong)
         more = f"; and {len(told) - SHOWN} more reasons" if len(told) > SHOWN else ""
         raise UsageError(
-            f"{len(wrong)} of {len(grid)} cells cannot be drawn, so nothing was "
+            f"{len(wrong)} of {len(grid)} cells cannot be drawn, so keff drew nothing "
             f"({'; '.join(told[:SHOWN])}{more}): mend the study, or name the others with --only"
         )
 

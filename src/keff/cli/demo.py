@@ -52,7 +52,7 @@ FIRST, MORE = 24, 8
 
 SETTLED = ("vote", "ask once")
 
-BEGIN = "Asking {} questions {} times each here, until it is decided whether votes pay; on {} at most."
+BEGIN = "keff asks {} questions {} times each here, until it knows whether votes pay; on {} at most."
 
 
 def patience() -> tuple[float, str]:
@@ -91,7 +91,7 @@ def command(
     model: s.Model = None,
     json: o.Json = False,
 ) -> None:
-    """Sample SmolLM2-135M-Instruct on this machine until it is decided whether votes pay.
+    """Sample SmolLM2-135M-Instruct on this machine until keff knows whether votes pay.
 
     Asks at most --n questions, and writes plan.json and report.html into the run. The same command goes on
     where it stopped. With LOG it ends in the decision for that log.

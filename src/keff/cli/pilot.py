@@ -89,7 +89,7 @@ def command(
 
 def say_beyond(analysis: Analysis) -> None:
     """Print today's reference, and the predicted gain of 32 paths."""
-    note(f"Today is taken to be {analysis.k} paths, as measured: say what you draw with --now K.")
+    note(f"keff assumes that you draw {analysis.k} paths today, as measured. If not, say so: --now K.")
     ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(BEYOND)
     if ahead is not None and analysis.plurality is not None and analysis.k < BEYOND:
         note(

@@ -35,7 +35,7 @@ def _pilot(design: PilotDesign) -> str:
     """Print the pilot that measures c best, and the precision of the paper's pilot."""
     best = f"at least {MOST}" if design.k == MOST else str(design.k)
     return (
-        f"a pilot of a fixed number of paths measures c best with {best} a question ({design.exact:.1f}); "
-        f"4, as in the paper, make its error {design.loss[4]:.0%} larger, 8 {design.loss[8]:.0%}. "
-        "That is the best for c, not for the decision: to see how votes gain, draw at least 8"
+        f"a pilot of a fixed number of paths measures c best with {best} a question ({design.exact:.1f}). "
+        f"With 4, as in the paper, its error is {design.loss[4]:.0%} larger, with 8 {design.loss[8]:.0%}. "
+        "That is the best for c, not for the decision: to see what votes gain, draw at least 8"
     )

@@ -175,7 +175,7 @@ def _print(seen: Survey) -> None:
         if seen.agreement is None
         else f" Two answers to a question agree {seen.agreement:.0%} of the time."
     )
-    say(f"keff finds an answer in {seen.read} of {seen.texts} {what}, as {seen.space}.{agree}")
+    say(f"keff finds an answer in {seen.read} of {seen.texts} {what} (answer space {seen.space}).{agree}")
     for rule, count in seen.rules.items():
         say(f"  {count:>8}  {rule}")
     for mark, count in seen.marks.items():

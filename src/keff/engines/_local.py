@@ -189,7 +189,7 @@ class BatchEngine(ABC):
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Draw n paths, batched with other waiting requests; see ``Engine.generate``."""
         if self._model is None:
-            raise EngineError(f"engine {self.name}: start() comes before generate()", transient=False)
+            raise EngineError(f"engine {self.name}: call start() before generate()", transient=False)
         waiting = Waiting(list(messages), sampling, n)
         self._waiting.append(waiting)
         # Not at once: requests made in this turn of the event loop get into one batch.

@@ -31,8 +31,8 @@ CONNECT = 2.5
 # Listing models is a small request: a server that takes longer is not ready.
 LIST_SECONDS = 30.0
 REPEATED = (
-    "the server gave the completion {} again: a cache answers instead of the model, and one path would count "
-    "as several; turn the cache off"
+    "the server gave the completion {} again. A cache answers instead of the model, so one path would count "
+    "as several: turn the cache off"
 )
 MODELS, CHAT = "/models", "/chat/completions"
 # Pauses double between tries, up to a minute: limits on rates are counted by the minute.
@@ -140,7 +140,7 @@ class Transport:
         except EngineError as error:
             raise self.error(str(error), error.transient, error.refused) from None
         except BodyError as error:
-            raise self.error(f"the answer cannot be taken: {error}") from None
+            raise self.error(f"keff cannot take the answer: {error}") from None
         except ValueError:
             raise self.error("the answer is not JSON, or was cut short") from None
         except Exception as error:

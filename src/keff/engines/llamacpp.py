@@ -173,7 +173,7 @@ class LlamaCpp:
     async def generate(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         """Draw n paths in one request with a shared prompt; see ``Engine.generate``."""
         if self._server is None:
-            raise EngineError("engine llamacpp: start() comes before generate()", transient=False)
+            raise EngineError("engine llamacpp: call start() before generate()", transient=False)
         body = chat_body(messages, sampling, n) | template_thinking(sampling.thinking)
         body |= {"max_tokens": sampling.max_tokens, "stream": True, "stream_options": {"include_usage": True}}
         body |= {"top_k": 0, "min_p": 0.0}

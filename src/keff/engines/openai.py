@@ -157,7 +157,7 @@ class OpenAI:
         """Send one request, repeated without unsupported fields, and return its paths."""
         transport = self._transport
         if transport is None:
-            raise EngineError("engine openai: start() comes before generate()", transient=False)
+            raise EngineError("engine openai: call start() before generate()", transient=False)
         while True:
             body = self._body(messages, sampling, n)
             try:

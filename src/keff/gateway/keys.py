@@ -72,7 +72,7 @@ class Fuse:
 
 
 def _refusal(name: str, used: str, seconds: int, *, retry: bool = True) -> Problem:
-    line = f"the key {name} has used {used}; again in {seconds} seconds"
+    line = f"the key {name} has used {used}; try again in {seconds} seconds"
     headers = {"retry-after": str(seconds)} | ({} if retry else {"x-should-retry": "false"})
     return Problem(429, line, code=KEY_LIMIT, headers=headers)
 
@@ -106,7 +106,7 @@ def read_keys(file: Path) -> tuple[ClientKey, ...]:
         line = f"--keys {file}: {where}: {first['msg']}"
         if where.endswith("paths_per_day"):
             line = (
-                f"--keys {file}: {where} is gone: use dollars_per_day or requests_per_minute, "
+                f"--keys {file}: {where} was removed: use dollars_per_day or requests_per_minute, "
                 "or put LiteLLM in front for budgets (examples/deploy)"
             )
         raise UsageError(line) from None
@@ -118,7 +118,7 @@ def read_keys(file: Path) -> tuple[ClientKey, ...]:
 
 def _key(file: Path, name: str, entry: _Entry) -> ClientKey:
     if not NAME.fullmatch(name):
-        raise UsageError(f"--keys {file}: {name!r:.80} is no name: use letters, digits, '_', '-' and '.'")
+        raise UsageError(f"--keys {file}: {name!r:.80} is not a name: use letters, digits, '_', '-' and '.'")
     if (entry.sha256 is None) == (entry.env is None):
         raise UsageError(f"--keys {file}: keys.{name} needs either sha256 or env")
     if entry.sha256 is not None:

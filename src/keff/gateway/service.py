@@ -338,7 +338,7 @@ class Service:
 
     def _reply(self, job: RequestJob, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":
-            line = "no path holds an answer that this plan can read; keff.policy: off passes text through"
+            line = "keff found no answer in any path: to get the text as it is, set keff.policy to off"
             raise Problem(422, line, code="no_answer")
         if outcome.undecided and self.options.strict:
             line = f"{outcome.unread} answers could not be read in time and may decide this vote: ask again"

@@ -38,7 +38,7 @@ def results_of(path: Path) -> Row:
         return fields(loads(file.read_bytes().decode("utf-8-sig")))
     except (ValueError, RecursionError, OSError) as error:
         raise LogError(
-            f"{file}: not JSON ({error}); without this file beside it the log is read too"
+            f"{file}: not JSON ({error}). Remove it, and keff reads the log beside it without it"
         ) from None
 
 

@@ -200,8 +200,8 @@ def _say_all_wrong(arms: Sequence[StudyArm], result: Reproduction) -> None:
     if dead:
         which = "every arm" if len(dead) == len(arms) else ", ".join(dead)
         result.problems.append(
-            f"no path of {which} is right: look at what is read and at the gold answers (keff read RUN) "
-            "before you draw more"
+            f"no path of {which} is right: before you draw more, check how keff reads the answers and the "
+            "gold answers (keff read RUN)"
         )
 
 

@@ -39,7 +39,7 @@ AGENT = f"keff/{version('keff')}"
 # The type of a stream of events, and how its bytes begin.
 EVENTS, _EVENT = "text/event-stream", re.compile(rb"\s*(?:data|event|id|retry)?:")
 
-CUT = "it closed before its answer was whole"
+CUT = "it closed the connection before its answer was complete"
 
 UNPACKED = frozenset({"gzip", "x-gzip", "deflate"})
 # Plain bytes that a packed part gives at once.
@@ -108,7 +108,7 @@ class Call:
         unpacks to more than an answer can hold.
         """
         if self._encoding not in ("identity", "", *UNPACKED):
-            raise BodyError("it is compressed in a way that was not asked for")
+            raise BodyError("it is compressed in a way that keff did not ask for")
         packed, gave = self._encoding in UNPACKED, 0
         async for part in self._whole():
             gave += len(part)
@@ -147,7 +147,7 @@ class Call:
                 try:
                     part = unpack.decompress(packed, ONE_PART)
                 except zlib.error:
-                    raise BodyError("it is not compressed as it says") from None
+                    raise BodyError("it is not compressed as its content-encoding says") from None
                 packed = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
                 if part:
                     yield part
@@ -305,7 +305,7 @@ _FAILURES: tuple[tuple[type[Exception], type[Exception], str], ...] = (
     (aiohttp.ClientConnectorError, UnreachableError, "it cannot be reached"),
     (aiohttp.ClientPayloadError, BrokenError, CUT),
     (aiohttp.ServerDisconnectedError, BrokenError, CUT),
-    (aiohttp.ClientResponseError, BrokenError, "what came is not an answer in HTTP/1.1"),
+    (aiohttp.ClientResponseError, BrokenError, "its answer is not HTTP/1.1"),
 )
 
 
@@ -315,7 +315,7 @@ def _told() -> Generator[None]:
     try:
         yield
     except aiohttp.ClientHttpProxyError as error:
-        raise UnreachableError(f"its proxy refused the way ({error.status})") from None
+        raise UnreachableError(f"its proxy refused to connect ({error.status})") from None
     except (aiohttp.ClientError, TimeoutError) as error:
         for kind, ours, why in _FAILURES:
             if isinstance(error, kind):
@@ -370,7 +370,7 @@ def is_exempt(host: str, port: int, exempt: str) -> bool:
 def plain(error: Exception) -> str:
     """Return a connection error in a few words."""
     if isinstance(error, BodyError):
-        return f"its answer cannot be taken: {error}"
+        return f"keff cannot take its answer: {error}"
     if isinstance(error, ssl.SSLCertVerificationError):
         return "its certificate cannot be trusted"
     if isinstance(error, ssl.SSLError):

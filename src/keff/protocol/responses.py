@@ -36,7 +36,7 @@ def not_voted(body: Fields) -> str | None:
         return "conversation"
     kinds = {str(tool.get("type")) for tool in entries(body.get("tools"))}
     # Functions are run by the client; most other tools by the server, once for each path.
-    return "tools that are no functions" if kinds - {"function"} else None
+    return "tools other than functions" if kinds - {"function"} else None
 
 
 def chat_view(body: Fields) -> Object:

@@ -119,7 +119,7 @@ def _remedy(questions: Sequence[Question], how: Reading) -> str | None:
         space = answers.space(name)
         met = sum(_met(question, space) for question in questions[:TRIED_ON])
         if name != how.space and 2 * met > min(len(questions), TRIED_ON):
-            return f"--answer-space {name} --rescore reads both so that they meet"
+            return f"--answer-space {name} --rescore reads both alike"
     return None
 
 

@@ -56,7 +56,7 @@ def _frame(native: object) -> nw.DataFrame[Any]:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
-        raise UsageError(f"a {type(native).__name__} is no data frame that narwhals knows")
+        raise UsageError(f"a {type(native).__name__} is not a data frame that narwhals knows")
     return frame
 
 

@@ -218,8 +218,8 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     kind: SourceKind | None = next((record.sources for record in records if record.sources is not None), None)
     if kind == "random":
         text = (
-            "keff takes the prompts or judges of each branch for some of many: its intervals of accuracy are "
-            "for others like these. For these alone: --sources fixed"
+            "keff takes the prompts or judges of each branch as a sample of many: its intervals of accuracy "
+            "are for others like these. For these alone: --sources fixed"
         )
         notes = (*notes, Note("random_sources", text))
     space = picked[0].reading.space

@@ -120,8 +120,8 @@ class Jury:
         async with self._seats:
             if self._calls >= self.most_calls:
                 raise UsageError(
-                    f"the judge has asked {self._calls} times: raise --most-calls, or choose an answer space "
-                    "that already joins more answers; the verdicts so far are kept"
+                    f"keff has asked the judge {self._calls} times: raise --most-calls, or choose an answer "
+                    "space that already joins more answers. keff keeps the verdicts so far"
                 )
             self._calls += 1
             text = PROMPT.format(question=question, first=first[:LONGEST], second=second[:LONGEST])

@@ -75,8 +75,8 @@ class Numbering(dict[object, int]):
         number = len(self.names)
         if number >= MOST_DISTINCT:
             raise LogError(
-                f"it has more than {MOST_DISTINCT:,} different answers, too many to hold: settle how they "
-                "are read before (keff read shows it), or analyse fewer questions at a time"
+                f"it has more than {MOST_DISTINCT:,} different answers, too many to hold: choose how keff "
+                "reads them (keff read shows it), or analyse fewer questions at a time"
             )
         self[text] = number
         self.names.append(text)

@@ -141,9 +141,9 @@ def _with_sources(scored: RepeatedScores, paths: SourceScores) -> RepeatedScores
     some = ", ".join(paths.names[:3]) + (", ..." if paths.size > 3 else "")
     who = f"keff takes the {paths.size} sources of paths ({some})"
     taken = (
-        f"{who} for some of many, so its figures are for sources like these. For these alone: --sources fixed"
+        f"{who} as a sample of many: its figures are for sources like these. For these alone: --sources fixed"
         if paths.random
-        else f"{who} for all there are, so its figures are for these alone. For others, too: --sources random"
+        else f"{who} as all there are: its figures are for these alone. For others, too: --sources random"
     )
     note = Note("sources", taken)
     return replace(scored, notes=(*scored.notes, note), sources=paths)

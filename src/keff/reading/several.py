@@ -225,7 +225,7 @@ def one_model(record: Record) -> Record:
     shown = f" ({', '.join(names[:3])}{', ...' if size > 3 else ''})" if names else ""
     way = f"keff combine {record.path} weighs their votes"
     if len(names) == record.ballot.votes.k:
-        way += ", and keff analyze --sources random takes them for paths of sources like these"
+        way += ", and keff analyze --sources random takes them as a sample of sources like these"
     if names and record.ballot.votes.k > size:
         way = f"name one of them, such as '{record.path}#{names[0]}'; {way}"
     raise UsageError(f"{record.path} holds {size} models or prompts{shown}, not paths of one: {way}")

@@ -81,7 +81,7 @@ def interval_c(source: Votes | ArrayLike, level: float = 0.95) -> Estimate:
     if not summary.degenerate and summary.units > 1:
         limits = hybrid_wilson(summary, level)
         if limits is None:
-            text = "Paths of an item are more different than exchangeable votes can be: no interval is given."
+            text = "Paths of a question differ more than exchangeable votes can, so keff gives no interval."
             notes.append(Note("model_rejected", text))
     # A few items can put c below the least that exchangeable votes of their accuracy allow.
     lo, hi = (None, None) if limits is None else (min(limits[0], c), max(limits[1], c))

@@ -261,7 +261,7 @@ def _nothing_to_decide(votes: Votes) -> str | None:
         groups = "" if votes.n_clusters == votes.n else f" in {counted(votes.n_clusters, 'cluster')}"
         return f"{counted(votes.n, 'question')}{groups} cannot decide: record at least {LEAST_QUESTIONS}"
     if agreement(votes) == 0 and not informative(votes):
-        return "no two paths of any question agree: settle how answers are read before you vote (keff read)"
+        return "no two paths of any question agree: choose how keff reads answers before you vote (keff read)"
     if votes.correct is not None and not votes.correct.any():
         return "no answer was right: before anything else, check how gold answers are read (keff read)"
     return None

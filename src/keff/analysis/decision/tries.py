@@ -104,7 +104,7 @@ def checkable(verdicts: Verdicts) -> str | None:
     if errors is not None and errors.accepts.value >= 1 - errors.rejects.value:
         accepts, right = errors.accepts.value, 1 - errors.rejects.value
         told = f"the checker passes {accepts:.0%} of wrong answers and {right:.0%} of right ones"
-        return f"verdicts contradict the gold answers: {told}; check which of them is turned around"
+        return f"verdicts contradict the gold answers: {told}. Check whether one of them is inverted"
     return None
 
 
@@ -285,8 +285,8 @@ def errors_of(verdicts: Verdicts, stated: float | None) -> tuple[Interval | None
     errors = verdicts.judged
     if errors is not None:
         if stated is not None:
-            line = f"gold answers show it ({errors.accepts.value:.1%} of wrong answers pass)"
-            raise UsageError(f"false_accept is for records without gold answers: here {line}")
+            line = f"these gold answers show that {errors.accepts.value:.1%} of wrong answers pass"
+            raise UsageError(f"false_accept is for records without gold answers: {line}")
         return errors
     if not stated:
         return None, None
@@ -296,7 +296,7 @@ def errors_of(verdicts: Verdicts, stated: float | None) -> tuple[Interval | None
         )
     share = float(verdicts.passed.mean())
     if share < stated:
-        line = f"only {share:.1%} of the tries passed, so fewer of the wrong ones can have"
+        line = f"only {share:.1%} of all tries passed, and wrong ones cannot pass more often than that"
         raise UsageError(f"false_accept {stated:g}: {line}")
     return Interval(stated, None, None, "stated"), None
 

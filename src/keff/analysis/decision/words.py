@@ -151,7 +151,7 @@ def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, 
         )
     if aim.slower is None or choice.kept == "both":
         return None
-    times = "today's" if aim.slower == 1 else f"{aim.slower:g} times today's"
+    times = "today's time" if aim.slower == 1 else f"{aim.slower:g} times today's time"
     slow = "the slowest 5%" if choice.kept == "median" else "the median"
     within = "This one keeps the median within it" if choice.kept == "median" else "This one is the fastest"
-    return f"No rule that keeps enough accuracy surely keeps the time of {slow} within {times}. {within}"
+    return f"No rule that keeps enough accuracy is sure to keep {slow} within {times}. {within}"

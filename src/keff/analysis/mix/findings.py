@@ -185,8 +185,8 @@ class MixFindings(Finding):
         cost = f"{abs(change)}% {'more' if change > 0 else 'less'}" if change else "as much"
         gain = round(100 * advice.accuracy_difference.value, 1)
         more = f"gains {gain:.1f}" if gain > 0 else f"loses {-gain:.1f}"
-        than = "than the best branch alone" if change else "as the best branch alone"
-        return f"{asked}. That costs {cost} {than} and {more} points of accuracy."
+        other = f"{'than' if change else 'as'} the best plan of one branch"
+        return f"{asked}. That costs {cost} {other}, and {more} points of accuracy."
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line per branch: accuracy, cost, what it adds, and its correlation with each other."""
@@ -283,10 +283,10 @@ class MixFindings(Finding):
             )
             for plan in sorted(held.values(), key=lambda plan: plan.cost.value)
         ]
-        head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "from")
+        head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "pays from")
         title = (
             "The best plans on this pilot. Adjusted: accuracy corrected for picking the best of many plans. "
-            f"From: what a right answer must be worth, in {self.cost_unit}, to take the plan."
+            f"Pays from: what a right answer must be worth, in {self.cost_unit}, for the plan to pay."
         )
         yield "\n" + text_table([head, *plans], title)
 

@@ -180,7 +180,8 @@ def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) 
             )
     if now.cap > votes.k:
         raise PolicyError(
-            f"today's {now.spec} may draw {now.cap} paths, beyond the {votes.k} recorded: not to be replayed"
+            f"keff cannot replay today's {now.spec}: it may draw {now.cap} paths, and the records hold "
+            f"{votes.k}"
         )
 
 

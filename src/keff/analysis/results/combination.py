@@ -96,12 +96,12 @@ class Panel(Result):
         if self.k_eff is None or self.best is None:
             worth = f"{self.k_eff_agreement.text()} independent ones if they agree because they err together"
             return (
-                f"{size} {self.noun}s agree in {self.agreement.percent()} of pairs. They are worth {worth}, "
-                "and more if because they are right: only gold answers tell which"
+                f"Two of {size} {self.noun}s agree {self.agreement.percent()} of the time. They are worth "
+                f"{worth}, and more if they agree because they are right. Only gold answers tell which"
             )
         worth = f"{size} {self.noun}s are worth {self.k_eff.text()} independent ones"
         if self.recommended is None:
-            return f"Ask {self.best} alone. No panel surely beats the best {self.noun}. {worth}"
+            return f"Ask {self.best} alone: keff is not sure that any panel beats it. {worth}"
         found = self.recommended
         return (
             f"Ask {', '.join(found.judges)} and take the {found.vote}: {100 * found.gain.value:+z.1f} points "
@@ -137,7 +137,7 @@ class Panel(Result):
             many = (
                 f"{len(self.redundant)} of them" if len(self.redundant) > MANY else ", ".join(self.redundant)
             )
-            yield f"  Nothing is lost without any one of {many}."
+            yield f"  You can leave out any one of {many} without loss."
         for judge in self.judges:
             if judge.constant is not None:
                 yield f"  {judge.name} always answers {judge.constant!r}: keff sets it aside."
@@ -188,9 +188,9 @@ class Combination(Finding):
             return f"{self.n} questions x {self.k} paths without gold answers"
         best = max(self.weights, key=lambda row: row.gain)
         return (
-            f"{self.n} questions x {self.k} paths; best weighted vote {best.scheme} ({best.rule}), "
-            f"gain {best.gain:+.1%} ± {best.se:.1%} cross-fitted, "
-            f"{best.in_sample - best.uniform:+.1%} in sample"
+            f"{self.n} questions x {self.k} paths. The best weighted vote is {best.scheme} ({best.rule}): "
+            f"{best.gain:+.1%} ± {best.se:.1%} on questions that its weights were not learned from, "
+            f"{best.in_sample - best.uniform:+.1%} on those they were"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -214,16 +214,16 @@ class Combination(Finding):
             yield f"  K_eff of {self.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
         if self.oracle_optimism is not None:
             gain = f"{self.oracle_optimism:+.2%}"
-            yield f"  if all slots were equal, the in-sample oracle would still look {gain} better"
+            yield f"  even if all slots were equal, weights learned on these questions would show {gain}"
         if self.gls_r is not None:
             yield from _ridge(self.gls_r)
 
 
 def _ridge(found: RidgeChoice) -> Iterator[str]:
     """Yield the sentences on GLS-R: its risk on held-out questions and its weights."""
-    kept = "equal weights kept" if found.ridge is None else f"ridge {found.ridge:g}"
-    risks = f"{found.held_out_risk:.4g} against {found.held_out_risk_uniform:.4g}"
-    yield f"  GLS-R: {kept}; held-out risk {risks} of equal weights"
+    kept = "keeps equal weights" if found.ridge is None else f"takes the ridge {found.ridge:g}"
+    risks = f"{found.held_out_risk:.4g}, that of equal weights is {found.held_out_risk_uniform:.4g}"
+    yield f"  GLS-R {kept}. Its risk on held-out questions is {risks}"
     weights = ", ".join(f"{weight:.3f}" for weight in found.weights)
     negative = " (a negative one has no vote)" if min(found.weights) < 0 else ""
     yield f"  its weights: {weights}{negative}"

@@ -175,7 +175,7 @@ class Better(Result):
             "scores, first and second": " ".join(format(score, style) for score in self.scores),
             "difference": self.said(self.difference.value),
             "95% interval": self.reach or "–",
-            "p-value (of several by Holm)": p_text(self.p_adjusted).removeprefix("= "),
+            "p-value (Holm's, where several)": p_text(self.p_adjusted).removeprefix("= "),
             "standard deviation from repeats alone": noise.lstrip("+"),
             "chance that a second run differs as much": self.chance,
             "questions needed to detect this (80% power)": _needed(self.questions_needed),

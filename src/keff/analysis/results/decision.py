@@ -116,10 +116,10 @@ class ConfidenceWorth(Result):
 
     def sentence(self, *, several: bool) -> str:
         """Return the finding in one sentence; the confidence is named where there are ``several``."""
-        without = f". {self.unknown} paths without one are ordinary votes" if self.unknown else ""
+        without = f". {self.unknown} paths have none and count as ordinary votes" if self.unknown else ""
         spent = [] if self.rating_seconds is None else [f"takes {self.rating_seconds:.2g} s"]
         spent += [] if self.rating_dollars is None else [f"costs ${self.rating_dollars:.3g}"]
-        paid = f". A rating {' and '.join(spent)}, which rules that use it pay" if spent else ""
+        paid = f". A rating {' and '.join(spent)}, which keff adds to rules that use it" if spent else ""
         return f"{self._said(several=several)}{without}{paid}."
 
     def _said(self, *, several: bool) -> str:
@@ -129,18 +129,18 @@ class ConfidenceWorth(Result):
         if self.pays is False:
             return f"{whose} do not help here ({about})"
         if gain is None and self.reliability:
-            worth = "keff measures what they are worth up to the recorded number of paths only"
+            worth = "keff measures what they are worth only up to the recorded number of paths"
             return f"{whose} tell right paths from wrong ones ({about}), but {worth}"
         if gain is None and self.auc.value != self.auc.value:
-            both = "a right and a wrong path of one question"
-            return f"{whose} are not known for {both}, so keff cannot judge them"
+            both = "both a right and a wrong path"
+            return f"{whose} are known on no question for {both}, so keff cannot judge them"
         if gain is None:
-            return f"{whose} do not tell right from wrong on so few questions (AUC {self.auc.text()})"
+            return f"{whose} may help: so few questions cannot tell (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
         lo, hi = gain.limits or (gain.value, gain.value)
-        points = f"{100 * gain.value:+z.1f} [{100 * lo:+z.1f}, {100 * hi:+z.1f}] points at equal cost"
+        points = f"{100 * gain.value:+z.1f} points (95% interval {100 * lo:+z.1f} to {100 * hi:+z.1f})"
         verb = "pay" if self.pays else "may pay"
-        return f"{whose} {verb}: {points} ({self.policy}; {about}{turned})"
+        return f"{whose} {verb}: at equal cost {self.policy} changes accuracy by {points}, {about}{turned}"
 
 
 # Whether to vote on several paths, to ask once, or that the record does not decide it.

@@ -355,6 +355,6 @@ def _correlation(analysis: Analysis, *, verbose: bool) -> Iterator[str]:
         )
     yield (
         "Plurality is how often the most frequent answer is right, majority how often more than half of the "
-        "paths are. Worth is in independent paths. Predicted values lie beyond the paths you recorded, and "
+        "paths are. Worth counts independent paths. Predicted values lie beyond the paths you recorded, and "
         "come from a fitted model. Brackets hold 95% intervals for questions like these."
     )

@@ -130,11 +130,12 @@ class Replay(Finding):
     def statements(self) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one sentence or table at a time."""
         size = f"{self.n:,} questions x {counted(self.k, 'path')}"
-        title = f"{size} without gold answers. Same answer: as {self.baseline}. Brackets hold 95% intervals."
+        same = f"Same answer: how often it is that of {self.baseline}."
+        title = f"{size} without gold answers. {same} Brackets hold 95% intervals."
         if self.labelled:
             title = (
-                f"{size}. Kept: of the accuracy of {counted(self.cap, 'path')}. Equal cost: against a fixed "
-                "number of paths that costs as much. Brackets hold 95% intervals."
+                f"{size}. Kept: share of the accuracy of {counted(self.cap, 'path')}. Equal cost: compared "
+                "with a fixed number of paths that costs the same. Brackets hold 95% intervals."
             )
         yield self.line()
         if self.decision is not None and self.decision.verdict is not None:
@@ -168,10 +169,10 @@ class Replay(Finding):
                 else:
                     passed_over.append(row.policy)
         if passed_over:
-            slow = "" if decision.slower is None else ", or they take longer than today"
+            slow = "" if decision.slower is None else ", and none that takes longer than --slower allows"
             yield (
                 f"Cheaper here, and accurate enough: {', '.join(passed_over)}. keff analyze does not "
-                f"consider them{slow}."
+                f"consider every rule{slow}."
             )
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -305,7 +305,7 @@ class Noise(Finding):
                 self.said(self.run_to_run_sd, points=True),
             ),
             (
-                f"chance difference of two {run}s, at most (95%)",
+                f"largest difference of two {run}s by chance (95%)",
                 self.said(self.gap_of_two_runs, points=True),
             ),
             (f"correlation c of {'two sources' if also else 'the repeats of a question'}", number(self.c)),

@@ -86,7 +86,7 @@ def _by_confidence(policy: Policy, *, finer: bool) -> str:
     if isinstance(policy, LogOddsVote):
         weigh = "Each answer counts by how likely its confidence makes it to be right."
         if policy.give_up:
-            weigh += f" Give up once two or more have a mean chance below {policy.give_up:g}."
+            weigh += f" Give up once two or more are right with a mean chance below {policy.give_up:g}."
         return f"{weigh} {in_words(policy.rule.spec, finer=finer)}"
     bar = PolicySpec.parse(policy.spec).value
     return f"Take the first answer with a chance of {bar} to be right; never draw more than {policy.cap}."

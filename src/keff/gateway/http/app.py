@@ -62,7 +62,7 @@ class Pages:
         try:
             shown = await self.show(request.url.path, request.headers.get("accept", ""))
         except OSError:
-            return response_of(Problem(503, "the process that keeps the ledger does not answer: ask again"))
+            return response_of(Problem(503, "the gateway cannot read its traffic now: ask again"))
         return Response(
             shown.body, shown.status, {"content-type": shown.kind, "content-security-policy": POLICY}
         )

@@ -62,7 +62,7 @@ class BoundedRequest:
         self.refusal: Problem | None = None
         if {b"content-length", b"transfer-encoding"} <= names:
             line = "send content-length or transfer-encoding, not both"
-            self.refusal = Problem(400, f"where this request ends is doubtful: {line}")
+            self.refusal = Problem(400, f"it is not clear where this request ends: {line}")
         elif sum(len(name) + len(value) for name, value in headers) > LARGEST_HEAD:
             self.refusal = Problem(431, f"the headers of a request may have {LARGEST_HEAD} bytes")
 

@@ -98,7 +98,7 @@ class Ask:
     def as_chat(self) -> Ask:
         """Return the chat request equivalent to a Responses request; raises Problem (400)."""
         if (name := responses.needs_responses(self.body)) is not None:
-            line = f"the upstream is asked by chat, which knows no {name}"
+            line = f"keff asks the upstream through chat completions, which have no {name}"
             raise Problem(400, line, param=name, code="unsupported_value")
         body = responses.chat_request(self.body)
         return replace(self, body=body, api=CHAT, asked=self.body)

@@ -102,7 +102,8 @@ class Guard:
         """
         if self._admin is None:
             if self.has_token:
-                raise Problem(403, "this page is the operator's: serve it with --set admin_token_env=NAME")
+                line = "only the operator may see this page: start keff serve with --set admin_token_env=NAME"
+                raise Problem(403, line)
             self._check_local(headers)
             return
         if not self._is_operator(headers):
@@ -116,7 +117,8 @@ class Guard:
         """
         if self._is_operator(headers) or self.check(headers) is None:
             return
-        raise Problem(403, "metrics are the operator's: show the token of admin_token_env or --token-env")
+        line = "only the operator may read metrics: send the token of admin_token_env or --token-env"
+        raise Problem(403, line)
 
     def _check_local(self, headers: Mapping[bytes, bytes]) -> None:
         host = headers.get(b"host", b"")

@@ -214,7 +214,7 @@ class Monitor:
         for name, stream in self._streams.items():
             before = stream.alarm
             if stream.update(score).alarm and not before:
-                line = "the traffic no longer agrees with itself as the pilot did: make a new pilot"
+                line = "answers no longer agree with each other as in the pilot: make a new pilot"
                 told = {"alarm": name, "requests": stream.seen, "statistic": stream.statistic}
                 log.warning(json.dumps({"event": "drift", **told, "message": line}))
         if self._file and time.monotonic() - self._saved_at >= SAVE_SECONDS:

@@ -139,8 +139,8 @@ def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
 
 
 REASONS: dict[Cause, str] = {
-    "deadline": "the deadline: the paths that were there voted",
-    "failures": "too many paths failed: those that were there voted",
+    "deadline": "the deadline came: the paths drawn by then voted",
+    "failures": "too many paths failed: the others voted",
     "no_agreement": "no agreement: the first paths hold no answer that could repeat",
     "free_text": "free text: no path of the first round holds an answer",
 }

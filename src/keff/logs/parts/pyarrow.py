@@ -72,7 +72,7 @@ class _ParquetFile:
         size = int.from_bytes(file.read(4), "little")
         if MOST_METADATA < size < self.size:
             raise LogError(
-                f"{self.name}: its metadata have {size / 2**20:.0f} MiB, and at most "
+                f"{self.name}: its metadata has {size / 2**20:.0f} MiB, and at most "
                 f"{MOST_METADATA // 2**20} MiB are read: write it with fewer columns and larger row groups"
             )
         return pyarrow.parquet.ParquetFile(

@@ -329,8 +329,8 @@ def _grouped(
     attempts.say(tell)
     if differ:
         text = (
-            f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), "
-            "whose answers are counted together: name the column that tells questions apart, with "
+            f"{differ} of {number} ids stand for several questions ({asked} differs between their rows), and "
+            "keff counts their answers together. Name the column that tells questions apart, with "
             f"--columns id=NAME, or say that {asked} names a prompt or judge, with --columns slot={asked}"
         )
         tell(Note("several_questions", text))

@@ -126,8 +126,8 @@ def pattern_notes(votes: Votes) -> tuple[Note, ...]:
     if votes.n < LARGE or 2 * (unlike := alike(votes).counts.size) < votes.n:
         return ()
     text = (
-        f"{unlike:,} of {votes.n:,} questions differ in their votes, so estimates go question by question, "
-        "not by patterns of votes: the numbers are the same, and take longer"
+        f"{unlike:,} of {votes.n:,} questions differ in their votes, so keff estimates question by "
+        "question, not by patterns of votes. The numbers are the same, and take longer"
     )
     return (Note("few_alike", text),)
 

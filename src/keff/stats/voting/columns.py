@@ -157,10 +157,9 @@ def _units(votes: Votes) -> tuple[IntArray, IntArray | None]:
 
 
 MIXED = (
-    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001): they are "
-    "taken "
-    "as different voters, and c is what is left when their accuracies are taken out. Curves describe drawing "
-    "columns at random."
+    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001), so keff takes "
+    "them as different voters. c is the correlation left after their accuracies, and curves are for columns "
+    "drawn at random."
 )
 
 
