@@ -332,8 +332,13 @@ class Note:
     code: str
     message: str
 
+    @property
+    def informative(self) -> bool:
+        """Whether it asks for nothing."""
+        return self.code in INFORMATIVE
+
     def __str__(self) -> str:
-        return f"{'note' if self.code in INFORMATIVE else 'warning'}: {self.message}"
+        return f"{'note' if self.informative else 'warning'}: {self.message}"
 
 
 @frozen

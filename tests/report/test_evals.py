@@ -39,7 +39,7 @@ def test_pages_have_one_picture_and_escape_what_a_record_says(tmp_path: Path) ->
     write_comparison_page(compared, tmp_path / "compare.html")
     write_comparison_page(compare(one, two, Comparing(replicates=100)), tmp_path / "arms.html")
     assert "mean pairwise rho" in (tmp_path / "arms.html").read_text()
-    write_audit_page(audit([one, two]), tmp_path / "audit.html")
+    write_audit_page(audit([one, two]), [one, two], tmp_path / "audit.html")
     for file in tmp_path.iterdir():
         text = file.read_text()
         assert "<script" not in text and text.count('role="img"') == (file.stem != "audit"), file.name
@@ -53,3 +53,22 @@ def test_one_repeat_has_no_picture_and_a_place_that_cannot_be_written_is_said(tm
     assert "<svg" not in (tmp_path / "noise.html").read_text()
     with pytest.raises(OSError, match="nowhere"):
         write_noise_page([("x", found)], tmp_path / "nowhere" / "noise.html")
+
+
+def test_a_suspect_opens_on_the_answers_and_texts_of_every_model(tmp_path: Path) -> None:
+    """Four paths of two models agree on 8 where gold is 7; the fifth of each says nothing."""
+    given, texts = ("8", "8", "8", "8", None), ("It is 8.",) * 4 + (f"No idea. {HOSTILE}",)
+    records: list[Record] = []
+    for model, texted in (("with", texts), ("without", None)):
+        asked = [Question("odd", given, gold="7", texts=texted), Question("even", ("7",) * 5, gold="7")]
+        info = LogInfo(model=model)
+        records.append(Record(model, info, ballot(asked, reading(info, Opening()))))
+    write_audit_page(audit(records), records, tmp_path / "audit.html")
+    page = (tmp_path / "audit.html").read_text()
+    assert [page.count(each) for each in ("<strong>with</strong>", "<strong>without</strong>", "4 × 8")] == [
+        1,
+        1,
+        2,
+    ]
+    assert page.count("1 × no answer") == 2 and page.count("Texts of the 5 paths") == 1
+    assert page.count("It is 8.") == 4 and "<script" not in page and "&lt;script&gt;" in page

@@ -19,14 +19,15 @@ pytest.importorskip("vl_convert")
 sync_api = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 import keff  # noqa: E402
+from keff.analysis.audit import audit  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
 from keff.analysis.scores import contest  # noqa: E402
 from keff.gateway.traffic.pages import page as saved_page  # noqa: E402
 from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent  # noqa: E402
 from keff.gateway.traffic.traffic import Traffic  # noqa: E402
-from keff.reading.open import open_record  # noqa: E402
+from keff.reading.open import Opening, open_record  # noqa: E402
 from keff.reading.repeated import as_scored  # noqa: E402
-from keff.report.evals import write_comparison_page, write_noise_page  # noqa: E402
+from keff.report.evals import write_audit_page, write_comparison_page, write_noise_page  # noqa: E402
 from keff.report.mix_page import write_mix_page  # noqa: E402
 from keff.report.page import Exhibit, write_page  # noqa: E402
 
@@ -119,7 +120,7 @@ def test_every_chart_is_drawn_and_nothing_goes_wrong(opened: Loaded, plain: Path
 
 @pytest.fixture(scope="module")
 def side_pages(folder: Path) -> list[Path]:
-    """The pages of ``keff mix``, ``keff noise``, ``keff compare`` and of the gateway."""
+    """The pages of ``keff mix``, ``keff noise``, ``keff compare``, ``keff audit`` and of the gateway."""
     logs = [write_log(folder / f"{name}.jsonl", rows(30, 6, seed)) for seed, name in enumerate("ab")]
     names = ["small & <i>cheap</i>", "large-2024_chain_of_thought_of_nine_steps"]
     write_mix_page(keff.mix(*logs, names=names), folder / "mix.html")
@@ -136,7 +137,11 @@ def side_pages(folder: Path) -> list[Path]:
     scored = [as_scored(open_record(log)) for log in logs]
     compared = contest(scored)
     write_comparison_page(compared, folder / "compare.html")
-    return [folder / f"{name}.html" for name in ("mix", "noise", "compare", "keff")]
+    records = [open_record(log, Opening(texts=True)) for log in logs]
+    found = audit(records)
+    assert found.suspects, "rows open on what was answered"
+    write_audit_page(found, records, folder / "audit.html")
+    return [folder / f"{name}.html" for name in ("mix", "noise", "compare", "audit", "keff")]
 
 
 LETTERS = """all => all.filter(e => e.textContent && e.checkVisibility()).map(e => {
@@ -161,10 +166,11 @@ def test_every_page_is_for_everyone_and_nothing_is_clipped(
             "nothing is wider than the screen"
         )
         assert page.eval_on_selector_all(".scroll, .t, figure", clipped) == [], file.name
-        assert page.locator("h1").count() == 1 and page.locator("[role=img], .pair dl").count() >= 1
+        assert page.locator("h1").count() == 1
+        assert page.locator("[role=img], .pair dl, .chips").count() >= 1
         # Type in a drawing is scaled with it: it stays legible, and within it.
         marks = page.eval_on_selector_all("svg text", LETTERS)
-        assert marks or file.stem == "keff", "the gateway's page has bars only"
+        assert marks or file.stem in ("keff", "audit"), "the gateway's page has bars, an audit's rows only"
         assert min((high for high, _ in marks), default=10) > 9, file.name
         assert all(within for _, within in marks), file.name
         page.set_viewport_size({"width": 688, "height": 1017})  # A4 between its margins

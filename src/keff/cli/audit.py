@@ -37,8 +37,9 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Audit the gold answers of LOG."""
-    opening = reading.opening(trim=trim, branches=branches)
-    found = audit([record for log in logs for record in open_branches(log, opening)])
+    opening = reading.opening(texts=report is not None, trim=trim, branches=branches)
+    records = [record for log in logs for record in open_branches(log, opening)]
+    found = audit(records)
     if report is not None:
-        import_extra("keff.report.evals", "the page").write_audit_page(found, report)
+        import_extra("keff.report.evals", "the page").write_audit_page(found, records, report)
     tell(found, json=json)

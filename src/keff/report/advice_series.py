@@ -49,9 +49,10 @@ def gain(analysis: Analysis, cap: int) -> Datasets:
     chosen = [{**row, "side": side(float(str(row["paths"])), 1, top)} for row in _chosen(analysis, 1.0)]
     ends = [_end_row(1, curve[1], "first")] if not any(row["paths"] == 1 for row in chosen) else []
     at = cap if cap in curve else analysis.k
-    ends.append(_end_row(at, curve[at], "middle" if at < top else "last"))
-    if ahead and ahead[-1]["k"] != at:
-        ends.append(_end_row(cap, float(str(ahead[-1]["value"])), "last", " predicted"))
+    if ahead and ahead[-1]["k"] != at:  # on a telephone the measured end has no room beside it
+        ends.append(_end_row(cap, float(str(ahead[-1]["value"])), "last"))
+    else:
+        ends.append(_end_row(at, curve[at], "middle" if at < top else "last"))
     return {"seen": seen, "ahead": ahead, "chosen": chosen, "ends": ends if analysis.k > 1 else []}
 
 
@@ -60,8 +61,8 @@ def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
     return {"k": k, **limits(measured), "range": shares(measured)}
 
 
-def _end_row(k: int, value: float, where: str, how: str = "") -> Row:
-    return {"k": k, "value": value, "label": f"{counted(k, 'path')}{how} {value:.1%}", "side": where}
+def _end_row(k: int, value: float, where: str) -> Row:
+    return {"k": k, "value": value, "label": f"{counted(k, 'path')} {value:.1%}", "side": where}
 
 
 def stability(analysis: Analysis) -> Datasets:

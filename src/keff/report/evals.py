@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.scores import Audit, Noise
 from keff.analysis.results.words import counted
 from keff.files import write_text
+from keff.reading.open import Record
 from keff.records import Interval, Note, frozen
+from keff.report.items import TEXTS_LIMIT, Row, rows_of
 from keff.report.series import Datasets, limits
 from keff.report.template import drawings, filled
 
@@ -72,7 +75,10 @@ TextTable = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 @frozen
 class Sheet:
-    """Content of one page: question, answer, figures, chart with legend, tables."""
+    """Content of one page: question, answer, figures, chart with legend, tables.
+
+    ``samples`` are what the rows of the first table open on: the answers of each branch, by its name.
+    """
 
     title: str
     about: str
@@ -85,6 +91,7 @@ class Sheet:
     caption: str
     tables: Sequence[TextTable]
     warnings: Sequence[Note]
+    samples: Sequence[Sequence[tuple[str, Row]]] = ()
 
 
 def write_noise_page(found: Sequence[tuple[str, Noise]], file: Path) -> None:
@@ -110,6 +117,7 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
     decided = [(name, *(each[name] for each in facts)) for name in facts[0]]
     tables: list[TextTable] = [("What would decide it", headers, decided)]
     if isinstance(compared, Comparison):
+        bars[0] = replace(bars[0], name="accuracy of one path")
         bars += [Bar(name, change) for name, change in compared.accuracy_changes.items()]
         head, *arms = compared.rows()
         tables.append(("Both arms", head, arms))
@@ -135,8 +143,14 @@ def _chart(name: str, *, shares: bool) -> str:
     return f"{name}_{'shares' if shares else 'scores'}"
 
 
-def write_audit_page(found: Audit, file: Path) -> None:
-    """Write the page of an audit; raises OSError when it cannot be written."""
+def write_audit_page(found: Audit, records: Sequence[Record], file: Path) -> None:
+    """Write the page of an audit of these records; raises OSError when it cannot be written.
+
+    Each suspect opens on the answers of every branch, with their texts where the records were opened with
+    them, up to a size limit.
+    """
+    ids, limit = [each.id for each in found.suspects], TEXTS_LIMIT // len(records)
+    given = [rows_of(record, ids, limit) for record in records]
     rows = [
         (
             each.id,
@@ -178,6 +192,10 @@ def write_audit_page(found: Audit, file: Path) -> None:
             )
         ],
         warnings=found.warnings,
+        samples=[
+            [(name, own[each]) for name, own in zip(found.branches, given, strict=True) if each in own]
+            for each in ids
+        ],
     )
     _write([sheet], file)
 

@@ -19,6 +19,9 @@ from keff.stats.voting.alike import dense_codes
 # Characters shown: a page of a thousand questions must stay one that a browser opens.
 LONGEST_ANSWER, LONGEST_QUESTION, LONGEST_TEXT = 160, 1200, 4000
 
+# Bytes of raw texts in a whole page.
+TEXTS_LIMIT = 160_000
+
 # Bytes that a row takes at least: of more rows than fit at that size it is known that not all do.
 LEAST = 32
 
@@ -91,6 +94,14 @@ def items_payload(record: Record, limits: ByteLimits) -> QuestionTable:
         "texts": carried,
         "has_texts": has_texts,
     }
+
+
+def rows_of(record: Record, ids: Sequence[str], limit: int) -> dict[str, Row]:
+    """Return the rows of the questions that a record has of some, with raw paths in ``limit`` bytes."""
+    places = {name: place for place, name in enumerate(record.ballot.names)}
+    rows = {name: _row(record, places[name]) for name in ids if name in places}
+    _add_texts(record, rows.values(), limit)
+    return rows
 
 
 def _shown(record: Record, limit: int) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from keff import files
@@ -81,7 +80,7 @@ def bar_pairs(mix: MixFindings) -> list[BarPair]:
     held = advice.plan.accuracy.mapped(lambda _: alone.accuracy.value + change.value)
     return [
         bar_pair(f"{mix.cost_unit.title()} per question", words, alone.cost.value, cost, style),
-        replace(accuracy_pair(held, change), detail=f"{points(change)} points, {change.method}"),
+        accuracy_pair(held, change, level="90%"),
     ]
 
 

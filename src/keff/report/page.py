@@ -21,12 +21,12 @@ from keff.reading.open import Record
 from keff.records import frozen, percent
 from keff.report import advice_series, series, vega
 from keff.report.headline import Headline, alternatives, headline
-from keff.report.items import ByteLimits, QuestionTable, embed, items_payload
+from keff.report.items import TEXTS_LIMIT, ByteLimits, QuestionTable, embed, items_payload
 from keff.report.series import Datasets, fixed
 from keff.report.template import TEMPLATES, drawings, filled
 
-# Bytes of vote splits and of raw texts in the whole page.
-VOTES_LIMIT, TEXTS_LIMIT = 280_000, 160_000
+# Bytes of vote splits in the whole page.
+VOTES_LIMIT = 280_000
 
 
 @frozen

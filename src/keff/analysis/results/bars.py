@@ -37,8 +37,8 @@ def bar_pair(title: str, change: str, today: float, keff: float, style: str, uni
     return BarPair(title, change, "", today / most, keff / most, texts[0], texts[1])
 
 
-def accuracy_pair(accuracy: Interval, change: Interval) -> BarPair:
-    """Return the pair of accuracies; around keff's bar stands the interval of the change."""
+def accuracy_pair(accuracy: Interval, change: Interval, level: str = "95%") -> BarPair:
+    """Return the pair of accuracies; around keff's bar stands the interval of the change, of this level."""
     today = accuracy.value - change.value
     limits = None if change.limits is None else (today + change.limits[0], today + change.limits[1])
     by = round(100 * change.value, 1)
@@ -46,7 +46,7 @@ def accuracy_pair(accuracy: Interval, change: Interval) -> BarPair:
     detail = ""
     if change.limits is not None:
         lo, hi = (f"{100 * limit:+z.1f}" for limit in change.limits)
-        detail = f"95% interval of the change: {lo} to {hi} points"
+        detail = f"{level} interval of the change: {lo} to {hi} points"
     texts = f"{today:.1%}", f"{accuracy.value:.1%}"
     within = limits and (max(limits[0], 0.0), min(limits[1], 1.0))
     return BarPair("Accuracy", words, detail, today, accuracy.value, *texts, within)

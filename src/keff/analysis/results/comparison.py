@@ -172,7 +172,7 @@ class Better(Result):
         noise = "unknown" if self.noise is None else self.said(self.noise)
         style = ".1%" if self.scale == (0.0, 1.0) else ".2f"
         return {
-            "scores, first and second": " ".join(format(score, style) for score in self.scores),
+            "scores, first and second": ", ".join(format(score, style) for score in self.scores),
             "difference": self.said(self.difference.value),
             "95% interval": self.reach or "–",
             "p-value (Holm's, where several)": p_text(self.p_adjusted).removeprefix("= "),
