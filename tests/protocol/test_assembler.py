@@ -126,13 +126,43 @@ def events(rng: random.Random, message: dict[str, Any], plain: bool, finish: str
         json.dumps({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
         for delta, reason in chunks
     ]
-    usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
-    lines.append(json.dumps({**head, "choices": [], "usage": usage}))
+    lines.append(json.dumps({**head, "choices": [], "usage": USAGE}))
+    if not plain and rng.random() < 0.5:
+        lines = with_usage_elsewhere(rng, lines[:-1], last=end == "usage")
     if end != "usage":
         lines.append("[DONE]")
-    gap = rng.choice(("\n\n", "\r\n\r\n")) if not plain else "\n\n"
-    said = "".join(f"data: {line}{gap}" for line in lines)
+    if plain:
+        return "".join(f"data: {line}\n\n" for line in lines).encode()
+    index, mark = OWN_INDEX[:-1] + rng.choice(("0", "null", '"0"')), rng.choice(("", "\ufeff"))
+    gap = rng.choice(("\n\n", "\r\n\r\n", "\n\r\n", "\r\r"))
+    said = mark + "".join(f"data: {line.replace(OWN_INDEX, index)}{gap}" for line in lines)
     return (said.rstrip() if end == "no gap" else said).encode()
+
+
+OWN_INDEX = '"choices": [{"index": 0'
+USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+
+
+def with_usage_elsewhere(rng: random.Random, lines: list[str], *, last: bool) -> list[str]:
+    """Return chunks of which the first, the last or several state the usage; ``last``: it ends the stream."""
+    chunks = [json.loads(line) for line in lines]
+    where = "parts" if last else rng.choice(("first", "group", "choice", "running", "parts", "zeros"))
+    if where == "group":
+        chunks[-1]["x_groq"] = {"usage": USAGE}
+    elif where == "choice":
+        chunks[-1]["choices"][0]["usage"] = USAGE
+    else:
+        chunks[0]["usage"] = USAGE
+    if where == "running":
+        for chunk in chunks[:-1]:
+            chunk["usage"] = USAGE | {"completion_tokens": 1, "total_tokens": 4}
+        chunks[-1]["usage"] = USAGE
+    elif where == "parts":
+        chunks[0]["usage"] = {"prompt_tokens": 3, "completion_tokens": 0}
+        chunks.append({"choices": [], "usage": {"completion_tokens": 4, "total_tokens": 7}})
+    elif where == "zeros":
+        chunks.append({"choices": [], "usage": dict.fromkeys(USAGE, 0)})
+    return [json.dumps(chunk) for chunk in chunks]
 
 
 def assembled(rng: random.Random, raw: bytes) -> dict[str, Any]:
@@ -184,7 +214,7 @@ def test_a_stream_in_any_dialect_is_the_message_that_was_cut(seed: int) -> None:
     (choice,) = choices_of(whole)
     assert choice["message"] == message
     assert finish_reason(choice["finish_reason"]) in (finish, "stop")
-    assert whole["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    assert whole["usage"] == USAGE
     assert (whole["id"], whole["model"]) == ("c1", "m")
 
 
@@ -201,8 +231,11 @@ def test_calls_without_ids_are_divided_by_complete_arguments(ids: tuple[Any, Any
 
 
 @pytest.mark.parametrize("reason", [None, "", "null", "None"])
-def test_a_stream_that_just_ends_is_cut_off(reason: str | None) -> None:
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 3}])
+def test_a_stream_that_just_ends_is_cut_off(reason: str | None, usage: Any) -> None:
+    """Though it began by its usage."""
     parts = Assembler()
+    parts.take({"choices": [], "usage": usage})
     parts.take({"choices": [{"index": 0, "delta": {"content": "The answer is 4"}, "finish_reason": reason}]})
     with pytest.raises(EngineError, match="in the middle of a path"):
         parts.response({"transfer-encoding": "chunked"})

@@ -224,7 +224,7 @@ def test_a_key_of_some_length_is_hidden_as_a_word() -> None:
     assert Mask(["a" * 20])("x" + "a" * 20) == "x***"
 
 
-@pytest.mark.parametrize("gap", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+@pytest.mark.parametrize("gap", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
 def test_events_come_whole_however_they_are_cut(gap: bytes, size: int) -> None:
     whole = [b"data: %d" % number + gap for number in range(9)]

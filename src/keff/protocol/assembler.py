@@ -14,15 +14,26 @@ from typing import cast
 
 from keff.errors import EngineError
 from keff.narrow import Fields, entries, fields, items
-from keff.protocol.reply import RepeatedError, is_end, is_fault
-from keff.protocol.values import DONE, Events, Object, data_of, decoded, text_of, words
+from keff.protocol.reply import RepeatedError, error_in, is_end, is_fault
+from keff.protocol.values import (
+    DONE,
+    Events,
+    Object,
+    data_of,
+    decoded,
+    index_of,
+    is_error_event,
+    text_of,
+    words,
+)
 
 # More calls of tools in one message are an error of the server.
 MOST_CALLS = 256
 
 # Texts that always come piece by piece, and texts of which the last one counts.
 PIECES = frozenset(
-    {"arguments", "content", "data", "reasoning", "reasoning_content", "refusal", "text", "transcript"}
+    {"arguments", "content", "data", "input", "reasoning", "reasoning_content", "refusal", "text", "thinking"}
+    | {"transcript"}
 )
 LABELS = frozenset({"format", "id", "object", "role", "status", "type"})
 # Of the response's own fields the first value counts: Azure begins with a chunk that names nothing.
@@ -102,7 +113,7 @@ class Assembler:
         self._choices: dict[int, _ChoiceParts] = {}
         self._ends: Counter[int] = Counter()
         self._head: Object = {}
-        self._usage: object = None
+        self._usage: Object = {}
         self._done = False
         self._checks = 0
 
@@ -117,7 +128,7 @@ class Assembler:
         if not said or said == DONE:
             return []
         chunk = fields(decoded(said))
-        self.take(chunk)
+        self.take({"error": error_in(chunk) or chunk} if is_error_event(event) else chunk)
         return [chunk]
 
     def take(self, chunk: Fields) -> None:
@@ -126,18 +137,24 @@ class Assembler:
             kept = name in FIRST and self._head.get(name)
             if name not in ("choices", "usage") and not kept and (value or name not in self._head):
                 self._head[name] = value
-        self._usage = chunk.get("usage") or self._usage
-        # Some servers state the usage so far with every piece.
-        self._done = self._done or bool(chunk.get("usage") and not chunk.get("choices"))
-        for part in entries(chunk.get("choices")):
-            index = part.get("index", 0)
-            if not isinstance(index, int):
+        if (error := error_in(chunk)) is not None:
+            self._head["error"] = error
+        parts = entries(chunk.get("choices"))
+        for told in (chunk, fields(chunk.get("x_groq")), *parts):
+            _add_usage(self._usage, told.get("usage"))
+        # A stream may end by its usage; some servers state the usage so far with every piece.
+        if parts or chunk.get("usage"):
+            self._done = not parts and bool(self._choices)
+        for part in parts:
+            index = index_of(part.get("index"), 0)
+            if index is None:
                 raise EngineError("the server's stream has a malformed choice")
             self._add(self._choices.setdefault(index, _ChoiceParts()), part, index)
 
     def _add(self, choice: _ChoiceParts, part: Fields, index: int) -> None:
-        # Some servers give the message whole.
-        delta = fields(part.get("delta") or (None if choice.message else part.get("message")))
+        # Some servers give the message whole, and some of these after it came in pieces.
+        spoke = bool(choice.calls) or any(said for name, said in choice.message.items() if name != "role")
+        delta = fields(part.get("delta") or (None if spoke else part.get("message")))
         _merge(
             choice.message,
             {name: value for name, value in delta.items() if name != "tool_calls"},
@@ -145,8 +162,9 @@ class Assembler:
         )
         if "tool_calls" in delta and not choice.calls:
             choice.message.setdefault("tool_calls", None)
+        named: list[_Call] = []
         for call in entries(delta.get("tool_calls")):
-            self._add_call(choice.calls, call)
+            self._add_call(choice.calls, call, named)
         own = ("index", "delta", "message", "finish_reason")
         rest = {name: value for name, value in part.items() if name not in own}
         _merge(choice.rest, rest, pieces=False)
@@ -156,18 +174,21 @@ class Assembler:
             if choice.finish is None or is_fault(part):
                 choice.finish = reason
 
-    def _add_call(self, calls: list[_Call], part: Fields) -> None:
-        """Add a piece of a tool call to the call that it belongs to."""
+    def _add_call(self, calls: list[_Call], part: Fields, named: list[_Call]) -> None:
+        """Add a piece of a tool call to the call that it belongs to; ``named`` are those this chunk named."""
         place, call_id = part.get("index"), words(part.get("id")) or ""
-        index = place if isinstance(place, int) and not isinstance(place, bool) else None
+        index = None if place is None else index_of(place, 0)
         if place is not None and index is None:
             raise EngineError("the server's stream has a malformed tool call")
-        call = self._call_of(calls, index, call_id, fields(part.get("function")))
-        if call is None:
+        said = fields(part.get("function") or part.get("custom"))
+        call = self._call_of(calls, index, call_id, said)
+        if call is None or (said.get("name") and any(call is each for each in named)):
             if len(calls) >= MOST_CALLS:
                 raise EngineError(f"the server's stream has more than {MOST_CALLS} tool calls")
             call = _Call(index, call_id)
             calls.append(call)
+        if said.get("name"):
+            named.append(call)
         call.id = call.id or call_id
         told = {name: value for name, value in part.items() if name not in ("index", "id")}
         _merge(call.told, told, pieces=True)
@@ -226,7 +247,17 @@ class Assembler:
         choices = [
             _whole_choice(index, choice, choice.finish or missing) for index, choice in self._choices.items()
         ]
-        return {**self._head, "choices": choices, "usage": self._usage}
+        return {**self._head, "choices": choices, "usage": self._usage or None}
+
+
+def _add_usage(whole: Object, more: object) -> None:
+    """Add a usage to what was stated before: the last count holds, but none is taken back by a 0."""
+    for name, value in fields(more).items():
+        before = whole.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            _add_usage(cast("Object", before), cast("object", value))
+        elif value or before is None:
+            whole[name] = fields(cast("object", value)).copy() if isinstance(value, dict) else value
 
 
 def _merge(whole: Object, more: Fields, *, pieces: bool) -> None:
@@ -297,6 +328,8 @@ def _whole_call(call: _Call) -> Object:
     function: Object = {"name": "", "arguments": ""}
     told = _resolved(call.told)
     named: Object = {"id": call.id} if call.id else {}
+    if "custom" in told:
+        return {**named, **told}
     return {**named, "type": "function", **told, "function": function | fields(told.get("function"))}
 
 

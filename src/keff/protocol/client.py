@@ -37,7 +37,7 @@ ONE_WRITE = 2**18
 AGENT = f"keff/{version('keff')}"
 
 # The type of a stream of events, and how its bytes begin.
-EVENTS, _EVENT = "text/event-stream", re.compile(rb"\s*(?:data|event|id|retry)?:")
+EVENTS, _EVENT = "text/event-stream", re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
 
 CUT = "it closed the connection before its answer was complete"
 

@@ -29,6 +29,7 @@ from keff.protocol.values import (
     Object,
     count,
     decoded,
+    index_of,
     is_logprob,
     sendable,
     storable,
@@ -342,15 +343,15 @@ def choices_of(response: object) -> list[ChoiceObject]:
     all by faults); and RepeatedError for a duplicate index.
     """
     body = fields(response)
-    if body.get("error") or body.get("object") == "error":
-        raise body_error(body.get("error") or body)
+    if (error := error_in(body)) is not None:
+        raise body_error(error)
     choices = entries(body.get("choices"))
     if not choices:
         raise EngineError("the server's answer is not a chat completion: it has no choices")
     by_index: dict[int, ChoiceObject] = {}
     for position, choice in enumerate(choices):
-        index = choice.get("index", position)
-        if not isinstance(index, int) or not (is_fault(choice) or _is_message(choice.get("message"))):
+        index = index_of(choice.get("index"), position)
+        if index is None or not (is_fault(choice) or _is_message(choice.get("message"))):
             raise EngineError("the server's answer has a malformed choice")
         if index in by_index:
             raise RepeatedError("the server's answer has two choices with one index")
@@ -360,6 +361,25 @@ def choices_of(response: object) -> list[ChoiceObject]:
         told = choices[0].get("error")
         raise body_error(told or {"message": f"finish_reason {choices[0].get('finish_reason')!r}"})
     return whole
+
+
+# By what servers say, under a success, that they failed: words, and the number of the fault.
+_SAID, _CODES = (
+    ("message", "msg", "error_msg", "error_message"),
+    ("code", "status_code", "error_code", "status"),
+)
+
+
+def error_in(body: Fields) -> object:
+    """Return the error that a body, or an event of a stream, tells instead of an answer; None without."""
+    if body.get("error"):
+        return body["error"]
+    if "error" in (body.get("object"), body.get("type")):
+        return body
+    if "choices" in body or "usage" in body:
+        return None
+    coded = any(body.get(name) for name in _CODES) and any(isinstance(body.get(name), str) for name in _SAID)
+    return body if coded or body.get("detail") else None
 
 
 class PathSource(NamedTuple):
@@ -442,7 +462,7 @@ def body_error(error: object) -> EngineError:
     code = detail.get("code")
     # Some servers send an error in a stream that began with status 200: its code says whose fault it is.
     ours = isinstance(code, int) and 400 <= code < 500 and code not in PASSING
-    said = words(detail.get("message")) or words(error)
+    said = next((said for name in _SAID if (said := words(detail.get(name)))), None) or words(error)
     return EngineError(
         f"the server answered with an error: {said}", transient=not ours, refused=ours and code not in FATAL
     )

@@ -64,7 +64,7 @@ def choice_of(response: Fields) -> Object:
         elif kind == "function_call":
             calls.append(_call(item))
         elif kind == "reasoning":
-            thought = text_of(item.get("content")) or text_of(item.get("summary"))
+            thought = text_of(item.get("content"), thoughts=True) or text_of(item.get("summary"))
             message["reasoning_content"] = text_of(message.get("reasoning_content")) + thought
     if calls:
         message["tool_calls"] = calls

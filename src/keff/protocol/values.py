@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping
 from typing import TypeGuard, cast
 
 import jiter
 from pydantic_core import to_json
 
-from keff.narrow import Object, entries, is_number
+from keff.narrow import Fields, Object, entries, fields, is_number, items
 
 # More tokens than this in one answer are an error of the server, not a count.
 MOST_TOKENS = 10**9
@@ -97,6 +98,10 @@ def _finite(value: object, depth: int) -> object:
     return value
 
 
+# Types of parts of a message in which a model thinks.
+_THOUGHT = re.compile("thought|think|reason", re.IGNORECASE)
+
+
 def storable(text: str) -> str:
     """Return text without lone surrogates, which UTF-8 cannot encode.
 
@@ -112,11 +117,18 @@ def words(value: object) -> str | None:
     return sendable(value).decode() if value else None
 
 
-def text_of(content: object) -> str:
-    """Return a message's content (string, nothing, or parts) as text."""
+def text_of(content: object, *, thoughts: bool = False) -> str:
+    """Return a message's content (string, nothing, or parts) as text; parts of thinking with ``thoughts``."""
     if isinstance(content, str):
         return content
-    return "".join(text for part in entries(content) if isinstance(text := part.get("text"), str))
+    parts = [{"text": part} if isinstance(part, str) else fields(part) for part in items(content)]
+    told = (part.get("text") for part in parts if thoughts or not _is_thought(part))
+    return "".join(text for text in told if isinstance(text, str))
+
+
+def _is_thought(part: Fields) -> bool:
+    kind = part.get("type")
+    return part.get("thought") is True or (isinstance(kind, str) and _THOUGHT.search(kind) is not None)
 
 
 def question_of(messages: object) -> str:
@@ -139,6 +151,15 @@ def count(value: object) -> int | None:
     return int(value) if value == int(value) else None
 
 
+def index_of(value: object, default: int) -> int | None:
+    """Return a stated index, also written as a text, or ``default`` where none is; None for anything else."""
+    if value is None:
+        return default
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return int(value) if is_number(value) and value == int(value) else None
+
+
 def is_logprob(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite log-probability."""
     return is_number(value) and LOWEST_LOGPROB <= value <= HIGHEST_LOGPROB
@@ -146,8 +167,9 @@ def is_logprob(value: object) -> TypeGuard[float]:
 
 # Ends a stream of chat events; it is no JSON.
 DONE = b"[DONE]"
-# Events end with an empty line, and the standard allows three ends of a line.
-_GAP = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+# Events end with an empty line, and the standard allows three ends of a line, mixed too.
+_GAP = re.compile(rb"\r\r|\r?\n(?:\r?\n|\r(?!\n|\Z))")
+_ERROR_EVENT = re.compile(rb"^event:\s*\w*error\s*$", re.MULTILINE | re.IGNORECASE)
 
 
 # Bytes of one event: what is longer is given in pieces, which are no events.
@@ -184,9 +206,14 @@ class Events:
 
 
 def data_of(event: bytes) -> bytes:
-    """Return an event's data; empty for a comment."""
-    lines = (line for line in event.splitlines() if line.startswith(b"data:"))
+    """Return an event's data; empty for a comment. A stream may begin with a byte order mark."""
+    lines = (line for line in event.removeprefix(BOM_UTF8).splitlines() if line.startswith(b"data:"))
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines)
+
+
+def is_error_event(event: bytes) -> bool:
+    """Return whether an event's own name says that it is an error."""
+    return _ERROR_EVENT.search(event.replace(b"\r", b"\n")) is not None
 
 
 # What is asked for in ``Accept-Encoding``.

@@ -107,8 +107,12 @@ def said(choice: Fields, ignored: frozenset[str]) -> tuple[str | None, bool, str
     cut = is_cut(finish)
     if message.get("refusal") or finish == "content_filter":
         return None, False, None
-    if message.get("tool_calls"):
-        return None, cut, None if cut else tool_key(message["tool_calls"], ignored)
+    # A function_call is the older form of a tool call.
+    calls = message.get("tool_calls") or (
+        [{"function": call}] if (call := message.get("function_call")) else ()
+    )
+    if calls:
+        return None, cut, None if cut else tool_key(calls, ignored)
     return text_of(message.get("content")), cut, None
 
 
@@ -119,10 +123,12 @@ def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None
     ``ignored`` (timestamps, made-up ids), at any depth, do not count.
     """
     try:
-        functions = [fields(fields(call)["function"]) for call in items(calls)]
+        functions = [
+            fields(fields(call)["function"] if "function" in fields(call) else fields(call)["custom"])
+            for call in items(calls)
+        ]
         named = [
-            (json.dumps(each["name"]), canonical_json(_kept(str(each.get("arguments") or "{}"), ignored)))
-            for each in functions
+            (json.dumps(each["name"]), canonical_json(_kept(_arguments(each), ignored))) for each in functions
         ]
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return None
@@ -130,6 +136,14 @@ def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None
     if len(written) < len(named):
         return None
     return canonical_json('{"tool_calls":[' + ",".join(sorted(written)) + "]}")
+
+
+def _arguments(function: Fields) -> str:
+    """Return the arguments of a call as JSON: some servers give an object, and a custom tool takes a text."""
+    if "input" in function:
+        return json.dumps(function["input"])
+    given = function.get("arguments")
+    return given.strip() or "{}" if isinstance(given, str) else json.dumps(given or {})
 
 
 def _kept(arguments: str, ignored: frozenset[str]) -> str:
