@@ -74,7 +74,7 @@ ERRORS = [
     b'data: {"status_code": 503, "error_msg": "died"}\n\n',
     b'data: {"choices": [{"index": 0, "delta": {}, "error": {"message": "died"}}]}\n\n',
 ]
-USAGE = b'data: {"object": "chat.completion.chunk", "choices": [], "usage": {"prompt_tokens": 5}}\n\n'
+USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 5}}\n\n'
 
 
 def test_a_stream_that_tells_an_error_is_no_path(rig: tuple[Rig, dict[str, Write]]) -> None:
@@ -100,6 +100,18 @@ def test_a_message_that_comes_whole_after_its_role_is_read(rig: tuple[Rig, dict[
     begun = {"role": "assistant", "content": ""}
     (told,) = vote(rig, {"late": lambda _: stream(chunk(begun), last)})
     assert told["votes"] == {"42": 4}
+
+
+def test_a_vote_says_how_many_answers_stated_no_prompt(rig: tuple[Rig, dict[str, Write]]) -> None:
+    usages = {"none": b"", "zeros": USAGE.replace(b"5", b"0"), "whole": USAGE}
+    told = vote(
+        rig,
+        {
+            name: lambda _, usage=usage: stream(chunk({"content": "42"}, "stop"), usage)
+            for name, usage in usages.items()
+        },
+    )
+    assert [each["cost"]["uncounted_answers"] for each in told] == [4, 4, 0]
 
 
 def calls_of(city: str) -> dict[str, dict[str, Any]]:

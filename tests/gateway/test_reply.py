@@ -9,6 +9,7 @@ from keff.gateway.http.reply import completion, total_usage, vote_object, winner
 from keff.gateway.http.stream import chunks
 from keff.gateway.vote.vote import Drawn, Outcome
 from keff.policy import Stop
+from keff.protocol.reply import Counts
 
 
 def path(text: str, key: str | None, **usage: Any) -> Drawn:
@@ -34,21 +35,22 @@ def test_usage_is_the_sum_and_a_shared_response_counts_once() -> None:
     one = path("a", "7", prompt_tokens=5, completion_tokens=2, prompt_tokens_details={"cached_tokens": 4})
     two = path("b", "7", prompt_tokens=5, completion_tokens=3, prompt_tokens_details={"cached_tokens": 1})
     twin = Drawn(two.choice, two.body, "8")
-    assert total_usage([one, two, twin]) == {
+    usage, counts = total_usage([one, two, twin])
+    assert usage == {
         "prompt_tokens": 10,
         "completion_tokens": 5,
         "total_tokens": 15,
         "prompt_tokens_details": {"cached_tokens": 5},
     }
+    assert counts == Counts(10, 5, 5)
     assert one.body["usage"]["prompt_tokens_details"] == {"cached_tokens": 4}
     strange = path("c", "7", prompt_tokens="many", completion_tokens=None, extra=True)
-    assert total_usage([strange])["total_tokens"] == 0
+    assert total_usage([strange])[0]["total_tokens"] == 0
 
 
 def test_the_vote_is_told_in_full() -> None:
-    usage = {"prompt_tokens": 1000, "completion_tokens": 500, "prompt_tokens_details": {"cached_tokens": 400}}
     voted = outcome(OTHER, LONG, SILENT, SHORT, answer="7", unused=(OTHER,))
-    told = vote_object(voted, "lead_k:3", ["top_p"], usage, 0, 0.25)
+    told = vote_object(voted, "lead_k:3", ["top_p"], Counts(1000, 400, 500), 0, 0.25)
     assert told["votes"] == {"7": 2, "8": 1}
     assert told["share"] == 2 / 3
     assert told["weight"] == {"value": 0.97, "kind": "posterior"}
@@ -59,9 +61,8 @@ def test_the_vote_is_told_in_full() -> None:
 
 def test_long_answers_are_shortened_but_stay_apart() -> None:
     one, two = "x" * 300 + "1", "x" * 300 + "2"
-    usage = {"prompt_tokens": 0, "completion_tokens": 0}
     told = vote_object(
-        outcome(path("", one), path("", two), path("", two), answer=two), "p", [], usage, 0, None
+        outcome(path("", one), path("", two), path("", two), answer=two), "p", [], Counts(), 0, None
     )
     assert sorted(told["votes"].values()) == [1, 2]
     assert told["votes"][told["answer"]] == 2

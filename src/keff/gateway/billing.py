@@ -101,10 +101,10 @@ class RequestSpending:
     """Running total of what one request has drawn.
 
     ``drawn`` paths came back and ``tokens`` were billed (at a price if ``priced``), but for ``uncounted``
-    answers, whose usage cannot be right; ``lost`` paths were cancelled and may have cost anything, as may
-    ``hidden`` ones, which state no usage, and the prompts of ``hidden_prompts``. ``cut`` are the tokens of
-    cancelled paths that were streamed, not charged yet, ``cut_paths`` those that were. ``estimate`` is what a
-    path may cost of the request of ``key``, a client's name.
+    answers, whose usage cannot be right or lacks the prompt; ``lost`` paths were cancelled and may have cost
+    anything, as may ``hidden`` ones, which state no usage, and the prompts of ``hidden_prompts``. ``cut`` are
+    the tokens of cancelled paths that were streamed, not charged yet, ``cut_paths`` those that were.
+    ``estimate`` is what a path may cost of the request of ``key``, a client's name.
     """
 
     drawn: int = 0
@@ -163,7 +163,7 @@ class Billing:
             self.metrics.count("keff_odd_usage_total")
         dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
         spent.dollars += dollars
-        spent.uncounted += paths > 0 and (given.odd or not stated)
+        spent.uncounted += paths > 0 and (given.odd or not stated or not bill.prompt)
         spent.priced = spent.priced and (price is not None or not paths)
         self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")
         self.metrics.count("keff_tokens_total", bill.output, kind="completion")

@@ -343,10 +343,10 @@ class Service:
         if outcome.undecided and self.options.strict:
             line = f"{outcome.unread} answers could not be read in time and may decide this vote: ask again"
             raise Problem(503, line, code="undecided")
-        usage = total_usage(outcome.came)
+        usage, bill = total_usage(outcome.came)
         priced = self.priced and job.priced
         dollars = job.dollars if priced else None
-        told = vote_object(outcome, job.policy.spec, job.stale, usage, job.uncounted, dollars)
+        told = vote_object(outcome, job.policy.spec, job.stale, bill, job.uncounted, dollars)
         told["greedy"] = job.greedy
         if outcome.cancelled:
             spent = job.cut_dollars if priced else None

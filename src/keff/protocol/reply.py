@@ -99,9 +99,16 @@ NOTHING = Counts()
 # Where servers state the tokens of a prompt that came from a cache, beside the details that OpenAI has.
 # Anthropic counts those that it read, and those that it wrote, beside the prompt.
 CACHED, READ, WRITTEN = (
-    ("cached_tokens", "prompt_cache_hit_tokens"),
+    ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens"),
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
+)
+
+
+# Where the parts of a prompt and of a completion are told: in chat, in Responses, and by Mistral.
+DETAILS = (
+    ("prompt_tokens_details", "input_tokens_details", "prompt_token_details"),
+    ("completion_tokens_details", "output_tokens_details"),
 )
 
 
@@ -109,23 +116,22 @@ def counts_of(usage: object) -> Counts:
     """Return the counts of a response's ``usage``, under chat's field names or those of Responses.
 
     Of servers that count hidden reasoning apart, it is output: what the total holds beyond prompt and
-    completion, or, without a total, reasoning of more tokens than the completion has.
+    completion, or reasoning of more tokens than the completion has.
     """
     if usage is None:
         return NOTHING
     stated = fields(usage)
     asked, gave = (
-        stated.get(chat, stated.get(own))
+        stated.get(own) if not stated.get(chat) and own in stated else stated.get(chat)
         for chat, own in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
     )
     prompt, output, total = count(asked), count(gave), count(stated.get("total_tokens"))
     details, spent = (
-        fields(stated.get(f"{chat}_tokens_details", stated.get(f"{own}_tokens_details")))
-        for chat, own in (("prompt", "input"), ("completion", "output"))
+        next((told for name in names if (told := fields(stated.get(name)))), {}) for names in DETAILS
     )
     reuse = [details.get("cached_tokens"), *(stated.get(name) for name in (*CACHED, READ))]
     known = [value for value in reuse if value is not None]
-    cached = count(known[0]) if known else None
+    cached = max((number for value in known if (number := count(value)) is not None), default=None)
     odd = (
         not isinstance(usage, dict)
         or (prompt is None and asked is not None)
@@ -141,20 +147,20 @@ def counts_of(usage: object) -> Counts:
         output = max(output, total - prompt)
     elif total is not None and prompt is not None and gave is None:
         output = max(0, total - prompt)
-    elif output is not None and (thought := count(spent.get("reasoning_tokens")) or 0) > output:
+    thought = count(spent.get("reasoning_tokens", stated.get("reasoning_tokens"))) or 0
+    if output is not None and thought > output:
         output += thought
     return Counts(prompt or 0, min(cached or 0, prompt or 0), output, odd)
 
 
 def _is_beside(stated: Fields, prompt: int, reused: int, output: int | None, total: int | None) -> bool:
     """Return whether a usage counts the tokens of its cache beside those of the prompt."""
-    if not reused:
-        return False
+    if not reused or reused > prompt:
+        return reused > 0
     if total is not None and output is not None:
         # What lies beyond prompt and completion may be reasoning as well: only the very sum tells.
         return prompt + reused + output == total
-    own = READ in stated or WRITTEN in stated
-    return own and ("prompt_tokens" not in stated or reused > prompt)
+    return (READ in stated or WRITTEN in stated) and "prompt_tokens" not in stated
 
 
 def summarize(logprobs: Sequence[float], texts: Sequence[str] = ()) -> Logprobs | None:

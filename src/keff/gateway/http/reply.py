@@ -10,7 +10,7 @@ from typing import cast
 from keff.gateway.vote.vote import Drawn, Outcome
 from keff.narrow import Fields, fields
 from keff.policy import best_checked
-from keff.protocol.reply import counts_of
+from keff.protocol.reply import Counts, counts_of
 from keff.protocol.responses import response_of, response_usage
 from keff.protocol.values import MOST_TOKENS, Object, count, text_of
 from keff.records import stable_hash
@@ -36,20 +36,19 @@ def winner(outcome: Outcome, reply: str) -> Drawn:
     return min(holders, key=lambda path: len(text_of(fields(path.choice["message"]).get("content"))))
 
 
-def total_usage(paths: Iterable[Drawn]) -> Object:
-    """Return the total usage billed upstream, field by field, each response counted once."""
+def total_usage(paths: Iterable[Drawn]) -> tuple[Object, Counts]:
+    """Return the usage billed upstream, added up field by field, and its counts; each response once.
+
+    Each is counted by itself: servers, and branches, may write in different dialects.
+    """
     bodies = {id(path.body): path.body for path in paths}
-    total = Object()
+    total, prompt, cached, output = Object(), 0, 0, 0
     for body in bodies.values():
         _add_usage(total, fields(body.get("usage")))
-    bill = counts_of(total)
-    billed = bill.prompt + (bill.output or 0)
-    # Reasoning that a server counts apart is in its total only.
-    return (
-        {"prompt_tokens": bill.prompt, "completion_tokens": bill.output or 0}
-        | total
-        | {"total_tokens": billed}
-    )
+        bill = counts_of(body.get("usage"))
+        prompt, cached, output = prompt + bill.prompt, cached + bill.cached, output + (bill.output or 0)
+    told = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    return total | told, Counts(prompt, cached, output)
 
 
 def _add_usage(total: Object, more: Fields, *, details: bool = True) -> None:
@@ -95,12 +94,12 @@ def vote_object(
     outcome: Outcome,
     policy: str,
     stale: Sequence[str],
-    usage: Fields,
+    bill: Counts,
     uncounted: int,
     dollars: float | None,
 ) -> Object:
     """Return the ``keff`` object of a reply."""
-    stop, bill = outcome.stop, counts_of(usage)
+    stop = outcome.stop
     answer = None if stop.answer is None else shown(stop.answer)
     return {
         "policy": policy,
