@@ -22,7 +22,7 @@ from openai_rig import ask
 from raw_server import http, raw_server
 
 
-def chat(name: str, *texts: str) -> dict[str, Any]:
+def chat(name: str | int | None, *texts: str) -> dict[str, Any]:
     choices = [
         {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         for index, text in enumerate(texts)
@@ -31,7 +31,7 @@ def chat(name: str, *texts: str) -> dict[str, Any]:
     return {"id": name, "object": "chat.completion", "model": "m", "choices": choices, "usage": usage}
 
 
-def response(name: str, text: str) -> dict[str, Any]:
+def response(name: str | int, text: str) -> dict[str, Any]:
     part = {"type": "output_text", "text": text, "annotations": []}
     item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
     return {"id": name, "object": "response", "status": "completed", "model": "m", "output": [item]}
@@ -54,7 +54,8 @@ def as_stream(whole: dict[str, Any]) -> list[bytes]:
 def test_completions_that_a_cache_gives_again_are_one_path(api: str, seed: int) -> None:
     """Of eight replies each is a new completion or one that came before."""
     rng = random.Random(seed)
-    kept = [(f"c{number}", rng.choice("77789")) for number in range(8)]
+    # Some servers number their completions.
+    kept = [(f"c{number}" if seed % 2 else number + 1, rng.choice("77789")) for number in range(8)]
     replies = [kept[0]]
     for one in kept[1:]:
         replies.append(rng.choice(replies) if rng.random() < 0.5 else one)
@@ -100,7 +101,7 @@ def test_choices_of_one_reply_and_replies_without_an_id_are_different_paths(name
         texts = ["It is 7."] * body.get("n", 1)
         if body.get("n", 1) == 1:
             texts = ["It is 7." if number % 2 else "I think it is 7."]
-        return http(json.dumps(chat(name, *texts)).encode())  # type: ignore[arg-type]
+        return http(json.dumps(chat(name, *texts)).encode())
 
     for together in (1, 8):
         with raw_server(reply) as url, gateway(url, planless=True, upstream_n=together) as rig:
@@ -110,7 +111,17 @@ def test_choices_of_one_reply_and_replies_without_an_id_are_different_paths(name
         assert (told["paths"], told["repeated"], told["votes"]) == (8, 0, {"7": 8})
 
 
-GREEDY = [{"temperature": 0}, {"temperature": 0.0}, {"top_p": 0}, {"top_k": 1}, {"min_p": 1.0}]
+GREEDY = [
+    *(
+        {"temperature": 0},
+        {"temperature": "0.0"},
+        {"top_p": 0},
+        {"top_p": 1e-7},
+        {"top_k": 1},
+        {"min_p": 1.0},
+    ),
+    *({"do_sample": False}, {"use_beam_search": True}),
+]
 FREE = [{"temperature": 0.2}, {"top_p": 0.1}, {"top_k": 2}, {"min_p": 0.9}, {"temperature": 0.5, "seed": 7}]
 
 
@@ -128,10 +139,13 @@ def test_greedy_requests_draw_one_path_and_say_so(sampling: dict[str, Any], aske
     assert reply.status_code == 200
     assert len(calls) == 1
     (name, value) = next(iter(sampling.items()))
-    assert reply.headers["x-keff-greedy"] == f"{name} {value:g}"
+    assert reply.headers["x-keff-greedy"] == f"{name} {float(value):g}"
     if "stream" not in asked:
         assert len(reply.json()["choices"]) == asked.get("n", 1)
-        assert (reply.json()["keff"]["paths"], reply.json()["keff"]["greedy"]) == (1, f"{name} {value:g}")
+        assert (reply.json()["keff"]["paths"], reply.json()["keff"]["greedy"]) == (
+            1,
+            f"{name} {float(value):g}",
+        )
 
 
 @pytest.mark.parametrize("sampling", FREE)
@@ -145,7 +159,9 @@ def test_other_requests_draw_what_the_policy_says(sampling: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("name", ["seed", "random_seed"])
 @pytest.mark.parametrize("path", ["chat/completions", "responses"])
-def test_every_path_has_a_seed_of_its_own(name: str, path: str) -> None:
+@pytest.mark.parametrize("first", [41, 2**63 - 2])
+def test_every_path_has_a_seed_of_its_own(name: str, path: str, first: int) -> None:
+    """And each fits into 64 bits."""
     seeds: list[int] = []
 
     def reply(_: int, body: dict[str, Any]) -> list[bytes]:
@@ -153,13 +169,14 @@ def test_every_path_has_a_seed_of_its_own(name: str, path: str) -> None:
         text = f"It is {body[name]}."
         return http(json.dumps(response("", text) if "input" in body else chat("", text)).encode())
 
-    asked: dict[str, Any] = {"model": "m", name: 41, "keff": {"k": 4}}
+    asked: dict[str, Any] = {"model": "m", name: first, "keff": {"k": 4}}
     asked |= {"input": "How many?"} if path == "responses" else {"messages": QUESTION}
     with raw_server(reply) as url, gateway(url, planless=True) as rig:
         got = openai.OpenAI(base_url=rig.url, api_key="none", max_retries=0)
         got.post(f"/{path}", body=asked, cast_to=object)
         got.close()
-    assert sorted(seeds) == [41, 42, 43, 44]
+    assert len(set(seeds)) == 4
+    assert all(-(2**63) <= seed < 2**63 for seed in seeds)
 
 
 def consensus(url: str, **request: Any) -> Any:

@@ -6,6 +6,7 @@ Keys, waiting, sharing, packing, errors, events.
 from __future__ import annotations
 
 import json
+import time
 from email.utils import formatdate
 from typing import Any
 
@@ -92,6 +93,8 @@ def test_a_key_is_hidden_in_its_quoted_form_too() -> None:
         ({"retry-after": " 1.5 "}, 1.5),
         ({"retry-after-ms": "250", "retry-after": "3"}, 0.25),
         ({"retry-after": formatdate(1010, usegmt=True)}, 10.0),
+        ({"retry-after": "Thursday, 01-Jan-70 00:16:50 GMT"}, 10.0),
+        ({"retry-after": "Thu Jan  1 00:16:50 1970"}, 10.0),
         ({"retry-after": formatdate(900, usegmt=True)}, 0.0),
         ({"retry-after": "-5"}, 0.0),
         ({"retry-after": "nan"}, None),
@@ -105,7 +108,13 @@ def test_what_a_server_asks_to_wait(
     headers: dict[str, str], seconds: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0)
-    assert asked_wait(headers) == seconds
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert asked_wait(headers) == seconds
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
 
 
 def test_pauses_grow_are_bounded_and_differ() -> None:

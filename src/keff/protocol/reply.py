@@ -127,7 +127,7 @@ def counts_of(usage: object) -> Counts:
     )
     prompt, output, total = count(asked), count(gave), count(stated.get("total_tokens"))
     details, spent = (
-        next((told for name in names if (told := fields(stated.get(name)))), {}) for names in DETAILS
+        next((told for name in names if (told := fields(stated.get(name)))), Object()) for names in DETAILS
     )
     reuse = [details.get("cached_tokens"), *(stated.get(name) for name in (*CACHED, READ))]
     known = [value for value in reuse if value is not None]
@@ -396,10 +396,13 @@ class PathSource(NamedTuple):
     message: object
 
 
-def source_of(response: Fields, choice: Fields) -> PathSource:
-    """Return the source of a choice of a response, in chat or, under ``response``, in Responses."""
-    name = fields(response.get("response", response)).get("id")
-    return PathSource(name if isinstance(name, str) else "", id(response), choice.get("message"))
+def source_of(response: Fields, choice: Fields, branch: str = "") -> PathSource:
+    """Return the source of a choice of a response, in chat or, under ``response``, in Responses.
+
+    What different branches were asked differs: one id there names different completions.
+    """
+    name = words(fields(response.get("response", response)).get("id"))
+    return PathSource(f"{branch} {name}" if name else "", id(response), choice.get("message"))
 
 
 def repeats(sources: Sequence[PathSource]) -> list[bool]:
@@ -436,8 +439,8 @@ class CompletionIds:
 
     def repeats(self, response: Fields, asked: object) -> bool:
         """Return whether a response to what was ``asked`` is one that came before; remember it."""
-        name = response.get("id")
-        if self._seen is None or not isinstance(name, str) or not name:
+        name = words(response.get("id"))
+        if self._seen is None or not name:
             return False
         said = hash(
             (sendable(asked), sendable([each.get("message") for each in entries(response.get("choices"))]))

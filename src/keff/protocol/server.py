@@ -14,13 +14,14 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from keff.errors import UsageError
-from keff.narrow import Fields, fields, is_number
+from keff.narrow import Fields, fields
 from keff.protocol.values import Object, decoded, storable, words
 from keff.records import Message, Sampling, frozen
 
@@ -74,9 +75,12 @@ def effort_thinking(budget: int | None) -> Object:
 GREEDY: dict[str, Callable[[float], bool]] = {
     # Below it servers take the most likely token.
     "temperature": lambda value: value < 1e-5,
-    "top_p": lambda value: value <= 0,
+    # Below one over the number of tokens that a model knows, the most likely one is enough.
+    "top_p": lambda value: value <= 1e-6,
     "top_k": lambda value: value == 1,
     "min_p": lambda value: value >= 1,
+    "do_sample": lambda value: value == 0,
+    "use_beam_search": lambda value: value == 1,
 }
 # The two names of the limit on length; and values of other fields that do nothing, so that a request without
 # them draws the same paths.
@@ -124,11 +128,20 @@ def taken_by(parameters: Parameters, body: Fields) -> Object:
 SEEDS = ("seed", "random_seed")
 
 
+def seed_of_path(seed: int, place: int) -> int:
+    """Return the seed of the path at a place: the stated one counted up, from the largest of 64 bits down."""
+    return (seed + place + 2**63) % 2**64 - 2**63
+
+
 def greedy_field(body: Fields) -> str | None:
     """Return the field by which a request draws one and the same path, as ``temperature 0``; else None."""
     for name, is_greedy in GREEDY.items():
-        value = body.get(name)
-        if is_number(value) and is_greedy(value):
+        try:
+            # Servers read numbers that are written as texts.
+            value = float(cast("str | float", body[name]))
+        except (KeyError, ValueError, TypeError, OverflowError):
+            continue
+        if is_greedy(value):
             return f"{name} {value:g}"
     return None
 
@@ -288,7 +301,9 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
 
 def _until(date: str) -> float | None:
     try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
+        told = parsedate_to_datetime(date)
+        # The oldest form of a date names no zone: all are of one (RFC 9110, 5.6.7).
+        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -344,12 +359,16 @@ class Refusal:
     def transient(self) -> bool:
         """Whether the same request may succeed later."""
         # A quota that is spent comes as 429 too, and no wait brings it back.
-        return (self.status in PASSING or self.status >= 500 or not self.status) and self.code != SPENT
+        return (self.status in PASSING or self.status >= 500 or not self.status) and not self._is_spent
 
     @property
     def fatal(self) -> bool:
         """Whether every other request will fail as well: wrong key or model, or an address that redirects."""
-        return self.status in FATAL or 300 <= self.status < 400 or self.code == SPENT
+        return self.status in FATAL or 300 <= self.status < 400 or self._is_spent
+
+    @property
+    def _is_spent(self) -> bool:
+        return SPENT in (self.code, self.kind)
 
 
 def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) -> Refusal:

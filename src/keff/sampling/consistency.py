@@ -33,7 +33,7 @@ from keff.policy import (
 from keff.policy import in_flight as flying
 from keff.policy.weighting import logprob_of
 from keff.protocol.reply import PathSource, choices_of, completions, repeats, source_of, with_answer
-from keff.protocol.server import SEEDS, greedy_field
+from keff.protocol.server import SEEDS, greedy_field, seed_of_path
 from keff.protocol.values import question_of
 from keff.records import AnswerSpace, Completion, Finding, Message, Result, frozen
 from keff.sampling.verifier import OwnFunction, Verifier, verifier_of
@@ -365,4 +365,7 @@ def _of_path(request: Fields, index: int) -> dict[str, Any]:
 def _seeded(request: Fields, index: int) -> dict[str, Any]:
     """Return a request with the seeds of its path."""
     seeds = {name: request.get(name) for name in SEEDS}
-    return {**request, **{name: seed + index for name, seed in seeds.items() if isinstance(seed, int)}}
+    return {
+        **request,
+        **{name: seed_of_path(seed, index) for name, seed in seeds.items() if isinstance(seed, int)},
+    }

@@ -31,6 +31,7 @@ from keff.gateway.vote.vote import Vote
 from keff.narrow import fields
 from keff.policy import Policy
 from keff.protocol.reply import counts_of
+from keff.protocol.server import seed_of_path
 from keff.protocol.values import Object, text_of
 from keff.sampling.verifier import Verifier
 
@@ -149,12 +150,14 @@ class RequestJob(RequestSpending):
         return self.head if self.by_branch is None or branch is None else self.by_branch.head(branch)
 
     def call(self, start: int, n: int, branch: Branch | None = None) -> UpstreamCall:
-        """Return the upstream call for paths ``start`` to ``start + n - 1``; a stated seed counts up."""
+        """Return the upstream call for paths ``start`` to ``start + n - 1``, each with a seed of its own."""
         head, headers, model = self.head_for(branch), self.headers, self.ask.body.get("model")
         if branch is not None:
             headers, model = branch.headers(self.caller), branch.plan.model or model
         count = b',"n":%d' % n if n > 1 else b""
-        seeds = "".join(f',"{name}":{seed + start}' for name, seed in self.ask.seeds.items()).encode()
+        seeds = "".join(
+            f',"{name}":{seed_of_path(seed, start)}' for name, seed in self.ask.seeds.items()
+        ).encode()
         return UpstreamCall(head + count + seeds + b"}", headers, self.caller.query, self.ask.api, model)
 
 

@@ -389,7 +389,7 @@ class Vote:
     def _mark_repeats(self) -> None:
         """Mark the paths that a cache gave again, and those of a greedy branch after its first."""
         places = sorted(self.drawn)
-        again = repeats([source_of(path.body, path.choice) for path in self._at(places)])
+        again = repeats([source_of(path.body, path.choice, path.branch) for path in self._at(places)])
         seen = set[str]()
         for place, repeated in zip(places, again, strict=True):
             path = self.drawn[place]
