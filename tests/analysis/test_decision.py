@@ -413,10 +413,34 @@ def test_a_share_that_no_rule_within_the_cap_keeps_is_said(retain: float | None)
         assert told == ([] if reached else [f"{said} {100 * aim.share:g}% you asked for."])
 
 
-def test_two_answers_to_a_question_ask_for_a_third_and_not_for_more_questions() -> None:
+def scattered(k: int) -> Votes:
+    """Forty questions on which .6 of the answers are right and the others scatter; none abstains."""
     rng = np.random.default_rng(4)
-    answers = np.where(rng.random((40, 2)) < 0.6, 0, rng.integers(1, 4, (40, 2)))
-    decision = decide(Votes(answers, (answers == 0).astype(int)), Aim(), now="8").decision
+    answers = np.where(rng.random((40, k)) < 0.6, 0, rng.integers(1, 4, (40, k)))
+    return Votes(answers, (answers == 0).astype(int))
+
+
+@pytest.mark.parametrize("k", [2, 8])
+def test_a_vote_of_two_is_worth_one_path_and_no_more(k: int) -> None:
+    decided = decide(scattered(k), Aim(), now="2")
+    decision = decided.decision
+    assert (decision.verdict, decision.policy) == ("ask once", "fixed:1")
+    assert decision.change.points is not None and decision.change.points.limits is not None
+    assert np.allclose([decision.change.points.value, *decision.change.points.limits], 0, atol=1e-9)
+    assert "+0.0 points (95% interval +0.0 to +0.0)" in decision.because
+
+
+def test_a_vote_of_two_pays_where_paths_abstain() -> None:
+    """Half of the paths abstain and all others are right: two are right in .75 of cases, one in .5."""
+    rng = np.random.default_rng(4)
+    answers = np.where(rng.random((400, 8)) < 0.5, 0, -1)
+    decision = decide(Votes(answers, (answers == 0).astype(int)), Aim(), now="2").decision
+    assert decision.verdict == "vote" and decision.accuracy is not None
+    assert decision.accuracy.value == pytest.approx(0.75, abs=0.03)
+
+
+def test_two_answers_to_a_question_ask_for_a_third_and_not_for_more_questions() -> None:
+    decision = decide(scattered(2), Aim(), now="8").decision
     assert decision.verdict == "undecided" and decision.open is not None
     assert "two answers" in decision.because and decision.open.endswith("Record three answers or more")
     assert "questions would show" not in decision.open

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
@@ -115,6 +117,12 @@ def posterior_of(
     flips = _flips(seen, first["flips"], ratios, prior)
     law = PriceLaw.of(seen, ratios, cap, prior, level)
     lost = _losses(seen, first, other, flips, law, groups, ratios, prior, rng)
+    if cap == 2 and seen.loss is not None:
+        # A vote of two is right as often as one of them but for abstentions, which this pilot counts: no
+        # usual price of an answer that changes holds for it, and nothing is left to imagine.
+        drawn, noise = first["loss"], other["loss"] - seen.rows.means(seen.loss)
+        gains = drawn[:, [seen.specs.index("fixed:1")]] - drawn
+        lost = replace(lost, drawn=drawn, noise=noise, gain_alone=np.quantile(gains, [0.025, 0.975], axis=0))
     right = first.get("right")
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
