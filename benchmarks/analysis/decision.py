@@ -38,6 +38,8 @@ PATHS = 8
 ASKED = (0.98, 0.99, 0.995, 0.999)
 WRONG = 0.005
 """A verdict is wrong where voting gains, or loses, more than half a point."""
+SURELY = 1.64
+"""Standard errors of the truth by which a vote surely loses more than that."""
 
 RULES, REFERENCE = chain(PATHS), parse_policy(f"fixed:{PATHS}")
 
@@ -46,7 +48,8 @@ RULES, REFERENCE = chain(PATHS), parse_policy(f"fixed:{PATHS}")
 class Delivered:
     """What one pilot's decision did on the other questions; ``covered``: points, kept and paths.
 
-    ``gain`` is the true gain of voting over one path, ``allowed`` the loss that the aim allows.
+    ``gain`` is the true gain of voting over one path, ``error`` its standard error, for the truth is known
+    from a record only; ``allowed`` the loss that the aim allows.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Delivered:
     paths: float
     verdict: str
     gain: float
+    error: float
     allowed: float
     covered: tuple[bool, bool, bool]
 
@@ -138,7 +142,8 @@ def judge(
             1 - float(known.loss[rule]) / known.level,
             float(paths[rule]),
             choice.verdict,
-            float(truth.loss.mean(axis=0)[0]),
+            float(truth.loss[:, 0].mean()),
+            float(truth.loss[:, 0].std() / len(truth.loss) ** 0.5),
             (1 - asked) * level,
             (covered[0], covered[1], covered[2]),
         )
@@ -182,7 +187,7 @@ def ablations(
 
 
 HEADER = (
-    "| asked | kept | stated | paths | worst 10% | undecided | wrong vote, once (beyond the aim) "
+    "| asked | kept | stated | paths | worst 10% | undecided | wrong vote (surely), once (beyond the aim) "
     "| lost by votes, points | covers points, kept, paths |"
 )
 
@@ -195,16 +200,17 @@ def table(found: dict[str, list[Delivered]]) -> None:
         for row in rows:
             by_name[row.name].append(row.kept)
         kept = np.array([np.mean(values) for values in by_name.values()])
-        vote = np.mean([row.verdict == "vote" and row.gain < -WRONG for row in rows])
-        harm = 100 * np.mean([max(-row.gain, 0.0) if row.verdict == "vote" else 0.0 for row in rows])
+        loss = np.array([-row.gain if row.verdict == "vote" else 0.0 for row in rows])
+        surely = np.mean(loss - SURELY * np.array([row.error for row in rows]) > WRONG)
         over = np.array([row.gain if row.verdict == "ask once" else 0.0 for row in rows])
         once, beyond = np.mean(over > WRONG), np.mean(over > WRONG + np.array([r.allowed for r in rows]))
-        cover = [100 * float(np.mean([row.covered[place] for row in rows])) for place in range(3)]
+        lost, wrong = 100 * np.maximum(loss, 0).mean(), np.mean(loss > WRONG)
+        cover = ", ".join(f"{100 * np.mean([row.covered[place] for row in rows]):.0f}" for place in range(3))
         print(
             f"| {asked} | {100 * kept.mean():.2f}% | {100 * np.mean([row.stated for row in rows]):.2f}% | "
             f"{np.mean([row.paths for row in rows]):.2f} | {100 * np.quantile(kept, 0.1):.1f}% | "
-            f"{np.mean([row.verdict == 'undecided' for row in rows]):.0%} | {vote:.1%}, {once:.1%} "
-            f"({beyond:.1%}) | {harm:.3f} | {cover[0]:.0f}, {cover[1]:.0f}, {cover[2]:.0f}% |"
+            f"{np.mean([row.verdict == 'undecided' for row in rows]):.0%} | {wrong:.1%} ({surely:.1%}), "
+            f"{once:.1%} ({beyond:.1%}) | {lost:.3f} | {cover}% |"
         )
 
 

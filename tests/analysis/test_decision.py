@@ -78,7 +78,9 @@ def check(decided: Decided, aim: Aim) -> None:
         assert sooner or decision.expected_paths.value <= known.paths[-1] + 1e-9
     if decision.verdict == "vote":
         assert known.measured[rule] > 0
-        assert np.maximum(-known.gain(choice.rule), 0).mean() <= NEGLIGIBLE
+        assert np.maximum(-known.gain(choice.rule), 0).mean() <= max(allowed_loss(known, aim), NEGLIGIBLE)
+    if decision.verdict == "ask once" and aim.asks_share:
+        assert choice.once_loses <= max(allowed_loss(known, aim), NEGLIGIBLE)
     assert change.paths is not None
     assert change.paths.value == pytest.approx(decision.expected_paths.value - known.paths[-1])
     assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "undecided")

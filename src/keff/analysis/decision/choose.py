@@ -14,7 +14,7 @@ from keff.analysis.results.decision import VotingVerdict
 from keff.records import Interval, frozen
 from keff.stats.votes import BoolArray, FloatArray
 
-# An expected loss of accuracy of a tenth of a point is taken for a decision.
+# An expected loss of accuracy of a tenth of a point is taken for a decision, whatever the aim allows.
 NEGLIGIBLE = 0.001
 
 # A budget of paths holds for as many new questions as the pilot has with this probability.
@@ -83,14 +83,12 @@ def _choice(
     helped = float(known.measured[known.voting(rule)]) > 0
     coins = min(float(known.population.flips[:, known.single].mean()) / COIN_FLIPS, 1.0)
     seen = known.shown is not None and known.shown > SHOWN * coins
+    most = max(allowed_loss(known, aim), NEGLIGIBLE)
     if rule != known.single:
-        verdict: VotingVerdict = "vote" if vote <= NEGLIGIBLE and seen and helped else "undecided"
+        verdict: VotingVerdict = "vote" if vote <= most and seen and helped else "undecided"
     else:
-        beyond = gain - allowed_loss(known, aim)
         # An aim that pays for one path only is served by it, whatever a vote would add.
-        settled = not aim.asks_share or once <= NEGLIGIBLE
-        settled = settled or float(np.maximum(beyond, 0).mean()) <= NEGLIGIBLE
-        verdict = "ask once" if settled else "undecided"
+        verdict = "ask once" if not aim.asks_share or once <= most else "undecided"
     hurts = float(np.mean(gain < 0))
     return Choice(rule, verdict, float(gain.mean()), once, hurts, cheapest, kept)
 
