@@ -10,9 +10,11 @@ import re
 import stat
 import warnings
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import TypeVar
 
 from keff.errors import UsageError
 
@@ -116,12 +118,40 @@ def force(file: Path) -> None:
 
 def is_utf16(path: Path) -> bool:
     """Return whether a file begins with the byte order mark of UTF-16."""
-    return first_bytes(path, 2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return first_bytes(path)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def first_bytes(path: Path, size: int) -> bytes:
-    """Return the first bytes of a file; b"" where it is none."""
+T = TypeVar("T")
+
+
+def held_while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
+    """Return a function that reads the head of a file once, though every reader of logs looks at it.
+
+    It holds what it returned last, which nobody may change, until the file changes.
+    """
+
+    @lru_cache(maxsize=1)
+    def held(path: Path, stamp: tuple[int, ...]) -> T:  # noqa: ARG001
+        return read(path)
+
+    @wraps(read)
+    def look(path: Path) -> T:
+        if not path.exists():
+            return read(path)
+        state = path.stat()
+        return held(path, (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size))
+
+    return look
+
+
+# So much of a file is read to see what it is.
+HEAD = 2**22
+
+
+@held_while_unchanged
+def first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file, up to 4 MiB; b"" where it is none."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
-        return file.read(size)
+        return file.read(HEAD)

@@ -223,7 +223,7 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
         return f"{path}: {UTF_16}"
     if path.suffix == ".xlsx":
         return f"{path} is a workbook: save its sheet as CSV, and read that"
-    head = first_bytes(path, 5)
+    head = first_bytes(path)
     if command := next((command for mark, command in PACKED.items() if head.startswith(mark)), None):
         return f"{path} is compressed: {command} {path}, and read what that leaves"
     if path.is_fifo():

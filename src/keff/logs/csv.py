@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.files import is_utf16
+from keff.files import held_while_unchanged, is_utf16
 from keff.log import UTF_16, Tell
 from keff.logs.parts.columns import Layout, lay_out, may_list
-from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, held_while_unchanged, loads
+from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, loads
 from keff.logs.parts.tabled import Row, TableLog
 from keff.narrow import HALF
 from keff.records import Note
@@ -35,16 +36,20 @@ CUT = "if the file was cut off there, its last value is incomplete"
 
 
 @held_while_unchanged
-def _header(path: Path) -> tuple[list[str], str, int] | str:
-    """Return column names, delimiter and number of lines above, or why the file is no table."""
+def _header(path: Path) -> tuple[list[str], str, int, bytes] | str:
+    """Return column names, delimiter, number of lines above and the last byte, or why it is no table."""
     if not path.is_file():
         return "not a file"
     if is_utf16(path):
         return UTF_16
     above, said = 0, ""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - 1, 0))
+        last = file.read(1)
+        file.seek(0)
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace")
         # In parts: one blank line may be larger than memory.
-        while line := file.readline(65536):
+        while line := text.readline(65536):
             # By this line Excel knows what separates the fields.
             if found := re.fullmatch(r'"?sep=(.)"?\n', line):
                 said = found[1]
@@ -53,7 +58,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
             above += line.endswith("\n")
             if above > MOST_BLANK:
                 return TOO_BLANK
-        line += "" if line.endswith("\n") else file.readline(MOST_HEADER)
+        line += "" if line.endswith("\n") else text.readline(MOST_HEADER)
     head = line.strip()
     if not head:
         return "the file is empty"
@@ -63,7 +68,7 @@ def _header(path: Path) -> tuple[list[str], str, int] | str:
         return "the first line is JSON, not the header of a table"
     delimiter = said or max(",;\t|", key=head.count)
     names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter))]
-    return names, delimiter, above
+    return names, delimiter, above, last
 
 
 class CsvLog(TableLog):
@@ -86,7 +91,7 @@ class CsvLog(TableLog):
 
     def doubts(self, path: Path) -> list[Note]:
         """Return a note where the last value may have been cut off."""
-        if _last_byte(path) in (b"\n", b"\r", b'"'):
+        if _header(path)[-1] in (b"\n", b"\r", b'"'):
             return []  # it ended
         return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
 
@@ -96,8 +101,8 @@ class CsvLog(TableLog):
         header = _header(path)
         if isinstance(header, str):
             raise LogError(f"{path}: {header}")
-        names, delimiter, above = header
-        torn = _last_byte(path) != b"\n"
+        names, delimiter, above, last = header
+        torn = last != b"\n"
         csv.field_size_limit(LONGEST_FIELD)
         # Bytes that are no UTF-8 become halves of surrogate pairs, which no text in UTF-8 holds.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
@@ -148,12 +153,6 @@ def _check_row(where: str, fields: list[str], names: list[str]) -> None:
         raise LogError(f"{where}: {NOT_UTF8}")
     if fields == names:
         raise LogError(f"{where}: the header occurs again: remove this line")
-
-
-def _last_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - 1, 0))
-        return file.read(1)
 
 
 log = CsvLog

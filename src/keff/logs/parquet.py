@@ -34,7 +34,7 @@ def is_parquet(path: Path) -> bool:
     """Return whether a file begins with Parquet's magic bytes; patterns and URLs are assumed to."""
     if not path.exists():
         return address(path) is not None or bool(matching(path))
-    return first_bytes(path, 4) == b"PAR1"
+    return first_bytes(path).startswith(b"PAR1")
 
 
 def columns_of(path: Path) -> list[str]:

@@ -12,14 +12,13 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from functools import lru_cache, wraps
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, cast
 
 import jiter
 
 from keff.errors import LogError
-from keff.files import first_bytes, is_utf16
+from keff.files import first_bytes, held_while_unchanged, is_utf16
 from keff.log import UTF_16, Tell, unheard
 from keff.narrow import Object, items, mended, unique
 from keff.plugins import import_extra
@@ -58,29 +57,6 @@ MOST_BLANK = 100_000
 MOST_VALUES = 2**24
 
 Row = Object
-
-
-T = TypeVar("T")
-
-
-def held_while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
-    """Return a function that reads the head of a file once, though every reader of logs looks at it.
-
-    It holds what it returned last, which nobody may change, until the file changes.
-    """
-
-    @lru_cache(maxsize=1)
-    def held(path: Path, stamp: tuple[int, ...]) -> T:  # noqa: ARG001
-        return read(path)
-
-    @wraps(read)
-    def look(path: Path) -> T:
-        if not path.exists():
-            return read(path)
-        state = path.stat()
-        return held(path, (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size))
-
-    return look
 
 
 @held_while_unchanged
@@ -186,9 +162,6 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 # A file that must be read as a whole is read up to this many bytes.
 MOST_JSON = 2**30
 
-# So much of a file is read to see what its first entry is.
-HEAD = 2**22
-
 
 def whole_json(path: Path) -> object:
     """Return a file's single JSON value; raises LogError above 1 GiB, and for invalid JSON."""
@@ -200,10 +173,9 @@ def whole_json(path: Path) -> object:
         raise LogError(f"{path}: {_reason(error)}") from None
 
 
-@held_while_unchanged
 def head_of(path: Path) -> bytes:
-    """Return a file's first bytes; b"" where it is no file."""
-    return first_bytes(path, HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
+    """Return how a file's text begins; b"" where it is no file."""
+    return first_bytes(path).removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
 @held_while_unchanged
