@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keff.analysis.estimates import Settings
-from keff.analysis.wanted import WANTED, settings_of
 from keff.cli import _options as o
 from keff.cli._sample_options import named
 from keff.errors import UsageError
 from keff.reading.open import Opening
 from keff.records import frozen
+
+if TYPE_CHECKING:
+    from keff.analysis.estimates import Settings
 
 
 def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Opening:
@@ -63,10 +64,6 @@ class LogOptions:
         )
 
 
-# A word that stands alone, not a part of the name of a file.
-_KEYWORD = re.compile(rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])")
-
-
 @frozen
 class WantedOptions:
     """Options of an analysis; each field is an option, and a keyword of ``keff.analyze``.
@@ -91,8 +88,13 @@ class WantedOptions:
 
     def settings(self, prices: Path | None, seed: int) -> Settings:
         """Return the analysis settings; errors name the options."""
+        # Not every command that reads a log computes: statistics take half a second to import.
+        from keff.analysis.wanted import WANTED, settings_of
+
         try:
             return settings_of({**asdict(self), "prices": prices, "seed": seed})
         except UsageError as error:
-            flags = _KEYWORD.sub(lambda word: "--" + word[0].replace("_", "-"), str(error))
+            # A word that stands alone, not a part of the name of a file.
+            keyword = rf"(?<![-./\w])(?:{'|'.join(WANTED)})(?![-./\w])"
+            flags = re.sub(keyword, lambda word: "--" + word[0].replace("_", "-"), str(error))
             raise UsageError(flags) from None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import chdtrc
 
 from keff.errors import LogError
 from keff.log import Question
@@ -146,6 +145,8 @@ def _differ(right: FloatArray) -> bool:
     apart = apart[np.any(apart != 0, axis=1)]
     if len(apart) < FEW:
         return False
+    from scipy.special import chdtrc  # a third of a second, not for every record
+
     k = right.shape[1]
     q = (k - 1) * np.sum(apart.sum(axis=0) ** 2) / np.sum(apart**2)
     return float(cast("Any", chdtrc)(k - 1, q)) <= SURE

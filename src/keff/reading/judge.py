@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaincinv
 
 from keff.answers import golds, strip_thinking
 from keff.engine import Engine
@@ -251,6 +250,8 @@ async def reliability(jury: Jury, pairs: Sequence[Pair]) -> Reliability:
 
 def _share(wrong: Sequence[bool]) -> Interval:
     """Return the share of errors with its exact binomial interval (Clopper and Pearson 1934)."""
+    from scipy.special import betaincinv  # a third of a second, which reading without a judge does not need
+
     n, k = len(wrong), sum(wrong)
     lo = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, 0.025))
     hi = 1.0 if k == n else float(betaincinv(k + 1, n - k, 0.975))
