@@ -234,16 +234,15 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"
     more = " (--format NAME says why it is not a log of that tool)" if len(reasons) > 1 else ""
-    table = next(
-        (
-            f"{shown(path)}: {reason}"
-            for reason in reasons
-            if reason.startswith("no ") and " column" in reason
-        ),
-        None,
-    )
+    table = next((f"{shown(path)}: {reason}" for reason in reasons if isinstance(reason, NoColumns)), None)
     name = max(tried, key=lambda one: (one == path.suffix[1:], reasons.count(tried[one])))
     return (table or f"{shown(path)} is in no format that keff reads ({name}: {tried[name]})") + more
 
 
 EMPTY = "the file is empty"
+
+
+class NoColumns(str):
+    """Why a reader refuses a table that lacks nothing but the names of its columns."""
+
+    __slots__ = ()

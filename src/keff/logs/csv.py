@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.files import held_while_unchanged, is_utf16
-from keff.log import UTF_16, Tell
+from keff.log import UTF_16, NoColumns, Tell
 from keff.logs.parts.columns import Layout, lay_out, may_list
 from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, loads
 from keff.logs.parts.tabled import Row, TableLog
@@ -86,7 +86,9 @@ class CsvLog(TableLog):
         if isinstance(header, str):
             return header
         if not any(name.strip("-+.0123456789") for name in header[0]):
-            return "no column names in the first line: write a header, such as id,answer,gold_answer"
+            return NoColumns(
+                "no column names in the first line: write a header, such as id,answer,gold_answer"
+            )
         return lay_out(header[0], self.columns)
 
     def doubts(self, path: Path) -> list[Note]:

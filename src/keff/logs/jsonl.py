@@ -7,7 +7,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import Tell
+from keff.log import NoColumns, Tell
 from keff.logs.parts.attempts import tells_error
 from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
 from keff.logs.parts.lines import NO_OBJECT, first_object, first_row, head_of, objects, whole_json
@@ -16,7 +16,7 @@ from keff.logs.parts.values import at, is_structured
 from keff.narrow import Object, entries, fields, is_array, items
 
 # Of a list of lists, and of rows below a name.
-NO_ROWS = (
+NO_ROWS = NoColumns(
     "no id column found, since its entries are no rows. Write an object for each question, one per line: "
     '{"id": "q1", "answers": ["4", "5"], "gold_answer": "4"}'
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from keff.errors import LogError
-from keff.log import NAMED
+from keff.log import NAMED, NoColumns
 from keff.records import Note, frozen
 
 # A word of keff, which always means itself, and the other names of columns that mean it, the surest first.
@@ -180,7 +180,7 @@ def lay_out(
         example = _example(lacking, names, runs, used)
         name = "it" if len(lacking) == 1 else "them"
         way = f"Name {name}: {say}{example}" if "id=COLUMN" not in example else "Give each question an id"
-        return f"no {' and no '.join(lacking)} column found (it has: {_some(names)}). {way}"
+        return NoColumns(f"no {' and no '.join(lacking)} column found (it has: {_some(names)}). {way}")
     return Layout(single, numbered, tuple(notes))
 
 
