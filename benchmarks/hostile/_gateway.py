@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.gateway.gateway import listening
 from benchmarks.hostile._faults import Server, running
-from benchmarks.hostile._tally import SECRET, Tally
+from benchmarks.hostile._tally import SECRET, Tally, attacked
 from keff.gateway.upstream.server import REST
 
-AT_ONCE = 24
 SECONDS = 60.0
 """Longest time of one request; the gateway's own limits are far below."""
 MOST_MEMORY = 300
@@ -277,25 +276,20 @@ def serving(folder: Path, upstream: str, *more: str) -> Iterator[Gateway]:
 
 async def attack(port: int, requests: int, seed: int, tally: Tally) -> None:
     """Send the requests, some at once, and check every reply."""
-    gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
-        async with gate:
-            # Made here: were all made first, those of open connections would come later than a gateway waits.
-            sent = request_of(random.Random(f"{seed}|{number}"))
-            try:
-                reply = await exchanged(port, sent)
-            except TimeoutError:
-                tally.fail(
-                    f"seed {seed}, request {number}: no answer in {SECONDS:.0f} s: {sent.data[:200]!r}"
-                )
-                return
+        sent = request_of(random.Random(f"{seed}|{number}"))
+        try:
+            reply = await exchanged(port, sent)
+        except TimeoutError:
+            tally.fail(f"seed {seed}, request {number}: no answer in {SECONDS:.0f} s: {sent.data[:200]!r}")
+            return
         status = reply.split(b" ", 2)[1].decode("latin-1")[:3] if reply.startswith(b"HTTP/") else "closed"
         tally.outcomes[status] += 1
         if wrong := fault_of(sent, reply):
             tally.fail(f"seed {seed}, request {number}: {wrong}")
 
-    await asyncio.gather(*(one(number) for number in range(requests)))
+    await attacked(requests, one)
 
 
 def hostile_clients(scratch: Path, requests: int, seed: int) -> Tally:

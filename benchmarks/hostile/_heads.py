@@ -15,13 +15,12 @@ import h11
 
 from benchmarks.hostile._faults import Server, running
 from benchmarks.hostile._gateway import serving
-from benchmarks.hostile._tally import Tally
+from benchmarks.hostile._tally import Tally, attacked
 
 HIDDEN = b"GET /v1/models/smuggled HTTP/1.1\r\nhost: localhost\r\n\r\n"
 BODY = json.dumps(
     {"model": "stub", "messages": [{"role": "user", "content": "7?"}], "keff": {"k": 1}}
 ).encode()
-AT_ONCE = 24
 QUIET, FIRST = 0.5, 3.0
 """Seconds without a further byte after which a connection has said all, and to the first byte."""
 LENGTHS = (
@@ -175,13 +174,10 @@ async def _one(port: int, data: bytes) -> bytes:
 
 
 async def _attack(port: int, inputs: int, seed: int, tally: Tally) -> None:
-    gate = asyncio.Semaphore(AT_ONCE)
-
     async def one(number: int) -> None:
-        async with gate:
-            data = sent(random.Random(f"{seed}|head|{number}"))
-            where = f"seed {seed}, head {number}"
-            statuses = answers(await _one(port, data))
+        data = sent(random.Random(f"{seed}|head|{number}"))
+        where = f"seed {seed}, head {number}"
+        statuses = answers(await _one(port, data))
         tally.inputs += 1
         tally.outcomes[" ".join(map(str, statuses)) or "none"] += 1
         good = sum(status != 400 for status in statuses)
@@ -191,7 +187,7 @@ async def _attack(port: int, inputs: int, seed: int, tally: Tally) -> None:
         if any(status >= 500 for status in statuses):
             tally.fail(f"{where}: status {statuses}: {data[:300]!r}")
 
-    await asyncio.gather(*(one(number) for number in range(inputs)))
+    await attacked(inputs, one)
 
 
 def hostile_heads(scratch: Path, inputs: int, seed: int) -> Tally:

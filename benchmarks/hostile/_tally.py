@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 SECRET = "sk-chaos-3f9a1c77e2"
 """The key of every upstream: where it shows in a file, a reply or a terminal, it has leaked."""
 TRACE = "Traceback (most recent call last)"
+
+
+AT_ONCE = 24
+"""Connections to a gateway at a time."""
+
+
+async def attacked(inputs: int, one: Callable[[int], Awaitable[None]]) -> None:
+    """Await ``one`` for the number of every input, some at a time."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def admitted(number: int) -> None:
+        # Made when its turn comes: of all made first, the last would come later than a gateway waits.
+        async with gate:
+            await one(number)
+
+    await asyncio.gather(*map(admitted, range(inputs)))
 
 
 @dataclass
