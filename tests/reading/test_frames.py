@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import keff
-from keff.errors import KeffError
+from keff.errors import KeffError, UsageError
 from keff.reading.source import record_of
 
 pytestmark = pytest.mark.slow
@@ -180,3 +181,25 @@ def test_what_only_looks_like_a_frame_is_refused() -> None:
 
     with pytest.raises(KeffError, match="not a data frame"):
         analyzed(Frame())
+
+
+def test_judges_of_a_frame_are_sources_as_in_its_file(tmp_path: Path) -> None:
+    """A frame with a row for each verdict says what the same table says on disk, also with cells missing."""
+    rng = np.random.default_rng(4)
+    rows = [
+        {"id": f"q{n}", "judge": judge, "answer": "AB"[int(rng.random() < 0.3)], "gold_answer": "A"}
+        for judge in ("ada", "bo", "cy")
+        for n in range(30)
+    ]
+    for kept in (rows, [row for row in rows if row["id"] != "q3" or row["judge"] == "bo"]):
+        frame, file = (
+            KINDS["pandas"]({name: [row[name] for row in kept] for name in rows[0]}),
+            tmp_path / "judges.csv",
+        )
+        frame.to_csv(file, index=False)
+        found = keff.noise(frame)
+        assert found.sources is not None and set(found.sources.scores) == {"ada", "bo", "cy"}
+        assert found == keff.noise(file)
+        assert keff.combine(frame).panel == keff.combine(file).panel
+    with pytest.raises(UsageError, match="3 models or prompts"):
+        keff.analyze(frame)

@@ -39,21 +39,17 @@ def drawn(rng: np.random.Generator, n: int, s: int, r: int, parts: tuple[float, 
     )
 
 
-@pytest.mark.integration
 def test_a_full_design_has_the_mean_squares_of_the_table() -> None:
-    models = pytest.importorskip("statsmodels.formula.api")
-    anova = pytest.importorskip("statsmodels.stats.anova")
-    frames = pytest.importorskip("pandas")
+    """The table of a full two-way design, by its sums of squares."""
     n, s, r = 9, 4, 3
-    paths = scores_of(drawn(np.random.default_rng(0), n, s, r))
-    frame = frames.DataFrame({"y": paths.score, "q": paths.question, "s": paths.source})
-    table = anova.anova_lm(models.ols("y ~ C(q) * C(s)", frame).fit())
-    square = (table["sum_sq"] / table["df"]).to_dict()
-    found = source_variance(paths)
+    values = drawn(np.random.default_rng(0), n, s, r)
+    question, source, cell = (values.mean(axis=axes, keepdims=True) for axes in ((1, 2), (0, 2), 2))
+    both = r * np.sum((cell - question - source + values.mean()) ** 2) / ((n - 1) * (s - 1))
+    luck = np.sum((values - cell) ** 2) / (n * s * (r - 1))
+    found = source_variance(scores_of(values))
     assert found is not None and found.interaction is not None
-    both, luck = square["C(q):C(s)"], square["Residual"]
-    assert found.questions == pytest.approx((square["C(q)"] - both) / (s * r), rel=1e-9)
-    assert found.sources == pytest.approx((square["C(s)"] - both) / (n * r), rel=1e-9)
+    assert found.questions == pytest.approx((s * r * question.var(ddof=1) - both) / (s * r), rel=1e-9)
+    assert found.sources == pytest.approx((n * r * source.var(ddof=1) - both) / (n * r), rel=1e-9)
     assert found.interaction == pytest.approx((both - luck) / r, rel=1e-9)
     assert found.trials - found.interaction == pytest.approx(luck, rel=1e-9)
 

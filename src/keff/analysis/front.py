@@ -34,9 +34,9 @@ from keff.policy import Policy
 from keff.reading.arrays import numeric_rows
 from keff.reading.join import align
 from keff.reading.open import Record
-from keff.reading.repeated import RepeatedScores, of_record, of_rows
+from keff.reading.repeated import RepeatedScores, of_rows
 from keff.reading.several import by_column, one_model
-from keff.reading.source import How, opening_of, record_of, unknown
+from keff.reading.source import How, opening_of, record_of, scored_of, unknown
 from keff.records import Interval
 from keff.sampling.cost import Price
 from keff.stats.intervals import interval_c
@@ -110,7 +110,7 @@ def scored(source: object, how: Any, most: int | None = None, *, apart: bool = F
     elif (rows := numeric_rows(source)) is not None and not set(how) - {"cluster", "sources"}:
         found = [of_rows(rows, how.get("cluster"), how.get("sources"))]
     else:
-        found = [of_record(record_of(source, how), how.get("sources"))]
+        found = scored_of(source, how, apart=apart)
     if most is not None and len(found) > most:
         names = ", ".join(each.path for each in found[:3])
         raise UsageError(f"it holds {len(found)} records ({names}, ...): name one of them, as PATH#PART")

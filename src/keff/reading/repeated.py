@@ -59,19 +59,22 @@ def scored_logs(path: Path, opening: Opening | None = None, *, apart: bool = Fal
 
 def _apart(path: Path, opening: Opening, *, apart: bool) -> list[RepeatedScores]:
     log = read_log(path, opening)
-    found: list[RepeatedScores] = []
     with naming(path):
-        parts = parts_of(log.questions, opening.part)
-        for part, questions in parts.items():
-            kind = opening.sources or (None if apart else _kind(questions))
-            models = () if kind else questions.branch_names
-            for name in models or ("",):
-                own = questions.of_branch(name) if models else questions
-                mark = "/".join(
-                    filter(None, (part if len(parts) > 1 else "", name if len(models) > 1 else ""))
-                )
-                label = f"{shown(path)}#{mark}" if mark else shown(path)
-                found.append(_scored_as(log, own, opening, label, mark, kind))
+        return scores_of(log, opening, apart=apart)
+
+
+def scores_of(log: ReadLog, opening: Opening, *, apart: bool = False) -> list[RepeatedScores]:
+    """Return the repeated scores of a log that was read, as ``scored_logs``."""
+    found: list[RepeatedScores] = []
+    parts = parts_of(log.questions, opening.part)
+    for part, questions in parts.items():
+        kind = opening.sources or (None if apart else _kind(questions))
+        models = () if kind else questions.branch_names
+        for name in models or ("",):
+            own = questions.of_branch(name) if models else questions
+            mark = "/".join(filter(None, (part if len(parts) > 1 else "", name if len(models) > 1 else "")))
+            label = f"{shown(log.path)}#{mark}" if mark else shown(log.path)
+            found.append(_scored_as(log, own, opening, label, mark, kind))
     return found
 
 

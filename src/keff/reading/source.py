@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -16,9 +16,10 @@ from keff.log import LogInfo, Question
 from keff.narrow import Fields
 from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
-from keff.reading.ballot import ballot
-from keff.reading.check import check_ballot
-from keff.reading.open import Opening, Record, SourceKind, naming, reading
+from keff.reading.ballot import with_answers
+from keff.reading.open import Opening, ReadLog, Record, SourceKind, naming, reading, recorded
+from keff.reading.questions import RecordedQuestions
+from keff.reading.repeated import RepeatedScores, of_record, scores_of
 from keff.records import Note
 from keff.stats.votes import Votes
 
@@ -79,20 +80,37 @@ def record_of(source: object, how: Fields) -> Record:
 
     Raises UsageError with what was expected.
     """
+    if isinstance(source, Record | Votes):
+        unknown(how)
+        _no_words(how, f"a {type(source).__name__}")
+        return source if isinstance(source, Record) else record_of_votes(source)
+    log, opening = log_of(source, how)
+    with _keywords(), naming(log.path):
+        return recorded(log, log.questions, opening)
+
+
+def scored_of(source: object, how: Fields, *, apart: bool = False) -> list[RepeatedScores]:
+    """Return the repeated scores of data in memory, one for each model; sources as ``record_of``."""
+    if isinstance(source, Record | Votes):
+        return [of_record(record_of(source, how))]
+    log, opening = log_of(source, how)
+    with _keywords(), naming(log.path):
+        return scores_of(log, opening, apart=apart)
+
+
+def log_of(source: object, how: Fields) -> tuple[ReadLog, Opening]:
+    """Return an array, nested lists or a frame as a log that was read, and how it is opened."""
     unknown(how)
     opening = _opening(how)
     words = {word: value for word, value in how.items() if word in WORDS}
-    if isinstance(source, Record | Votes):
-        _no_words(how, f"a {type(source).__name__}")
-        return source if isinstance(source, Record) else record_of_votes(source)
     if isinstance(source, np.ndarray | list | tuple):
         model = words.pop("model", None)
         info = LogInfo(model=None if model is None else str(model))
         name = "array" if isinstance(source, np.ndarray) else "lists"
-        return _made(name, questions_of(cast("object", source), words), info, opening)
+        return _held(name, questions_of(cast("object", source), words), info, opening), opening
     if hasattr(type(source), "columns"):  # asked of the instance, a lazy frame would be resolved
         questions, info, notes = _framed(source, words)
-        return _made("frame", questions, info, opening, notes)
+        return _held("frame", questions, info, opening, notes), opening
     raise UsageError(f"a {type(source).__name__} holds no answers: {EXPECTED}")
 
 
@@ -112,18 +130,23 @@ def _no_words(words: Iterable[str], what: str) -> None:
         raise UsageError(f"{what} says by itself what it holds: leave out {given}")
 
 
-def _made(
+def _held(
     name: str, questions: list[Question], info: LogInfo, opening: Opening, notes: tuple[Note, ...] = ()
-) -> Record:
+) -> ReadLog:
+    """Return questions in memory as a log that was read."""
+    how = reading(info, opening)
+    table = RecordedQuestions((with_answers(question, how) for question in questions), whole=True)
+    return ReadLog(Path(name), info, how, table, [*notes], "")
+
+
+@contextmanager
+def _keywords() -> Generator[None]:
+    """Raise a log's errors with its options as keywords: answer_space=, trim=."""
     try:
-        with naming(Path(name)):
-            votes = check_ballot(ballot(questions, reading(info, opening), trim=opening.trim))
+        yield
     except LogError as error:
-        # What a command takes as an option is a keyword here: answer_space=, trim=.
         said = re.sub(r"--([a-z-]+) ", lambda option: option[1].replace("-", "_") + "=", str(error))
         raise type(error)(said) from None
-    read = replace(votes, notes=(*notes, *votes.notes)) if notes else votes
-    return Record(name, info, read, sources=opening.sources)
 
 
 def _framed(frame: object, words: Fields) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
