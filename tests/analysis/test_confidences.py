@@ -23,6 +23,7 @@ from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Tariff, rates
 from keff.analysis.replay import Replaying, replay
+from keff.analysis.results.decision import confidence_sentences
 from keff.analysis.walks import expectations, run
 from keff.errors import PolicyError, UsageError
 from keff.plan import Plan
@@ -56,7 +57,7 @@ def test_a_good_confidence_pays_and_is_recommended() -> None:
     plain = decide(replace(scored(0), confidences=None), Aim()).decision.expected_paths
     assert expected is not None and plain is not None
     assert expected.value < 0.7 * plain.value
-    assert "pay: at equal cost" in found.sentence(several=False)
+    assert "pay: at equal cost" in found.sentence()
 
 
 @pytest.mark.slow
@@ -93,10 +94,15 @@ def test_several_confidences_are_told_apart() -> None:
     assert votes.confidences is not None
     noise = np.random.default_rng(0).normal(size=votes.confidences.shape)
     votes = Votes(votes.answers, votes.correct, named={"judge": votes.confidences, "length": noise})
-    judge, length = decide(votes, Aim()).confidences
+    worth = decide(votes, Aim()).confidences
+    judge, length = worth
     assert (judge.name, judge.pays, length.pays) == ("judge", True, False)
     assert "confidence=judge" in str(judge.policy)
-    assert length.sentence(several=True).startswith("Your confidences 'length' do not help here (AUC 0.")
+    told = [*confidence_sentences(worth)]
+    assert told[0].startswith("Your confidences judge pay: ")
+    assert told[1].startswith("Your confidences length do not help here (AUC 0.")
+    beyond = [*confidence_sentences([replace(judge, gain_at_equal_cost=None, name=name) for name in "ab"])]
+    assert len(beyond) == 1 and beyond[0].startswith("Your confidences tell right paths from wrong ones, but")
 
 
 @pytest.mark.slow
@@ -108,8 +114,8 @@ def test_what_is_missing_is_counted_and_the_sign_is_said() -> None:
     given[0, 1] = np.inf
     (found,) = decide(replace(votes, confidences=given), Aim()).confidences
     assert (found.sign, found.unknown) == (-1, 101)
-    assert "lower is better" in found.sentence(several=False)
-    assert "101 paths have none and count as ordinary votes" in found.sentence(several=False)
+    assert "lower is better" in found.sentence()
+    assert "101 paths have none and count as ordinary votes" in found.sentence()
 
 
 @pytest.mark.slow
@@ -124,14 +130,14 @@ def test_reliability_points_lie_near_the_diagonal() -> None:
 def test_a_few_questions_that_show_nothing_leave_it_open() -> None:
     (few,) = decide(scored(8, n=12, lift=0.0), Aim()).confidences
     (many,) = decide(scored(8, n=600, lift=0.0), Aim()).confidences
-    assert few.pays is None and "so few questions" in few.sentence(several=False)
-    assert many.pays is False and "do not help here" in many.sentence(several=False)
+    assert few.pays is None and "so few questions" in few.sentence()
+    assert many.pays is False and "do not help here" in many.sentence()
 
 
 def test_a_confidence_that_no_path_has_is_said_to_say_nothing() -> None:
     votes = scored(10, n=20)
     (none,) = rated_paths(replace(votes, confidences=np.full((votes.n, votes.k), np.nan)), 8).worth
-    assert none.pays is None and "known on no question for both" in none.sentence(several=False)
+    assert none.pays is None and "known on no question for both" in none.sentence()
 
 
 def test_rules_that_give_up_are_candidates_on_confidences_that_tell() -> None:
@@ -140,10 +146,10 @@ def test_rules_that_give_up_are_candidates_on_confidences_that_tell() -> None:
 
 
 @pytest.mark.slow
-def test_beyond_the_record_only_the_auc_is_said() -> None:
+def test_beyond_the_record_their_worth_is_not_said() -> None:
     (found,) = decide(scored(9), Aim(), now="16").confidences
     assert found.gain_at_equal_cost is None and found.reliability
-    assert "only up to the recorded number of paths" in found.sentence(several=False)
+    assert "only up to the recorded number of paths" in found.sentence()
 
 
 def test_without_labels_or_confidences_there_is_nothing_to_say() -> None:
@@ -390,9 +396,7 @@ def test_a_dear_verifier_is_priced_in_the_decision_and_told() -> None:
     assert confidence_of(parse_policy(dear.decision.policy)) is None
     (found,) = dear.confidences
     assert (found.rating_dollars, found.rating_seconds) == (20.0, pytest.approx(1.0, rel=0.1))
-    assert "A rating takes 1" in found.sentence(several=False) and "costs $20" in found.sentence(
-        several=False
-    )
+    assert "A rating takes 1" in found.sentence() and "costs $20" in found.sentence()
     assert len(dear.confidences) == 1  # the seconds are no confidence
 
 

@@ -83,8 +83,10 @@ def _notes(votes: Votes, star: KStar) -> list[str]:
         ]
     told: list[str] = []
     if c < CLIP[0]:
-        about = "no sign of correlation" if c <= 0 else "nearly none"
-        told.append(f"The measured c = {c:.3f} shows {about}: the rule takes c = {CLIP[0]:g} instead.")
+        about = "no sign of" if c <= 0 else "hardly any"
+        told.append(
+            f"The measured c = {c:.3f} shows {about} correlation: the rule takes c = {CLIP[0]:g} instead."
+        )
     elif c > CLIP[1]:
         told.append(f"The measured c = {c:.3f} leaves hardly any disagreement: the rule takes {CLIP[1]:g}.")
     formula = k_star(c, star.epsilon, 10**9)

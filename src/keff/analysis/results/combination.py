@@ -103,8 +103,9 @@ class Panel(Result):
         if self.recommended is None:
             return f"Ask {self.best} alone: keff is not sure that any panel beats it. {worth}"
         found = self.recommended
+        which = f"all {size} {self.noun}s" if len(found.judges) == size else ", ".join(found.judges)
         return (
-            f"Ask {', '.join(found.judges)} and take the {found.vote}: {100 * found.gain.value:+z.1f} points "
+            f"Ask {which} and take the {found.vote}: {100 * found.gain.value:+z.1f} points "
             f"against the best {self.noun} alone. {worth}"
         )
 
@@ -134,10 +135,9 @@ class Panel(Result):
         yield f"{self.line()}."
         yield f"\n{text_table(self.rows(), f'{self.noun}s, and what each adds to the independent ones')}"
         if self.redundant:
-            many = (
-                f"{len(self.redundant)} of them" if len(self.redundant) > MANY else ", ".join(self.redundant)
-            )
-            yield f"  You can leave out any one of {many} without loss."
+            spare = self.redundant
+            many = f"{len(spare)} of them" if len(spare) > MANY else ", ".join(spare)
+            yield f"  You can leave out {'any one of ' if len(spare) > 1 else ''}{many} without loss."
         for judge in self.judges:
             if judge.constant is not None:
                 yield f"  {judge.name} always answers {judge.constant!r}: keff sets it aside."

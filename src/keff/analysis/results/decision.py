@@ -5,6 +5,7 @@ With what things cost and save in dollars and seconds, and what the paths' confi
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from keff.records import Finding, Interval, Result, frozen, number, percent
@@ -114,33 +115,42 @@ class ConfidenceWorth(Result):
     rating_seconds: float | None = None
     rating_dollars: float | None = None
 
-    def sentence(self, *, several: bool) -> str:
-        """Return the finding in one sentence; the confidence is named where there are ``several``."""
+    def sentence(self, named: str = "") -> str:
+        """Return the finding in one sentence, of confidences ``named`` where others differ."""
         without = f". {self.unknown} paths have none and count as ordinary votes" if self.unknown else ""
         spent = [] if self.rating_seconds is None else [f"takes {self.rating_seconds:.2g} s"]
         spent += [] if self.rating_dollars is None else [f"costs ${self.rating_dollars:.3g}"]
         paid = f". A rating {' and '.join(spent)}, which keff adds to rules that use it" if spent else ""
-        return f"{self._said(several=several)}{without}{paid}."
+        whose = f"Your confidences {named}" if named else "Your confidences"
+        return f"{whose} {self._said()}{without}{paid}."
 
-    def _said(self, *, several: bool) -> str:
-        whose = f"Your confidences {self.name!r}" if several else "Your confidences"
+    def _said(self) -> str:
         about = f"AUC {number(self.auc.value)}"
         gain = self.gain_at_equal_cost
         if self.pays is False:
-            return f"{whose} do not help here ({about})"
+            return f"do not help here ({about})"
         if gain is None and self.reliability:
             worth = "keff measures what they are worth only up to the recorded number of paths"
-            return f"{whose} tell right paths from wrong ones ({about}), but {worth}"
+            return f"tell right paths from wrong ones, but {worth}"
         if gain is None and self.auc.value != self.auc.value:
             both = "both a right and a wrong path"
-            return f"{whose} are known on no question for {both}, so keff cannot judge them"
+            return f"are known on no question for {both}, so keff cannot judge them"
         if gain is None:
-            return f"{whose} may help: so few questions cannot tell (AUC {self.auc.text()})"
+            return f"may help: so few questions cannot tell (AUC {self.auc.text()})"
         turned = ", lower is better" if self.sign < 0 else ""
         lo, hi = gain.limits or (gain.value, gain.value)
         points = f"{100 * gain.value:+z.1f} points (95% interval {100 * lo:+z.1f} to {100 * hi:+z.1f})"
         verb = "pay" if self.pays else "may pay"
-        return f"{whose} {verb}: at equal cost {self.policy} changes accuracy by {points}, {about}{turned}"
+        return f"{verb}: at equal cost {self.policy} changes accuracy by {points}, {about}{turned}"
+
+
+def confidence_sentences(worth: Sequence[ConfidenceWorth]) -> Iterator[str]:
+    """Yield the finding on each confidence; those of which the same is true share a sentence."""
+    alike: dict[str, list[ConfidenceWorth]] = {}
+    for each in worth:
+        alike.setdefault(each.sentence(), []).append(each)
+    for same in alike.values():
+        yield same[0].sentence(", ".join(each.name for each in same) if len(alike) > 1 else "")
 
 
 # Whether to vote on several paths, to ask once, or that the record does not decide it.

@@ -11,7 +11,14 @@ from itertools import islice
 from typing import TypeAlias
 
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice
-from keff.analysis.results.decision import Bill, ConfidenceWorth, CurvePoint, Decision, Seconds
+from keff.analysis.results.decision import (
+    Bill,
+    ConfidenceWorth,
+    CurvePoint,
+    Decision,
+    Seconds,
+    confidence_sentences,
+)
 from keff.analysis.results.tries import Tries
 from keff.analysis.results.words import sentences
 from keff.policy.spec import PolicySpec
@@ -190,7 +197,6 @@ class Analysis(Finding):
         ``verbose`` adds the finer boundaries of the rule, the change that one run may show, and the paper's
         rule.
         """
-        worth = self.confidences or ()
         first = (
             sentences(self.decision, verbose=verbose)
             if self.adaptive_k is None
@@ -200,7 +206,7 @@ class Analysis(Finding):
             *first,
             *_money(self.bill),
             *_time(self.seconds),
-            *(found.sentence(several=len(worth) > 1) for found in worth),
+            *confidence_sentences(self.confidences or ()),
             *(["", *self.tries.statements()] if self.tries and (verbose or self.decided_by_tries) else ()),
             *self._votes(verbose=verbose),
         ]
