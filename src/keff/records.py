@@ -309,6 +309,7 @@ INFORMATIVE = frozenset(
         "not_rescored",
         "numbered_requests",
         "prompts_not_priced",
+        "prompts",
         "random_sources",
         "ragged",
         "rescored",

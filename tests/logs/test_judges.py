@@ -86,3 +86,30 @@ def test_a_list_of_scores_is_one_of_several_graders(tmp_path: Path) -> None:
     assert dict(found.sources.scores) == pytest.approx({f"panel.{at}": right[at] for at in range(3)})
     one = json.loads(command("noise", file, "--format", "inspect_ai:scorer=panel.1", "--json").stdout)
     assert one["score"]["value"] == pytest.approx(right[1])
+
+
+@pytest.mark.parametrize("by", ["question", "prompt"])
+def test_a_prompt_that_recurs_is_a_source_and_no_text_of_a_question(tmp_path: Path, by: str) -> None:
+    """Rows of prompt x question, in either order; a prompt that states its question is read as its text."""
+    rng = np.random.default_rng(0)
+    right = (rng.random((30, 3)) < 0.7).astype(int)
+    ways = ("Answer at once.", "Think and answer.", "Ask yourself first.")
+    cells = sorted(np.ndindex(30, 3), key=lambda cell: cell if by == "question" else cell[::-1])
+    noises = []
+    for columns, text in (
+        ("judge", "{}"),
+        ("prompt", "{}"),
+        ("question,prompt", "What is {1}?,{0}"),
+        ("prompt", "{} What is {}?"),
+    ):
+        lines = [f"id,{columns},answer,gold_answer"]
+        lines += [f"q{n},{text.format(ways[s], n)},{'BA'[right[n, s]]},A" for n, s in cells]
+        (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+        noises.append(keff.noise(tmp_path / "log.csv"))
+    judges, prompts, beside, questions = noises
+    assert prompts.sources is not None
+    assert prompts.sources.new_source == judges.sources.new_source == beside.sources.new_source
+    assert dict(prompts.sources.scores) == pytest.approx(dict(zip(ways, right.mean(axis=0), strict=True)))
+    assert "prompts" in {note.code for note in prompts.warnings}
+    assert questions.sources is None
+    assert "several_questions" in {note.code for note in questions.warnings}

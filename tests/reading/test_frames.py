@@ -183,15 +183,16 @@ def test_what_only_looks_like_a_frame_is_refused() -> None:
         analyzed(Frame())
 
 
-def test_judges_of_a_frame_are_sources_as_in_its_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", ["judge", "prompt"])
+def test_judges_of_a_frame_are_sources_as_in_its_file(tmp_path: Path, column: str) -> None:
     """A frame with a row for each verdict says what the same table says on disk, also with cells missing."""
     rng = np.random.default_rng(4)
     rows = [
-        {"id": f"q{n}", "judge": judge, "answer": "AB"[int(rng.random() < 0.3)], "gold_answer": "A"}
+        {"id": f"q{n}", column: judge, "answer": "AB"[int(rng.random() < 0.3)], "gold_answer": "A"}
         for judge in ("ada", "bo", "cy")
         for n in range(30)
     ]
-    for kept in (rows, [row for row in rows if row["id"] != "q3" or row["judge"] == "bo"]):
+    for kept in (rows, [row for row in rows if row["id"] != "q3" or row[column] == "bo"]):
         frame, file = (
             KINDS["pandas"]({name: [row[name] for row in kept] for name in rows[0]}),
             tmp_path / "judges.csv",

@@ -12,7 +12,7 @@ import numpy as np
 
 from keff.errors import UsageError
 from keff.log import LISTED, NAMED, LogInfo, Question
-from keff.logs.parts.columns import lay_out
+from keff.logs.parts.columns import OBVIOUS, lay_out
 from keff.logs.parts.tabled import tabled
 from keff.records import Note
 
@@ -36,7 +36,9 @@ def frame_questions(
     cells = {
         name: _known(frame.get_column(name))
         for name in names
-        if name in layout.used or name.startswith((NAMED, LISTED))
+        if name in layout.used
+        or name.startswith((NAMED, LISTED))
+        or name.strip().lower() in OBVIOUS["question"]
     }
     single = dict(layout.single)
     info = LogInfo(model=_only_model(cells.get(single.pop("model", ""), ())))
@@ -47,8 +49,9 @@ def frame_questions(
         rows = [pair for pair in rows if pair[1][right] is not None]
     order: dict[str, int] = {}
     rows.sort(key=lambda pair: order.setdefault(str(pair[1][single["id"]]), len(order)))
-    questions = tabled(lambda: rows, replace(layout, single=single), texts=True)
-    return list(questions), info, layout.notes
+    heard: list[Note] = []
+    questions = list(tabled(lambda: rows, replace(layout, single=single), texts=True, tell=heard.append))
+    return questions, info, (*layout.notes, *heard)
 
 
 def _frame(native: object) -> nw.DataFrame[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, groupby, islice
@@ -14,7 +15,7 @@ from typing import Any
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
 from keff.logs.parts.attempts import Attempts
-from keff.logs.parts.columns import JUDGES, Columned, Layout
+from keff.logs.parts.columns import JUDGES, OBVIOUS, Columned, Layout
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
     conversation_text,
@@ -311,13 +312,13 @@ def _grouped(
     rows: Rows, head: Sequence[Row], layout: Layout, *, texts: bool, tell: Tell
 ) -> Iterator[Question]:
     """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
-    layout = _without_one_judge(rows, layout)
+    first = head[0] if head else Object()
+    layout = _with_prompts(rows, first, _without_one_judge(rows, layout), tell)
     number = differ = 0
     asked = layout.single.get("question", "")
     # Of several templates each may state the question in its own words.
     if "slot" in layout.single or asked == layout.single["id"]:
         asked = ""
-    first = head[0] if head else Object()
     finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first, layout)
     attempts = Attempts.of(first, layout)
     for group in _groups(rows, head, layout):
@@ -346,6 +347,42 @@ def _without_one_judge(rows: Rows, layout: Layout) -> Layout:
         if first.setdefault(str(row.get(layout.single["id"])), row.get(column)) != row.get(column):
             return layout
     return replace(layout, single={word: name for word, name in layout.single.items() if word != "slot"})
+
+
+# So many rows show whether the texts of a column recur with other ids.
+SHOWN = 1000
+
+
+def _with_prompts(rows: Rows, first: Row, layout: Layout, tell: Tell) -> Layout:
+    """Return the layout with a column that questions are known by as slots, where its texts are prompts.
+
+    They are where rows of one id differ in it, and each text recurs with other ids.
+    """
+    ids, asked = layout.single["id"], layout.single.get("question", "")
+    names = {asked, *(name for name in first if name.strip().lower() in OBVIOUS["question"])} - {ids, ""}
+    if "slot" in layout.single:
+        return layout
+
+    def pairs(column: str, some: Iterable[tuple[str, Row]]) -> set[tuple[str, str]]:
+        """Return the pairs of an id and a text."""
+        return {(str(row.get(ids)), str(row.get(column)).strip()) for _, row in some}
+
+    for column in sorted(names):
+        shown = pairs(column, islice(rows(), SHOWN))
+        if 2 * len({text for _, text in shown}) > len(shown):
+            continue
+        found = pairs(column, rows())
+        recur = Counter(text for _, text in found)
+        if len(found) == len({name for name, _ in found}) or min(recur.values()) < 2:
+            continue
+        text = (
+            f"rows of one id differ in {column}, and its {len(recur)} texts recur with other ids, so keff "
+            "takes them for prompts, each a source of paths"
+        )
+        tell(Note("prompts", text))
+        single = {word: name for word, name in layout.single.items() if name != column}
+        return replace(layout, single=single | {"slot": column})
+    return layout
 
 
 # Columns whose rows may be parts of one path, or its repeats: a file of both looks the same.
