@@ -281,6 +281,8 @@ Policies = Annotated[
         show_default="a range of them",
     ),
 ]
+# Elsewhere a rule is given as --policy: replay takes it so, too.
+PoliciesByName = Annotated[list[str] | None, Option("--policy", hidden=True)]
 RandomSlots = Annotated[
     bool, computing_option("--random-slots", help="Template slots are drawn at random when deployed.")
 ]

@@ -49,6 +49,7 @@ FITTED = "pilot_budget:0.98"
 def command(
     path: o.ArmPath,
     policies: o.Policies = None,
+    policy: o.PoliciesByName = None,
     cap: o.ReplayCap = None,
     *,
     now: o.Now = None,
@@ -84,7 +85,8 @@ def command(
         seed=seed,
     )
     usual = at_cap(DEFAULTS if votes.n_clusters < 2 else (*DEFAULTS, FITTED), top)
-    replayed = replay(votes, policies or usual, np.random.default_rng(seed), how)
+    named = [*(policies or ()), *(policy or ())]
+    replayed = replay(votes, named or usual, np.random.default_rng(seed), how)
     replayed = replace(replayed, warnings=(*record.ballot.notes, *replayed.warnings))
     if out is not None:
         _write(out, replayed, fixed)
