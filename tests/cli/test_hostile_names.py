@@ -39,7 +39,7 @@ COMMANDS = [
     ("join", "LOG", "GONE", "-o", "OUT.jsonl"),
     ("score", "GONE"),
     ("combine", "LOG"),
-    ("tables", "LOG", "-o", "OUT.d", "--to", "markdown"),
+    ("tables", "LOG", "-o", "OUT.d", "--format", "markdown"),
 ]
 
 

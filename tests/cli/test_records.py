@@ -86,9 +86,9 @@ def test_combine_and_tables(arms: tuple[Path, Path], tmp_path: Path) -> None:
     assert len(found["weights"]) == 6
     assert found["gls_r"] is None
     assert {"arms", "table1", "table4", "table11"} == set(good("tables", *arms, "--replicates", 100))
-    done = keff("tables", *arms, "--to", "latex", "--replicates", 100)
+    done = keff("tables", *arms, "--format", "latex", "--replicates", 100)
     assert done.stdout.count(r"\end{table") == 4
-    done = keff("tables", *arms, "--to", "csv", "-o", tmp_path / "t", "--replicates", 100)
+    done = keff("tables", *arms, "--format", "csv", "-o", tmp_path / "t", "--replicates", 100)
     assert sorted(file.name for file in (tmp_path / "t").iterdir()) == [
         "arms.csv",
         "table1.csv",

@@ -40,20 +40,21 @@ def _number(text: str, what: str) -> float:
 
 
 @frozen
-class LogOptions:
-    """Options on how a recorded log is read, of every command that reads one."""
+class AnswerOptions:
+    """Options on how the answers of a recorded log are read, of every command that reads one."""
 
-    format: o.Format = None
     answer_space: o.AnswerSpaceName = None
     answer_key: o.AnswerKey = None
     columns: o.Columns = None
     partial: o.Partial = False
     rescore: o.Rescore = False
 
-    def opening(self, *, texts: bool = False, on: str | None = None, **own: Any) -> Opening:
+    def opening(
+        self, *, format: str | None = None, texts: bool = False, on: str | None = None, **own: Any
+    ) -> Opening:
         """Return how to open a log; ``on`` a cluster always without texts, ``own`` as the command says."""
         return opening_of(
-            self.format,
+            format,
             o.reading_of(self.answer_space, self.answer_key),
             texts=texts and on is None,
             on=on,
@@ -62,6 +63,17 @@ class LogOptions:
             rescore=self.rescore,
             **own,
         )
+
+
+@frozen
+class LogOptions(AnswerOptions):
+    """Options on how a recorded log is read; ``keff tables`` has another ``--format``."""
+
+    format: o.Format = None
+
+    def opening(self, **how: Any) -> Opening:
+        """Return how to open a log of that format."""
+        return AnswerOptions.opening(self, format=self.format, **how)
 
 
 @frozen

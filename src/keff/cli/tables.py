@@ -2,7 +2,7 @@
 
 As LaTeX, Markdown or CSV.
 
-Example: keff tables pilot --to latex
+Example: keff tables pilot --format latex
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typer
 
 from keff.cli import _options as o
 from keff.cli._console import print_json, say
-from keff.cli._groups import LogOptions
+from keff.cli._groups import AnswerOptions
 from keff.files import write_text
 from keff.paper.tables import tables
 from keff.reading.open import open_record
@@ -25,12 +25,12 @@ from keff.report.tables import Format, file_of, render
 def command(
     paths: o.Paths,
     form: Annotated[
-        Format, typer.Option("--to", metavar="latex|markdown|csv", help="How tables are written.")
+        Format, typer.Option("--format", metavar="latex|markdown|csv", help="How tables are written.")
     ] = "markdown",
     out: o.TablesOut = None,
     pool: o.Pool = False,
     *,
-    log: LogOptions,
+    log: AnswerOptions,
     trim: o.Trim = None,
     replicates: o.Replicates = 10_000,
     seed: o.AnalysisSeed = 0,
