@@ -7,6 +7,7 @@ import unicodedata
 from decimal import Decimal
 
 import pytest
+from babel.numbers import format_compact_decimal
 
 from keff import answers
 
@@ -68,6 +69,116 @@ def test_digits_of_every_script_are_read_in_texts_and_answers(zero: str) -> None
 def test_a_word_of_magnitude_counts_in_texts_and_answers(written: str) -> None:
     assert SPACE.key(written) == _read(f"答案是{written}") == str(SIZES[written])
     assert SPACE.correct(written, str(SIZES[written]))
+
+
+# Languages whose words of magnitude CLDR writes behind the number, with a word for minus.
+MINUS = {
+    "de": "minus", "fr": "moins", "es": "menos", "pt": "menos", "it": "meno", "pl": "minus",
+    "cs": "minus", "sk": "mínus",
+    "ru": "минус", "uk": "мінус", "tr": "eksi", "fi": "miinus", "hu": "mínusz", "da": "minus",
+    "sv": "minus", "nb": "minus",
+    "is": "mínus", "lv": "mīnus", "lt": "minus", "el": "μείον", "he": "מינוס", "ko": "마이너스",
+    "vi": "âm", "id": "minus",
+    "hi": "ऋण", "fa": "منفی", "ar": "سالب", "zh": "负", "ja": "マイナス", "th": "ติดลบ", "ca": "menys",
+    "en": "negative",
+    "hr": "minus", "bg": "минус", "sr": "минус", "kk": "минус", "ro": "minus", "nl": "minus", "mr": "ऋण",
+    "bn": "ঋণাত্মক",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("locale", MINUS)
+def test_the_words_of_magnitude_of_a_language_count(locale: str) -> None:
+    for value in (3000, 250_000, 7_000_000, 2_500_000, 4_000_000_000):
+        written = format_compact_decimal(value, format_type="long", locale=locale, fraction_digits=1)
+        assert SPACE.key(written) == str(value), written
+        glued = written.replace("\u00a0", "")
+        assert {SPACE.key(glued), _read(f"Final answer: {written}"), _read(written)} <= {str(value), None}, (
+            written
+        )
+
+
+@pytest.mark.parametrize("minus", sorted(set(MINUS.values())))
+def test_a_word_for_minus_is_a_sign_or_the_number_is_not_read(minus: str) -> None:
+    for said in (f"{minus} 5", f"Final answer: {minus} 5", f"x = 3. So {minus} 5"):
+        assert _read(said) in ("-5", None), said
+
+
+def test_a_bound_is_no_number() -> None:
+    for before in (
+        "至少",
+        "more than ",
+        "au moins ",
+        "mindestens ",
+        "al menos ",
+        "не менее ",
+        "en az ",
+        "최소 ",
+    ):
+        assert _read(f"Final answer: {before}5") is _read(f"So {before}5") is SPACE.key(f"{before}5") is None
+
+
+BETWEEN = [
+    "小时", "時間", "시간 ", " часов ", " h ", " Stunden ", " heures ", " horas ", " ft ", "元",
+    " dollars ", "°", " hay ",
+    " hoch ", " vagy ", " nebo ", " और ", " অথবা ", " หรือ ", "至", "から", " до ", " bis ", " ~ ", "…",
+    " | ", "/7/", " : ",
+    " lakh ", " Tausend 3 Millionen ", " million ", " to the power of ", " в степени ", " out of ",
+    " mod ", "^2^",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_one_of_two_numbers_is_never_read(between: str) -> None:
+    for one, two in itertools.product((5, 12), (7, 30)):
+        said = f"{one}{between}{two}"
+        for text in (
+            said,
+            f"Final answer: {said}",
+            rf"\boxed{{{said}}}",
+            f"The answer is {said}.",
+            f"答案是{said}。",
+        ):
+            assert _read(text) not in {str(one), str(two)}, text
+        assert SPACE.key(said) not in {str(one), str(two)}, said
+
+
+HALVES = [
+    " and a half", " einhalb", " et demi", " y medio", " e meio", " e mezzo", " с половиной", " i pół",
+    " buçuk", " rưỡi",
+    " setengah", " و نیم", "个半", "時間半", "시간 반", "ครึ่ง", " och en halv", " tenths", " squared",
+    " or more", "以上",
+    " 이상", " oder mehr", " или более", "+", "-", "x", "^(n)", "の6乗", "的6次方", "°20'", "成",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("after", HALVES)
+def test_a_number_that_goes_on_is_not_read_without_the_rest(after: str) -> None:
+    for text in (f"5{after}", f"Final answer: 5{after}", rf"\boxed{{5{after}}}", f"答案是5{after}。"):
+        assert _read(text) != "5", text
+    assert SPACE.key(f"5{after}") != "5"
+
+
+@pytest.mark.parametrize(
+    "before", ["√", "sqrt(", "2*", "x + ", "log ", "3-", "> ", "-(", "साढ़े ", "elfu ", "not "]
+)
+def test_a_number_within_an_expression_is_not_read(before: str) -> None:
+    assert _read(f"{before}5") != "5"
+    assert _read(f"Final answer: {before}5") != "5"
+
+
+@pytest.mark.parametrize("parts", [(3, 2), (12, 50), (1, 999)])
+def test_the_parts_of_one_amount_are_added(parts: tuple[int, int]) -> None:
+    one, two = parts
+    for big, small, words in (
+        (10**5, 10**3, "{} lakh {} thousand"), (10**6, 10**3, "{} Millionen {} Tausend"), (10**4, 1,
+        "{}만 {}"),
+        (10**8, 10**4, "{}億 {}万"), (10**6, 10**3, "{} млн {} тыс."), (10**9, 10**6, "{} tỷ {} triệu"),
+        (10**6, 10**3, "{} ملیون و {} هزار"), (10**6, 10**3, "{}ล้าน{}พัน"), (10**7, 10**5,
+        "{} करोड़ {} लाख"),
+    ):  # fmt: skip
+        said = words.format(one, two)
+        if two * small < big:
+            assert {SPACE.key(said), _read(f"答案是{said}")} <= {str(one * big + two * small), None}, said
 
 
 @pytest.mark.parametrize("text", ["x5", "H2O", "7:30", "5千3万", "1,23,4"])

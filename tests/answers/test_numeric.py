@@ -66,7 +66,7 @@ CORPUS = [
     ("analysisThe answer is 7.assistantfinalThe answer is 9.", "9"),
     ("The answer would be 12 of the 30", "12"),
     ("The answer, then, is 12 of 30", "12"),
-    ("The difference is 10 - 5", "5"),
+    ("The difference is 10 - 5", None),
     # heuristics
     ("Janet sells 9 eggs at $2 each. She makes $18 every day.", "18"),
     ("Therefore, the total distance is 5 + 7 = 12 km.", "12"),

@@ -8,7 +8,8 @@ from dataclasses import field
 from functools import lru_cache
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, last_match, visible, words
-from keff.answers.parts.statements import plain, statements
+from keff.answers.parts.number_words import JOIN, UNSPACED
+from keff.answers.parts.statements import items, plain, statements
 from keff.errors import TaskError
 from keff.narrow import only
 from keff.records import frozen
@@ -23,6 +24,7 @@ _NOT_NAMED = "".join(f"(?<![{noun[0].upper()}{noun[0]}]{noun[1:]}\\s)" for noun 
 _REJECTION = (
     r"(?![^\w\n]{0,4}(?:[^.\n]{0,60}?\s)?(?:is|are|was|would be|seems?)\s(?:\w{1,12}\s){0,2}?"
     r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b)"
+    r"(?![)）]?(?:选项|選項|项|項)?[是也都]?(?:错|錯|不对|不對|不正[确確]|有误|排除|は誤|は間違|ではな))"
 )
 # After A or I these words show that the letter was a label, not an article or a pronoun.
 _AFTER_LABEL = (
@@ -30,18 +32,21 @@ _AFTER_LABEL = (
     r"this|that|these|those|there|in|on|at|to|from|when|if|with|has"
 )
 # A capital or a bracket must follow: "approx. 3" and "e.g. this" end no sentence.
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|(?<=[。！？；])|\n+")
 # What may stand between "the answer is" and the label: Markdown, quotes, LaTeX, the word "option".
 _LINK = r"[\s*_(\[\"'`:$]{0,8}(?:\\text\{)?[( ]{0,2}(?:option\s|choice\s)?[*( ]{0,4}"
 
 
-# What joins the labels of a statement that names several, in the languages that models answer in.
+# A label behind a letter or a hyphen is a part of a word; scripts without spaces write it so (答案是B).
+_ALONE = rf"(?<![^\W{UNSPACED}])(?<!['-])"
+# What joins the labels of a statement that names several.
 _JOIN = (
-    r"(?:[,;/&+|、，；]|\b(?:and/or|as well as|along with|together with|and|or|nor|plus|und|oder|et|ou|y|e|o"
-    r"|en|och|eller|og|ve|veya|atau|dan|и|или|і|або|lub|oraz|và|hoặc)\b|和|与|與|及|或|と|や|か|または|또는|및"
-    r"|와|과|และ|หรือ|और|या|أو)"
+    r"(?:[,;/+|，；\\∧∨∪=~]|-{1,2}>?|[→—…]|\b(?:and/or|as well as|along with|together with|nor|plus|xor|then"
+    r"|followed by|versus|vs\.?|to|through|thru|sowie|bzw\.?|bis|ed|ile|a także|আর|किंवा"
+    r"|but(?= also| \(?\w\)? (?:is|are) (?:also|equally|right|correct|true)))\b"
+    rf"|하고|跟|同|以及|还有|還有|或者|{JOIN})"
 )
-_SOFTLY = r"(?:(?:also|both|either|even|perhaps|possibly|option|choice|answer) ?){0,2}"
+_SOFTLY = r"(?:(?:also|both|either|even|maybe|perhaps|possibly|option|choice|answer|选项|選項) ?){0,2}"
 _WRONG = (
     r"(?:is|are|was|were|would be|seems?) (?:\w{1,12} ){0,2}?"
     r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b"
@@ -64,40 +69,41 @@ class Labels:
         # "A plant" and "I think" hold no label: a lower-case word follows that is none of ``_AFTER_LABEL``.
         article = rf"(?!(?<=[AI])\s+(?!(?:{_AFTER_LABEL})\b)[a-z])" if letters else ""
         # Not "B-cell", "A/B", "3.5" or "1,000": there the label is a part of something longer.
-        end = r"(?![\w'/-]|\.\w|,\d)"
+        end = rf"(?![^\W{UNSPACED}]|['/-]|\.\w|,\d)"
         lead = r"\W*(?:(?:option|choice|letter|number|answer)\W{1,3})?"
         self._whole = re.compile(rf"{lead}({names})\W*", re.IGNORECASE)
         self._listed = re.compile(rf"{lead}({names})[)\].:](?!\w)\W{{0,3}}", re.IGNORECASE)
         self._first = re.compile(rf"(?i:{lead})({names}){end}{article}")
         self._decorated = re.compile(
-            rf"(?<![\w'.-]){_NOT_NAMED}(?:\(({names})\)|\[({names})\]|({names})\)){_REJECTION}"
+            rf"{_ALONE}(?<![.]){_NOT_NAMED}(?:\(({names})\)|\[({names})\]|({names})\)){_REJECTION}"
         )
         self._bare = re.compile(
             # A pattern that never matches stands for "none": the caller needs no branch.
-            rf"(?<![\w'./-]){_NOT_NAMED}({names}){end}{article}{_REJECTION}" if letters else "(?!)"
+            rf"{_ALONE}(?<![./]){_NOT_NAMED}({names}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
         self._rejected = re.compile(
             rf"\b(?:not|neither|nor|rather than|instead "
             rf"of|isn't)\s+(?:option\s+|choice\s+)?\(?(?:{names})\)?(?![\w'])"
         )
-        joined = rf"[\s)\].:*_`\"']{{0,5}}{_JOIN}\s{{0,2}}(?:{_JOIN}\s{{0,2}})?"
-        joined += rf"[\s*_`\"'(\[]{{0,4}}{_SOFTLY}[(\[]?"
+        joined = rf"[\s()\[\].:*_`\"']{{0,5}}{_JOIN}\s{{0,2}}(?:{_JOIN}\s{{0,2}})?"
+        joined += rf"[\s*_`\"'(\[]{{0,4}}{_SOFTLY}[*_`\"'(\[]{{0,4}}"
         another = rf"(?:{names})(?![A-Za-z0-9_'-]|\.\d)"
         wrong = rf"(?![\W_]{{0,4}}(?:(?:and |or )?\(?(?:{names})\W{{1,4}}){{0,4}}{_WRONG})"
         # Behind the option's text where both are marked: "(A) red and (C) blue".
         apart = r"[)\]][^\n]{1,120}?(?:(?:[,;]|\b(?:and|or))\s{1,3}|\n\s{0,3})"
         apart += rf"(?:\((?:{names})\)|(?:{names})\))"
         self._more = re.compile(rf"(?:{joined}{another}{article}|{apart}){wrong}")
-        begins = rf"(?<![\w.'/-]){_NOT_NAMED}({names})"
+        begins = rf"{_ALONE}(?<![./]){_NOT_NAMED}({names})"
         self._several = re.compile(rf"{begins}(?:{joined}{another}{article}|{apart}){wrong}")
         self._run = re.compile(rf"\W*(?:{names})(?:\s?(?:{names}))+\W*" if letters else "(?!)")
-        both = rf"[\s*_`\"']{{0,3}}{_JOIN}\s{{0,3}}[(\[]?(?:{names})[)\]]"
-        self._listed_both = re.compile(rf"{lead}(?:{names})[)\]]{both}", re.IGNORECASE)
+        both = rf"[\s*_`\"']{{0,3}}(?:{_JOIN}\s{{0,3}}[(\[]?(?:{names})[)\]]|[(\[](?:{names})[)\]]"
+        both += rf"|(?:and |or )?(?:{names})\W*$)"
+        self._listed_both = re.compile(rf"{lead}(?:{names})[)\].,]{both}", re.IGNORECASE)
         adjective = r"(?:correct|best|right|most\ likely|most\ appropriate)"
         self._verdict = re.compile(
             rf"""\b(?:{adjective}\s(?:option|choice|statement|response|one|letter)(?:\shere)?(?:\sis|\swould\sbe|:|\sis:)
               |choose|pick|select|go(?:ing)?\swith|went\swith)\b{_LINK}({names}){end}{article}
-              |(?<![\w'./-]){_NOT_NAMED}({names}){end}{article}(?:(?!\b(?:{names})\b)[^.\n]){{0,60}}?\sis\s(?:(?:clearly|thus|therefore|definitely|indeed)\s)?
+              |{_ALONE}(?<![./]){_NOT_NAMED}({names}){end}{article}(?:(?!\b(?:{names})\b)[^.\n]){{0,60}}?\sis\s(?:(?:clearly|thus|therefore|definitely|indeed)\s)?
               (?:the\s(?:most\s)?)?{adjective}\b(?!\?)""",
             re.VERBOSE,
         )
@@ -138,7 +144,9 @@ class Labels:
         last = last_match(self._verdict, text) if _VERDICT.search(text) else None
         if last is None:
             return None
-        return last.start(), "" if self._more.match(text, last.end(_group(last))) else self._name(last)
+        label = _group(last)
+        several = self._more.match(text, last.end(label)) or self._listed_both.match(text, last.start(label))
+        return last.start(), "" if several else self._name(last)
 
     def last(self, text: str) -> str | None:
         """Return the label in the last sentence with any, if it is the only one there.
@@ -208,8 +216,10 @@ class ChoiceSpace(ByKey):
         for statement in statements(text):
             if verdict is not None and statement.at < start + at:
                 break
-            payload = plain(statement.payload)
-            if read.several(payload):
+            payload, below = map(plain, items(text, statement))
+            if read.several(payload) or (
+                read.whole(payload) and read.whole(below) not in (None, read.whole(payload))
+            ):
                 return None
             label = read.whole(payload) or self._option(payload) or read.stated(payload)
             if label := label or self._mentioned(payload):

@@ -206,7 +206,7 @@ _LEAD = re.compile(
 # Not after a point: three of them are an ellipsis, which goes on.
 _SENTENCE_END = re.compile(r"(?<=[^\s.])[.?](?:\s|$)")
 # One line with at least one sign of mathematics: a lone word or number is read elsewhere.
-_FORMULA = re.compile(r"(?=[^\n]*[\\^_()\[\]{}=+*/,|-])[^\n]{1,300}")
+_FORMULA = re.compile(r"(?=[^\n]*(?:[\\^_()\[\]{}=+*/,|-]|\d[a-zA-Z](?![a-zA-Z])))[^\n]{1,300}")
 # Two letters in a row that are no function, or the end of a sentence: then the line is prose.
 _PLAIN_WORD = re.compile(
     r"(?<![\\a-zA-Z{])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|or|and)\b)[a-zA-Z]{2,}|[.?!;:]\s"

@@ -9,20 +9,21 @@ from functools import lru_cache
 from keff.answers.parts import notation
 from keff.answers.parts.base import TAIL, Extracted, fold, golds, visible
 from keff.answers.parts.magnitudes import ambiguous
-from keff.answers.parts.statements import Statement, plain, statements
+from keff.answers.parts.number_words import BOUND, JOIN, REASON
+from keff.answers.parts.statements import Statement, items, plain, statements
 from keff.records import frozen
 
 # Most answers are short integers in their one form already: they need no parser.
 _INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})", re.ASCII)
 # "Not 5" and "more than 5" name a number that is not the answer.
-_NEGATED = re.compile(r"[\s*_]*(?:not|less|more|greater|fewer|at least|at most)\b", re.IGNORECASE)
+_NEGATED = re.compile(rf"[\s*_]*(?:(?:not|nicht|pas|не)\b|不是|{BOUND})", re.IGNORECASE)
 # An inequality states no value; a tag such as <b> begins with the same sign.
 _BOUND = re.compile(r"[\s*_]*(?:[a-zA-Z]\s*)?(?:[>≤≥]|<(?![^<>\n]{1,80}>))")
 # Characters at the end that are read first: most answers stand there, and long texts take long.
 _GLANCE, _MARGIN = 80, 24
 _BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 _SEVERAL_BOLD = re.compile(
-    rf"\d[^*\n]{{0,30}}\*\*\s{{0,2}}(?:,|,?\s?{notation.JOIN}|\bto\b)\s{{0,2}}\*\*[^*\n]{{0,30}}\d"
+    rf"\d[^*\n]{{0,30}}\*\*\s{{0,2}}(?:,|,?\s?{JOIN}|\bto\b)\s{{0,2}}\*\*[^*\n]{{0,30}}\d"
 )
 _UNIT = re.compile(r"[\s%°]*(?:(?:[a-zA-Z²³^/.'’-]{1,20})[\s.,!]*){0,6}[\s.!)}\]\"'$]*")
 _LIST_ITEM = re.compile(r"[.):]\s|[):]")
@@ -70,8 +71,9 @@ def number_of(answer: str) -> Fraction | None:
     if _INTEGER.fullmatch(answer):
         return Fraction(int(answer))
     # The number comes first: what follows it may be of any length.
-    match = notation.leading(plain(fold(answer[:2000])).strip())
-    return None if match is None else notation.value(match)
+    text = notation.signed(plain(fold(answer[:2000])).strip())
+    match = notation.leading(text)
+    return None if match is None or ambiguous(match[0], text) else notation.value(match)
 
 
 _exact = lru_cache(Fraction)
@@ -89,7 +91,10 @@ def _near(answer: str, gold: str, tolerance: float) -> bool:
 def _found(text: str, truncated: bool) -> Extracted | None:
     vague: Extracted | None = None
     for statement in statements(text):
-        number, exact = _stated(statement, truncated)
+        payload, below = items(text, statement)
+        if statement.rule == "marker" and below and _differ(_whole(payload), _whole(below)):
+            return None
+        number, exact = _stated(statement._replace(payload=payload), truncated)
         if number is None:
             if exact:
                 return None
@@ -100,9 +105,19 @@ def _found(text: str, truncated: bool) -> Extracted | None:
     return vague or (None if truncated else _guess(text))
 
 
+def _whole(line: str) -> Fraction | None:
+    """Return the number that a line consists of, units aside."""
+    match = None if "=" in line else notation.leading(plain(line))
+    return notation.value(match) if match and _UNIT.fullmatch(match.string, match.end()) else None
+
+
+def _differ(one: Fraction | None, other: Fraction | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
 def _stated(statement: Statement, truncated: bool) -> tuple[str | None, bool]:
     """Return a statement's number, and whether the statement begins with a number."""
-    payload = plain(statement.payload)
+    payload = notation.signed(plain(statement.payload))
     if _BOUND.match(payload):
         return None, True
     if _NEGATED.match(payload):
@@ -146,6 +161,12 @@ def _bold(line: str) -> re.Match[str] | None:
 
 def _guess(text: str) -> Extracted | None:
     text = text[-TAIL:].rstrip()
+    line = plain(text.strip()) if len(text) < _GLANCE else ""
+    if notation.begins(line) and notation.first_sentence(line) == line.rstrip(".!? "):
+        match = notation.leading(line)
+        # Whoever gives a reason may count on the way to the answer: 3 boys and 5 girls are 8 children.
+        if match or not REASON.search(line):
+            return match and Extracted(match[0].strip(), "last number")
     tail = text[-_GLANCE:]
     found = _last_number(tail)
     # A number near the cut may have lost its beginning, and the bold one before it.

@@ -279,7 +279,7 @@ _ASCII = frozenset(map(chr, range(128)))
 _GROUP_SPACE = re.compile(r"(?<=\d)[\u00a0\u2007\u2009\u202f](?=\d{3}(?!\d))")
 # Look-alikes that models write for one and the same sign: otherwise equal answers vote apart.
 _FOLDS = {
-    **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d", "-"),
+    **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d\u2796", "-"),
     **dict.fromkeys("\u2018\u2019\u201b\u2032\u00b4", "'"),
     **dict.fromkeys("\u201c\u201d\u201e\u2033\u00ab\u00bb", '"'),
     **dict.fromkeys("\u00d7\u22c5\u00b7\u2217", "*"),

@@ -58,6 +58,7 @@ _FORMS = re.compile(
     r" (?:failed|failure|error|timed out)\b.*"
 )
 _FAULT = re.compile(r"\W*(?:\w{0,30}error|\w{0,30}exception|traceback)\b[^:\n]{0,40}:", re.IGNORECASE)
+_OBJECT = re.compile(r'\{\s*"')
 _SIGNS = re.compile(r"[\W_]+")
 # Spaces in which "answer = None" is a line of the answer.
 _OF_CODE = frozenset({"json", "code", "sql"})
@@ -72,6 +73,8 @@ def says_none(answer: str) -> bool:
     # Na is an element, and "na" a word in many languages.
     if text.strip("#\"'*.`") == "NA" or _IN_BRACKETS.fullmatch(text) or _FAULT.match(text):
         return True
+    if _OBJECT.match(text):
+        return False
     words = bare(text)
     return words in _WORDS or _FORMS.fullmatch(words) is not None
 

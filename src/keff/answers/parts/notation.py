@@ -23,6 +23,7 @@ from fractions import Fraction
 
 from keff.answers.parts.base import TAIL
 from keff.answers.parts.magnitudes import (
+    ALTERED,
     CURRENCY,
     ENGLISH,
     MORE,
@@ -33,6 +34,7 @@ from keff.answers.parts.magnitudes import (
     UNKNOWN_SCALE,
     WORDS,
 )
+from keff.answers.parts.number_words import BOUND, BOUNDED, HALF, JOIN, MINUS, REASON, UNITS, UNSPACED, either
 
 # Exact fractions of longer numbers take time with the square of their digits.
 MOST_DIGITS = 400
@@ -43,7 +45,21 @@ MOST_DECIMALS = 60
 _EXACT = Context(2 * (MOST_DIGITS + MOST_EXPONENT), traps=[Inexact])
 
 # Suffixes of magnitude; before a unit these letters are units themselves, see ``UNSCALED``.
-_SUFFIXES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12}
+_SUFFIXES = {
+    "k": 10**3,
+    "m": 10**6,
+    "mn": 10**6,
+    "mi": 10**6,
+    "b": 10**9,
+    "bn": 10**9,
+    "bi": 10**9,
+    "t": 10**12,
+}
+_SIZES = {
+    **_SUFFIXES,
+    **{word.lower(): size for word, size in WORDS.items()},
+    **SIGNS,
+}
 # Letters of scripts with spaces between words: a number behind one is a part of a name (H2O, x5). Other
 # scripts have no space there (答案是18).
 _LETTERS_BEFORE = r"A-Za-z\u00aa-\u02af\u0370-\u058f\u10a0-\u10ff\u1e00-\u1fff"
@@ -54,23 +70,27 @@ _JOINED_BY_HYPHEN = r"\u0590-\u06ff"
 def _pattern(suffix: str) -> re.Pattern[str]:
     return re.compile(
         rf"""(?=[-+.\d]|{CURRENCY})(?<![{_LETTERS_BEFORE}\d_./^\\])(?<!\d[',:])(?<!\d{SIGN})
-        (?P<sign>(?<![{_JOINED_BY_HYPHEN}])[-+])?(?:(?P<currency>{CURRENCY})[ ]?(?P<inner>[-+])?)?
+        (?P<sign>(?<![-{_JOINED_BY_HYPHEN}])[-+])?(?:(?P<currency>{CURRENCY})[ ]?(?P<inner>[-+])?)?
         (?P<run>(?>0[xX][0-9a-fA-F]{{1,40}}(?!\w)|0[bB][01]{{1,80}}(?!\w)|0[oO][0-7]{{1,40}}(?!\w)
             |\.?\d(?:[\d.,]*\d)?
             (?:(?:[ ]\d{{3}}(?![\d/]|[ ]?/[ ]?\d)|'\d{{3,}}|_(?!(?:[2-9]|1[0-6])(?!\d))\d+)
                 (?:[.,]\d+)*(?:[ ]\d+(?![\d/]))*)*))
-        (?P<power>[ ]?\^[ ]?(?:\{{[ ]?-?\d{{1,3}}[ ]?\}}|-?\d{{1,3}}(?![\d.])))?
-        (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w)|[ ]?[x*][ ]?10[ ]?(?:\^|\*\*)[ ]?
-            (?:\{{[ ]?[-+]?\d{{1,4}}[ ]?\}}|[-+]?\d{{1,4}}))?
+        (?P<power>[ ]?\^[ ]?(?:\{{[ ]?-?\d{{1,3}}[ ]?\}}|\([ ]?[-+]?\d{{1,3}}[ ]?\)|[-+]?\d{{1,3}}(?![\d.]))
+            (?![ ]?\^))?
+        (?P<exponent>[eE][-+]?\d{{1,9}}(?!\w|\.\d)|[ ]?[x*][ ]?10[ ]?(?:\^|\*\*)[ ]?
+            (?:\{{[ ]?[-+]?\d{{1,4}}[ ]?\}}|\([ ]?[-+]?\d{{1,4}}[ ]?\)|[-+]?\d{{1,4}}))?
         (?P<over>[ ]?/[ ]?\d{{1,300}}(?![\d/])|[ ]\d{{1,6}}/\d{{1,6}}(?![\d/]))?
         (?P<scale>{SCALE}|{suffix})?+(?P<more>{MORE})
-        (?!{UNKNOWN_SCALE})(?!:\d|/\d|'\d|[eE][-+]?\d|(?<=0)[xX]\w|[xX]\d|[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
+        (?!{UNKNOWN_SCALE})(?![ ]?:[ ]?\d|/\d|'\d|[ ]?[eE][ ]?[-+]?\d|(?<=0)[xX]\w|[xX]\d
+            |[ ]?(?:[π√]|\\(?:pi|sqrt)\b))""",
         re.VERBOSE,
     )
 
 
 # A capital T is trillions after a currency only: elsewhere it is a tesla, or a name.
-NUMBER = _pattern(r"(?:[kKMB]|[mb]n|(?(currency)[ ]?(?:[kKMBT]|[mb]n)|[ ]bn))(?![\w²³°^/*])")
+NUMBER = _pattern(
+    r"(?:[kKMB]|[mb]n|(?(currency)[ ]?(?:[kKMBT]|[mb][in])|[ ](?:bn|[kKMB][ ]?[€£$₹¥])))(?![\w²³°^/*])"
+)
 # A number before a unit: 5 K and 5 M are kelvins and moles there.
 UNSCALED = _pattern("(?!)")
 # Groups of three, or the Indian grouping by two: 1,00,000.
@@ -81,7 +101,7 @@ _GROUPED = re.compile(r"\d{1,3}(?:([ '_])\d{3})(?:\1\d{3})*(?:\.\d+|,(?!\d{3}(?!
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
 # A decimal comma: certain before a word of magnitude only (2,5 Millionen).
 _COMMA = re.compile(r"\d{1,3},\d{1,2}")
-_PART = re.compile(rf"(\d[\d,.]*)({SIGN}*)")
+_PART = re.compile(rf"(\d[\d,.]*)({SCALE}|)")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _LEAD = re.compile(
     r"""(?:[\s:=~≈\[({"'|]+|<(?=[^<>\n]{1,80}>)|(?:approximately|approx\.?|about|roughly|around|nearly|exactly|only|just|simply|clearly
@@ -91,30 +111,30 @@ _LEAD = re.compile(
 )
 # What shows that a number is a part of an expression or a range: then it is not the value.
 _OPERATOR = re.compile(
-    r"[ ]?(?:[+*^/]|-(?![a-zA-Z\s])|[ ]-[ ])[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
-    r"|[ ]?\^|\+(?!\w)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
-    r"|[ ]and[ ](?:an?|one|two|three)[ -](?:half|thirds?|quarters?)"
-    r"|[ ](?:or|and)[ ](?:more|fewer|less|greater|above|below|over|under|up)\b"
+    r"[ ]?(?:[+*^/x•|~～—…、]|-(?![a-zA-Z\s])|[ ]-[ ]|\.\.+|->|→)[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
+    r"|\)?[ ]?\^|\)[*/]|[ ]?\||\+(?!\w)|-(?=[.。)\s]*$)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
+    rf"|(?:[ ]?[^\W\d_]{{2,15}})?(?:{HALF}|{BOUNDED})"
+    r"|[ ](?:raised )?to the (?:power|\d)|[ ]out of \d|[ ](?:\w+ )?below zero\b|[ ](?:squared|cubed)\b"
+    r"|[ ]?°[ ]?\d|[xyzn](?!\w)|[成割折](?!\w)|[ ]?(?:次[方幂冪]|乗|제곱)"
+    r"|(?![kcdm]?m[23](?!\d))[^\W\d_]{1,3}\d",
+    re.IGNORECASE,
 )
 # 12 34 and 5-7: the number at the end is a part of something that cannot be read.
 _AFTER_DIGIT = re.compile(r"\d[ -](?=[\d.])")
 _SPACED = re.compile("[ '_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 _EQUALS = re.compile(r"[=≈]")
-# What joins the numbers of a statement that names several.
-JOIN = (
-    r"(?:[;&]|\b(?:and|or|und|oder|et|ou|y|e|o|en|och|eller|og|ve|veya|atau|dan|и|или|і|або|lub|oraz|và|hoặc)\b"
-    r"|和|与|與|或|と|または|또는|와|과|หรือ|और|या|أو|،)"
-)
 _UNITS_BETWEEN = r"[ ]{0,3}(?:[^\W\d_]{1,15}\.?[ ]{0,3}){0,3}?"
 _ANOTHER = re.compile(
-    rf"(?:[ ]?,|{_UNITS_BETWEEN},?[ ]{{0,2}}{JOIN}"
+    rf"(?:[ ]?,|{_UNITS_BETWEEN}(?:,?[ ]{{0,2}}{JOIN}|\((?:or|oder|ou|o|или)\b)"
     r"|[ ]?(?P<unit>[^\W\d_]{1,12}),(?=[ ]?[-+]?[\d.]+[ ]?(?P=unit)\b))"
     rf"\s*(?:{JOIN}\s*)?(?:(?:also|both|either|maybe|perhaps)[ ])?[-+]?{CURRENCY}?[ ]?[-+]?\.?\d"
 )
 _BEFORE = re.compile(
-    rf"\d[ ]?%?(?:[ ]?[^\W\d_]{{1,12}})?(?:[ ]?,[ ]?|,?[ ]{{0,3}}(?:{JOIN}|\b(?:to|bis|through)\b)"
-    r"[ ]{0,3})(?:[a-zA-Z]\w{0,9}[ ]?=[ ]?)?$"
+    rf"\d[ ]?%?(?:[ ]?[^\W\d_]{{1,12}})?(?:(?:[ ]?,[ ]?|,?[ ]{{0,3}}{JOIN}[ ]{{0,3}})"
+    r"(?:[a-zA-Z]\w{0,9}[ ]?=[ ]?)?"
+    r"|[ ](?:to|bis|through|à|a|до|hay|ile|vs|versus|per|of|in|by|times|plus|mod|choose|divided by)[ ]"
+    r"|[ ]?(?:[至到~～—…|、]|から|에서)[ ]?)$"
 )
 # x = 3 or x = 5: each names a value.
 _NAMED_AGAIN = re.compile(
@@ -158,12 +178,12 @@ def _raised(match: re.Match[str], plain: str) -> Fraction | None:
     """Return digits with their power and exponent; None where the number would be too long."""
     number = Fraction(int(plain)) if plain.isdigit() else Fraction(plain)
     if match["power"]:
-        raised = int(match["power"].strip(" ^{}"))
+        raised = int(match["power"].strip(" ^{}()"))
         if abs(raised) * max(len(plain), 1) > MOST_EXPONENT or (raised < 0 and not number):
             return None
         number **= raised
     if match["exponent"]:
-        power = int(re.split(r"[eE^]|\*\*", match["exponent"])[-1].strip(" {}"))
+        power = int(re.split(r"[eE^]|\*\*", match["exponent"])[-1].strip(" {}()"))
         if abs(power) > MOST_EXPONENT:
             return None
         number *= Fraction(10) ** power
@@ -181,6 +201,8 @@ def _divided(number: Fraction, over: str) -> Fraction | None:
 def _scaled(number: Fraction, match: re.Match[str]) -> Fraction | None:
     """Return a number times its words and signs of magnitude; None where a later part is larger."""
     size = _size(match["scale"])
+    if not size:
+        return None
     number *= size
     for digits, signs in _PART.findall(match["more"]):
         part, below = grouped(digits), _size(signs)
@@ -193,16 +215,16 @@ def _scaled(number: Fraction, match: re.Match[str]) -> Fraction | None:
 
 
 def _size(scale: str) -> int:
-    """Return the factor of words or signs of magnitude."""
-    words = re.findall(PIECE, scale)
-    return math.prod(WORDS.get(word.lower()) or SIGNS.get(word) or _SUFFIXES[word.lower()] for word in words)
+    """Return the factor of words or signs of magnitude; 0 where a word has several."""
+    words = re.findall(PIECE, scale.replace(" de ", " ").rstrip("€£$₹¥ "))
+    return math.prod(_SIZES.get(word.lower(), 0) for word in words)
 
 
 def leading(text: str) -> re.Match[str] | None:
     """Return the number at the start of a statement: "about $18 per day", "x = 18", "9 * 2 = 18".
 
     Of a chain of equalities in the first sentence, the last is read. None if the statement does not begin
-    with a number, or if an expression or a range follows that is not worked out.
+    with a number, or if an expression, a range or another number of the same amount follows.
     """
     at = start = lead_in(text)
     end = _SENTENCE_END.search(text, start)
@@ -211,11 +233,29 @@ def leading(text: str) -> re.Match[str] | None:
     if at != start and _NAMED_AGAIN.search(text, start, end.start() if end else len(text)):
         return None
     match = NUMBER.match(text, start if at == start else lead_in(text, at))
-    if match is None or _OPERATOR.match(text, match.end()) or _ANOTHER.match(text, match.end()):
+    if match is None or _goes_on(text, match.end()):
         return None
     # A few digits and nothing else have a value.
     few = match[0] == match["run"].isdecimal() and len(match[0]) <= MOST_DIGITS
     return match if few or value(match) is not None else None
+
+
+def _goes_on(text: str, at: int) -> bool:
+    """Return whether what follows a number makes it a part of something longer."""
+    if _OPERATOR.match(text, at):
+        return True
+    if _DIGIT_AHEAD.match(text, at) is None:
+        return False
+    if _ANOTHER.match(text, at) or _UNITS_AGAIN.match(text, at):
+        return True
+    further = _NEXT.match(text, at)
+    return further is not None and not REASON.search(further["between"])
+
+
+def signed(text: str) -> str:
+    """Return a statement with a word for minus at its start as the sign: "negative 5" is -5."""
+    minus = _MINUS.match(text, lead_in(text))
+    return text if minus is None else f"{text[: minus.start()]}-{text[minus.end() :]}"
 
 
 def begins(text: str) -> bool:
@@ -232,21 +272,24 @@ def lead_in(text: str, at: int = 0) -> int:
 def last(text: str) -> re.Match[str] | None:
     """Return the last readable number in a text's tail; None where its last digits are ambiguous.
 
-    Such a run is ``1 000 00``, ``12 34``, ``5-7`` or ``3 and 5``: nobody knows which part would be meant.
+    Such a run is ``1 000 00``, ``12 34``, ``5-7``, ``3 and 5`` or ``5 hours 30``: nobody knows which part
+    would be meant.
     """
     matches = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
     for match in reversed(matches):
         if value(match) is not None:
-            return None if is_joined(text, match.start()) else match
-        if _SPACED.search(match["run"]):
+            part = is_joined(text, match.start()) or _OPERATOR.match(text, match.end())
+            return None if part else match
+        if _SPACED.search(match["run"]) or match["scale"]:
             return None
     return None
 
 
 def is_joined(text: str, at: int) -> bool:
-    """Return whether the number at a position is the last of several."""
+    """Return whether the number at a position is the last of several, or a part of an expression."""
+    before = text[max(0, at - 40) : at]
     apart = at >= 2 and _AFTER_DIGIT.match(text, at - 2) is not None
-    return apart or _BEFORE.search(text, max(0, at - 40), at) is not None
+    return apart or _BEFORE.search(before) is not None or _PARTIAL.search(before[-28:]) is not None
 
 
 def written(number: Fraction) -> str:
@@ -289,6 +332,25 @@ mph, kmh kph
 _UNITS = [[unit.split() for unit in kind.split(",")] for kind in _KINDS.strip().split("\n")]
 _NAMES = {spelling: unit[0] for kind in _UNITS for unit in kind for spelling in unit}
 _DROPPED_UNITS = {kind[0][0] for kind in _UNITS} | {"miles per hours"}
+# Up to three words of any language between two numbers: 5 hours 30 minutes, 5 hay 7, 10 hoch 6.
+_NEXT = re.compile(
+    rf"[ ]?(?P<between>(?:(?:[{UNSPACED}]{{1,4}}|(?![{UNSPACED}])[^\W\d_][^\s\d.,;:()=!?]{{0,14}})"
+    rf"\.?[ ]{{0,3}}){{1,3}}?)[-+]?{CURRENCY}?[ ]?\.?\d"
+)
+_DIGIT_AHEAD = re.compile(r"\D{0,60}\d")
+_MINUS = re.compile(rf"{MINUS}(?=[$€£¥₹]?[ ]?\.?\d)", re.IGNORECASE)
+# Amounts of two units: 3 weeks, 2 days.
+_UNITS_AGAIN = re.compile(rf"[ ]?(?:{either(_NAMES)}),[ ]?\d[\d.]*[ ]?(?:{either(_NAMES)})\b")
+# What makes a number behind it a part: an operator, a bound, a word for minus or half more, a unit before it.
+_PARTIAL = re.compile(
+    r"(?:√|\b(?:sqrt|log|ln|sin|cos|tan|exp)[ ]?[({ ]{0,2}|\d°[ ]?|[\w)\]}][ ]?[*^/+][ ]?[($\{]{0,3}"
+    r"|\d[ ]?[x•][ ]?|\d[ ]:[ ]|-[ ]{1,3}|-[ ]?[({]|\||(?<![A-Za-z\d\"'/])[<>]=?[ ]?|[≤≥][ ]?|\d[eE][ ]"
+    r"|\bto the (?:power of )?|(?<!百)分[之の]|不是"
+    r"|\b(?:hoch|puissance|elevado a|в степени|not|nicht|pas|не)[ ]"
+    rf"|{BOUND}|{MINUS}|(?<!\w)(?:{ALTERED})"
+    rf"|\d[ ]?(?:{UNITS}|(?-i:{either(_NAMES)})\b|{SCALE})[ ,]{{0,2}}){CURRENCY}?[ ]?$",
+    re.IGNORECASE,
+)
 # These say which way an amount goes, so they stay: 5 pm is not 5, and 5 up is not 5 down.
 _TURNS = frozenset(
     (

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from keff.answers.parts.base import Extracted, closing
+from keff.answers.parts.number_words import JOIN
 
 # 60 characters a side: a fraction that is an answer is short, and the search for a brace is bounded.
 _FRACTION = re.compile(
@@ -104,6 +105,15 @@ _AFTER_ANSWER = re.compile(
     re.VERBOSE,
 )
 _BRACES = re.compile(r"(?<!\\)[{}]")
+# Characters before a box or tag in which another one must stand to be joined with it.
+_NEAR = 300
+_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_BOXED = re.compile(r"\\f?boxed\s?\{([^{}]{1,200})\}")
+_BOXES = re.compile(
+    rf"(?:{_BOXED.pattern}[\s$*.\\()\[\],]{{0,12}}(?:{JOIN}[\s$*\\()\[\]]{{0,8}})?(?:[a-z]\s?=\s?)?)+$"
+)
+_TAG = re.compile(r"[<\[]answer[>\]]([^<\[]{1,200})[<\[]/answer[>\]]", re.IGNORECASE)
+_TAGS = re.compile(rf"(?:{_TAG.pattern}[\s$]{{0,4}}(?:,|{JOIN})?[\s$]{{0,4}})+$", re.IGNORECASE)
 # The answer stands in the lines below a heading that says "Answer".
 _HEADING = re.compile(r"[*_\s:]{0,6}\n")
 # Only at the beginning of a line does "answer:" leave no doubt; within one it may be about a step.
@@ -159,6 +169,18 @@ def _last_places(text: str) -> tuple[str, dict[str, int]]:
     return lower, {word: at for word in _READERS if (at := lower.rfind(word)) >= 0}
 
 
+def items(text: str, statement: Statement) -> tuple[str, str]:
+    """Return a statement's payload and the line below it, without bullets where both have them."""
+    start = text.find(statement.payload, statement.at)
+    lines = text[start : start + WINDOW].split("\n", 2) if start >= 0 else []
+    if len(lines) < 2 or not lines[1].strip():
+        return statement.payload, ""
+    bullets = [_BULLET.match(line) for line in lines[:2]]
+    if bullets[0] and bullets[1]:
+        return lines[0][bullets[0].end() :], lines[1][bullets[1].end() :]
+    return statement.payload, lines[1]
+
+
 def last_place(text: str) -> int:
     """Return where the last word stands that may begin a statement; -1 where there is none."""
     return max(_last_places(text)[1].values(), default=-1)
@@ -200,6 +222,12 @@ def _boxed(text: str, at: int, after: int) -> Statement | None:
     window = text[after : after + WINDOW]
     end = closing(window, 0, _BRACES)
     content = window[1 : end - 1] if end else window[1:].partition("\n")[0].rstrip("$ .")
+    # Boxes with nothing but "and" between them are one statement of several answers.
+    near = "boxed" in text[max(0, at - _NEAR) : at]
+    before = _BOXES.search(text, max(0, at - WINDOW), at) if near else None
+    contents = [*_BOXED.findall(before[0]), content] if before else [content]
+    if len({each.strip() for each in contents}) > 1:
+        at, content = before.start() if before else at, ", ".join(contents)
     return Statement(at, content, "boxed", True, not end)
 
 
@@ -207,6 +235,10 @@ def _answer(text: str, at: int, after: int) -> Statement | None:
     if text[after : after + 1] in (">", "]") and text[at - 1 : at] in ("<", "["):
         end = text.find(f"{text[at - 1]}/{text[at:after]}", after, after + WINDOW)
         payload = text[after + 1 : end] if end >= 0 else text[after + 1 : after + WINDOW]
+        near = "/answer" in text[max(0, at - _NEAR) : at].lower()
+        before = _TAGS.search(text, max(0, at - WINDOW), at - 1) if near else None
+        if before and any(each.strip() != payload.strip() for each in _TAG.findall(before[0])):
+            at, payload = before.start() + 1, ", ".join([*_TAG.findall(before[0]), payload])
         return Statement(at, payload, "tag", True, end < 0)
     final = _BEFORE_FINAL.search(text, max(0, at - LONGEST_FINAL), at) is not None
     link = _AFTER_ANSWER.match(text, after)
