@@ -32,9 +32,29 @@ SENTENCES = [
     "无法提取",
     "회답 없음".replace("회답", "답변"),
     "Нет ответа",
+    "कोई उत्तर नहीं",
+    "未能提取到有效答案",
+    "RateLimitError",
+    "429 Too Many Requests",
+    "Request timed out.",
+    "maximum context length exceeded",
+    "[unparseable]",
+    "<your answer here>",
+    "I'm sorry, but I can't answer this question.",
+    "I do not know.",
+    "no majority",
+    r"\boxed{}",
 ]
 SPACES = ["exact", "text", "numeric", "choice", "binary", "math", "json", "list", "set", "date"]
 ANSWERS = ["Na", "invalid", "nothing", "no", "unknown", "error bars", "nano", "none of the above"]
+ANSWERS += [
+    "I do not know of any city but Paris",
+    "cannot be determined",
+    "TypeError",
+    "timeout",
+    "404",
+    "429 BC",
+]
 
 
 def _votes(word: str, right: int = 2, wrong: int = 4) -> list[str]:

@@ -22,28 +22,43 @@ from keff.narrow import fields
 LONGEST = 200
 WHY = "a word for no answer"
 
-# As compared: lower case, signs as spaces.
+_SIGNS = re.compile(r"[\W_]+")
+
+
+def bare(text: str) -> str:
+    """Return a word as it is compared: lower case, without signs."""
+    return _SIGNS.sub(" ", text.lower()).strip()
+
+
 _WORDS = frozenset(
-    line.strip()
+    bare(line)
     for line in """
-    none, null, nan, n a, n a n a, 1 ind, 1 qnan, error, no consensus, not available, not applicable, noanswer
-    无, 无答案, 没有答案, 无法回答, 无法提取, 提取失败, 无法解析, 解析失败, 错误, 無答案
-    回答なし, 答えなし, 該当なし, エラー, 없음, 답 없음, 답변 없음, 오류, нет ответа, ошибка
-    немає відповіді, brak odpowiedzi, błąd
-    keine antwort, fehler, geen antwoord, inget svar, aucune réponse, pas de réponse, erreur
-    sin respuesta, sem resposta, erro, nessuna risposta, errore, cevap yok, hata, không có câu trả lời, lỗi
-    tidak ada jawaban, कोई उत्तर नहीं, त्रुटि, لا إجابة, لا توجد إجابة, خطأ
+    none, null, nan, n/a, #n/a n/a, 1.#ind, 1.#qnan, error, not available, not applicable, noanswer,
+    no ans, noans, not found, notfound, unparsable, unparseable, timed out, null answer, your answer,
+    your answer here, idk, 无, 无答案, 没有答案, 無答案, 错误, 未知答案, 不知道, 未找到, 我不知道,
+    回答なし, 答えなし, 解答なし, 該当なし, エラー, わかりません, 分かりません, 없음, 답 없음, 답변 없음,
+    오류, 모름, 알 수 없음, нет ответа, ошибка, не знаю, ответ не найден, немає відповіді, няма отговор,
+    brak odpowiedzi, błąd, nie wiem, bez odpovědi, žádná odpověď, nincs válasz, fără răspuns,
+    keine antwort, kein ergebnis, keine angabe, fehler, ich weiß es nicht, ich weiß nicht, geen antwoord,
+    inget svar, intet svar, ingen svar, ei vastausta, aucune réponse, pas de réponse, erreur,
+    je ne sais pas, sin respuesta, no sé, sem resposta, não sei, erro, nessuna risposta, errore,
+    non lo so, cevap yok, bilmiyorum, hata, không có câu trả lời, tôi không biết, lỗi, tidak ada jawaban,
+    tidak tahu, saya tidak tahu, hakuna jibu, sijui, walang sagot, कोई उत्तर नहीं, पता नहीं, त्रुटि,
+    لا إجابة, لا توجد إجابة, لا أعرف, خطأ, بدون پاسخ, نمی دانم, אין תשובה, לא יודע, ไม่มีคำตอบ, ไม่ทราบ
     """.replace("\n", ",").split(",")
     if line.strip()
 )
 # Words that are answers too (an argument is invalid, a relation unknown): only in the brackets of a scorer.
 _IN_BRACKETS = re.compile(
     r"[\[<{(]+\s*(?:invalid|failed|failure|missing|empty|blank|unknown|skipped|refused|refusal|truncated|timeout"
-    r"|unanswered|undefined|abstain|abstained|unparsed|unparsable|nil|na)\s*[\]>})]+",
+    r"|unanswered|undefined|abstain|abstained|unparsed|unparsable|nil|na|unk"
+    r"|unanswerable|tie|tbd|todo|fail|(?:the |your |final ){0,2}answer(?: here)?)"
+    r"\s*[\]>})]+",
     re.IGNORECASE,
 )
 _THING = (
-    r"(?:answers?|responses?|outputs?|predictions?|results?|match(?:es)?|consensus|format|choices?|options?"
+    r"(?:answers?|responses?|outputs?|predictions?|results?|match(?:es)?|consensus|majority|agreement|winner"
+    r"|format|choices?|options?"
     r"|completions?|generations?|reply|replies)"
 )
 _ADJECTIVE = r"(?:(?:valid|final|clear|parsed|extracted|correct|single|boxed|the|an?|any) ){0,3}"
@@ -55,11 +70,24 @@ _FORMS = re.compile(
     rf"|(?:failed|unable|could not|couldn t|cannot|can t|failure)(?: to)? {_VERB}\b.*"
     r"|(?:answer |output |json |api |request |server |generation |scoring |execution |runtime )?"
     r"(?:extraction|extract|parse|parsing|parser|matching|generation|api|request|scoring|decoding|decode|timeout)"
-    r" (?:failed|failure|error|timed out)\b.*"
+    r" (?:failed|failure|fail|error|timed out)\b.*"
+    # Servers and clients that failed.
+    r"|(?:json ?decode|json|api|rate ?limit|timeout|connection|internal ?server|extraction|pars(?:e|ing)|http"
+    r"|network) ?(?:error|exception)"
+    r"|(?:http )?(?:4\d\d|5\d\d) (?:bad|too many|internal|service|gateway|forbidden|request)\b.*"
+    r"|http [45]\d\d|(?:request|connection|read) (?:has )?timed out|rate limit (?:exceeded|reached)"
+    r"|(?:max(?:imum)? )?(?:context|tokens?)(?: (?:length|limit|window))? (?:exceeded|reached)"
+    # The model itself has none.
+    r"|(?:(?:i m |i am )?(?:sorry|afraid)(?: but)? )?(?:i|we)"
+    r" (?:do not|don t|did not|didn t|cannot|can t|can not"
+    r"|could not|couldn t|am unable to|m unable to|am not able to|m not able to|was unable to)"
+    r" (?:know|answer|determine|find|provide|help|assist|solve|give|comply|tell)\b(?:(?! but\b| maybe\b)\D)*"
+    r"|(?:未|未能|无法|無法|没有|沒有|没能)(?:提取|找到|解析|回答|识别|获取|给出|生成|作答)(?:到|出)?"
+    r"(?:该|此|有效|最终)?(?:答案|问题|結果|结果)?"
+    r"|(?:提取|解析|生成)(?:答案)?(?:失败|失敗|错误)"
 )
 _FAULT = re.compile(r"\W*(?:\w{0,30}error|\w{0,30}exception|traceback)\b[^:\n]{0,40}:", re.IGNORECASE)
 _OBJECT = re.compile(r'\{\s*"')
-_SIGNS = re.compile(r"[\W_]+")
 # Spaces in which "answer = None" is a line of the answer.
 _OF_CODE = frozenset({"json", "code", "sql"})
 
@@ -71,17 +99,12 @@ def says_none(answer: str) -> bool:
         return False
     text = plain(fold(answer)).strip()
     # Na is an element, and "na" a word in many languages.
-    if text.strip("#\"'*.`") == "NA" or _IN_BRACKETS.fullmatch(text) or _FAULT.match(text):
+    if not text or text.strip("#\"'*.`") == "NA" or _IN_BRACKETS.fullmatch(text) or _FAULT.match(text):
         return True
     if _OBJECT.match(text):
         return False
     words = bare(text)
     return words in _WORDS or _FORMS.fullmatch(words) is not None
-
-
-def bare(text: str) -> str:
-    """Return a word as it is compared: lower case, without signs."""
-    return _SIGNS.sub(" ", text.lower()).strip()
 
 
 class Abstaining:
