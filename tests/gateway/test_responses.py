@@ -67,6 +67,30 @@ def test_a_stream_that_fails_late_tells_the_official_client_why() -> None:
     assert "boom" in events[-1].message  # type: ignore[union-attr]
 
 
+def item(*content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "id": "m", "role": "assistant", "content": content, **more}
+
+
+@pytest.mark.parametrize(
+    ("output", "votes"),
+    [
+        ([item({"type": "output_text", "text": "It is 7"}), text("42")], {"42": 4}),
+        (
+            [item({"type": "output_text", "text": "The answer is 7."}, phase="commentary"), text("42")],
+            {"42": 4},
+        ),
+        ([item("It is 42.") | {"content": "It is 42."}], {"42": 4}),
+        ([item({"type": "output_text", "text": "So 3 and 4 are 7, and"}, status="incomplete")], {}),
+    ],
+)
+def test_items_of_a_response_are_read_apart(output: list[dict[str, Any]], votes: dict[str, int]) -> None:
+    with served(lambda *_: response(*output), planless=True) as (rig, _, _):
+        told = post(rig, input="How many?", keff={"policy": "fixed:4", "answer_space": "numeric"}).json()[
+            "keff"
+        ]
+    assert told["votes"] == votes
+
+
 def test_function_calls_vote_by_name_and_values() -> None:
     def give(number: int, _: dict[str, Any]) -> dict[str, Any]:
         if number == 1:

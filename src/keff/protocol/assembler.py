@@ -14,7 +14,7 @@ from typing import cast
 
 from keff.errors import EngineError
 from keff.narrow import Fields, entries, fields, items
-from keff.protocol.reply import RepeatedError, error_in, is_end, is_fault
+from keff.protocol.reply import RepeatedError, error_in, is_end, is_fault, note_usage
 from keff.protocol.values import (
     DONE,
     Events,
@@ -140,8 +140,7 @@ class Assembler:
         if (error := error_in(chunk)) is not None:
             self._head["error"] = error
         parts = entries(chunk.get("choices"))
-        for told in (chunk, fields(chunk.get("x_groq")), *parts):
-            _add_usage(self._usage, told.get("usage"))
+        note_usage(self._usage, chunk)
         # A stream may end by its usage; some servers state the usage so far with every piece.
         if parts or chunk.get("usage"):
             self._done = not parts and bool(self._choices)
@@ -248,16 +247,6 @@ class Assembler:
             _whole_choice(index, choice, choice.finish or missing) for index, choice in self._choices.items()
         ]
         return {**self._head, "choices": choices, "usage": self._usage or None}
-
-
-def _add_usage(whole: Object, more: object) -> None:
-    """Add a usage to what was stated before: the last count holds, but none is taken back by a 0."""
-    for name, value in fields(more).items():
-        before = whole.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            _add_usage(cast("Object", before), cast("object", value))
-        elif value or before is None:
-            whole[name] = fields(cast("object", value)).copy() if isinstance(value, dict) else value
 
 
 def _merge(whole: Object, more: Fields, *, pieces: bool) -> None:

@@ -163,6 +163,29 @@ def _is_beside(stated: Fields, prompt: int, reused: int, output: int | None, tot
     return (READ in stated or WRITTEN in stated) and "prompt_tokens" not in stated
 
 
+# What of an answer, or an event of a stream, may hold its usage beside the whole.
+_HOLDERS = ("response", "message", "x_groq")
+
+
+def note_usage(usage: Object, said: Fields) -> None:
+    """Add what an answer or an event of a stream states to the usage so far.
+
+    The last count holds, but none is taken back by a 0: some servers state the prompt first and the rest
+    last, some the usage so far with every event, and some end by zeros.
+    """
+    for holder in (said, *(fields(said.get(name)) for name in _HOLDERS), *entries(said.get("choices"))):
+        _add_counts(usage, fields(holder.get("usage")))
+
+
+def _add_counts(usage: Object, more: Fields) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict):
+            usage[name] = inner = dict(fields(usage.get(name)))
+            _add_counts(inner, cast("Object", value))
+        elif value or usage.get(name) is None:
+            usage[name] = value
+
+
 def summarize(logprobs: Sequence[float], texts: Sequence[str] = ()) -> Logprobs | None:
     """Summarise the token log-probabilities of one path; None when there are none.
 

@@ -55,20 +55,20 @@ def choice_of(response: Fields) -> Object:
     if not isinstance(response.get("output"), list) or status == "failed":
         raise EngineError("the server's answer is not a response: it has no output")
     message: Object = {"role": "assistant", "content": ""}
-    calls: list[Object] = []
     logprobs: list[Object] = []
-    for item in entries(response["output"]):
+    items = entries(response["output"])
+    for item in items:
         kind = item.get("type")
-        if kind == "message":
-            _add_message(message, logprobs, item)
-        elif kind == "function_call":
-            calls.append(_call(item))
-        elif kind == "reasoning":
+        if kind == "reasoning" or item.get("phase") == "commentary":
             thought = text_of(item.get("content"), thoughts=True) or text_of(item.get("summary"))
             message["reasoning_content"] = text_of(message.get("reasoning_content")) + thought
-    if calls:
+        elif kind == "message":
+            _add_message(message, logprobs, item)
+    if calls := [_call(item) for item in items if item.get("type") == "function_call"]:
         message["tool_calls"] = calls
     choice: Object = {"index": 0, "message": message, "finish_reason": "stop"}
+    if status == "completed" and any(item.get("status") == "incomplete" for item in items):
+        status = "incomplete"
     if status != "completed":
         choice["finish_reason"] = fields(response.get("incomplete_details")).get("reason") or status
         if is_fault(choice):
@@ -77,7 +77,11 @@ def choice_of(response: Fields) -> Object:
 
 
 def _add_message(message: Object, logprobs: list[Object], item: Fields) -> None:
-    for part in entries(item.get("content")):
+    # What one message ends with is no word with what the next begins with.
+    before = f"{message['content']}\n" if message["content"] else ""
+    said = item.get("content")
+    message["content"] = before + (said if isinstance(said, str) else "")
+    for part in entries(said):
         if part.get("type") == "refusal":
             message["refusal"] = part.get("refusal") or "refused"
         else:

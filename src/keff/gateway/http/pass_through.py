@@ -24,6 +24,7 @@ from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import Fields, entries, fields
 from keff.protocol.client import BROKEN, CUT, EVENTS, BrokenError, Call
+from keff.protocol.reply import note_usage
 from keff.protocol.server import Mask, hidden, redirected
 from keff.protocol.values import Events, Object, data_of, decoded, picked
 
@@ -333,15 +334,10 @@ class Meter:
 
     def note(self, said: Fields) -> None:
         """Record usage and model from an answer or a stream event."""
+        note_usage(self.usage, said)
         for holder in (said, fields(said.get("response")), fields(said.get("message"))):
-            self.usage |= _stated(holder.get("usage"))
             self.model = holder.get("model") or self.model
 
     def cost(self) -> object:
         """Return the usage stated upstream, else estimated from stream events."""
         return self.usage or {"completion_tokens": self.deltas}
-
-
-def _stated(usage: object) -> Object:
-    """Return what a usage states; later events of a stream leave some counts at 0."""
-    return {name: value for name, value in fields(usage).items() if value}
