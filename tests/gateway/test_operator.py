@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from gateway_rig import QUESTION, gateway
+from keff.gateway.server import log_to_stderr
 from raw_server import answer, http, raw_server
 
 FAULTS: dict[str, Any] = {
@@ -88,3 +89,18 @@ def test_what_a_client_asks_wrongly_is_no_failure_of_the_upstream() -> None:
     with raw_server(lambda *_: http(b"{}")) as url, gateway(url, planless=True) as rig:
         assert rig.post({"model": "m", "messages": []}).status_code == 400
         assert rig.metric("keff_failed_requests_total") == 0
+
+
+def test_a_second_gateway_of_one_process_writes_each_line_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("keff", "keff.gateway", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        monkeypatch.setattr(logger, "handlers", [*logger.handlers])
+        monkeypatch.setattr(logger, "propagate", logger.propagate)
+        monkeypatch.setattr(logger, "level", logger.level)
+    for quiet in (True, False):
+        log_to_stderr(quiet)
+    logging.getLogger("keff.gateway").info('{"event": "request"}')
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["event"] == "request"

@@ -76,11 +76,13 @@ class Lines(logging.Formatter):
 
 
 def log_to_stderr(quiet: bool) -> None:
-    """Set up logging as JSON lines on stderr; ``quiet`` leaves only warnings."""
+    """Set up logging as JSON lines on stderr, once in a process; ``quiet`` leaves only warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
     for name in ("keff", "uvicorn.error"):
         logger = logging.getLogger(name)
+        for earlier in [each for each in logger.handlers if isinstance(each.formatter, Lines)]:
+            logger.removeHandler(earlier)
         logger.addHandler(handler)
         logger.propagate = False
     logging.getLogger("keff.gateway").setLevel(logging.WARNING if quiet else logging.INFO)
