@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# Control characters, which a terminal obeys, and marks of direction, which turn around what is beside them.
+# Control characters, which a terminal obeys, marks of direction, which turn around what is beside them, and
+# what no text holds: halves of characters, and two that XML forbids.
 _RANGES = (
     (0x00, 0x08),
     (0x0B, 0x1F),
@@ -12,7 +13,9 @@ _RANGES = (
     (0x2028, 0x2029),
     (0x202A, 0x202E),
     (0x2066, 0x2069),
+    (0xD800, 0xDFFF),
     (0xFEFF, 0xFEFF),
+    (0xFFFE, 0xFFFF),
 )
 _HARMFUL = [code for first, last in _RANGES for code in range(first, last + 1)]
 _GONE = dict.fromkeys(_HARMFUL)

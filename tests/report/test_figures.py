@@ -26,6 +26,8 @@ FOREST = [
     {"name": "y", "value": 0.1, "lo": None, "hi": None},
 ]
 PILOT = [{"model": "a", "n": n, "c_mean": 0.5, "sd": 1 / n} for n in (25, 50, 100)]
+# Controls, marks of direction, and what is no text at all.
+HOSTILE = "x\x1b]0;y\x07\x00\x9b\u202eevil\u2066\u200f\ufffe\uffff\ud800<b>&"
 SLOTS = [[1.0, 0.5], [0.5, float("nan")]]
 FIGURES: dict[str, figures.Spec] = {
     "saturation": figures.saturation({"a": {"c": 0.5}, "b": {"c": 0.0, "points": [(4, 4.0)]}}, 32),
@@ -35,6 +37,7 @@ FIGURES: dict[str, figures.Spec] = {
     "heat_map": figures.heat_maps({"GSM8K": SLOTS}, ["0", "1"]),
     "forest": figures.forest(FOREST),
     "sensitivity": figures.sensitivity(PILOT, "n", "c_mean", "sd"),
+    "hostile": figures.forest([{"name": HOSTILE, "value": 0.1, "lo": 0.0, "hi": 0.2}]),
 }
 
 
@@ -53,6 +56,13 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, byte
 
 def texts(svg: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]+)</text>", svg)
+
+
+def test_a_hostile_name_is_drawn_as_the_text_that_it_holds(drawn: dict[str, tuple[str, bytes]]) -> None:
+    svg, pdf = drawn["hostile"]
+    assert "x]0;yevil&lt;b&gt;&amp;" in texts(svg)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", svg)
+    assert pdf.startswith(b"%PDF")
 
 
 @pytest.mark.slow

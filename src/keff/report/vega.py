@@ -14,11 +14,13 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import vl_convert
 
+from keff.console import harmless
 from keff.files import whole
+from keff.narrow import fields, is_array, items
 from keff.records import plain
 
 Specs = Mapping[str, Mapping[str, Any]]
@@ -87,7 +89,16 @@ def svg_of(spec: Mapping[str, Any]) -> str:
 
 def _json(value: Mapping[str, Any]) -> str:
     # What is not finite becomes null, which Vega leaves out.
-    return json.dumps(plain(value), allow_nan=False)
+    return json.dumps(_shown(plain(value)), allow_nan=False)
+
+
+def _shown(value: object) -> object:
+    """Return a specification with the words of others as they may be shown; a control character ends Vega."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in fields(cast("object", value)).items()}
+    return [_shown(each) for each in items(value)] if is_array(value) else value
 
 
 def _renumbered(svg: str) -> str:
