@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.places import RECORDED
 from keff.analysis.mix.choose import ERRORS, MixAim, PlanChoice, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_it
-from keff.analysis.mix.orders import Orders, draw_orders
-from keff.analysis.mix.prices import path_costs
+from keff.analysis.mix.orders import draw_orders
+from keff.analysis.mix.prices import Costs, path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
 from keff.analysis.mix.shrink import paths_of
 from keff.errors import PolicyError
@@ -203,19 +203,19 @@ class Pilot:
         return self.at(worth, np.flatnonzero(self.table.measured))
 
 
-def plans_of(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
+def plans_of(group: Aligned, costs: Costs, seed: int) -> list[CandidatePlan]:
     """Return single branches and cascades of two."""
-    return [*singles(orders, names), *pairs(orders, names)]
+    orders = draw_orders(group, costs, MOST_PATHS, np.random.default_rng(seed))
+    return [*singles(group, costs, orders, seed), *pairs(orders, group.names)]
 
 
 def pilots_of(
     group: Aligned, table: dict[str, Price], seeds: Sequence[int], questions: int, paths: int
 ) -> list[Pilot]:
     """Return random pilots of a group, one for each seed, each judged on the questions that it leaves."""
-    costs = path_costs(group, table).paths
-    everything = draw_orders(group, costs, MOST_PATHS, np.random.default_rng(7))
-    whole = {plan.spec: plan for plan in plans_of(everything, group.names)}
-    unit = float(np.median([cost.mean() for cost in costs]))
+    costs = path_costs(group, table)
+    whole = {plan.spec: plan for plan in plans_of(group, costs, 7)}
+    unit = float(np.median([cost.mean() for cost in costs.paths]))
     return [
         _pilot(group, table, whole, unit, np.random.default_rng(seed), (questions, paths)) for seed in seeds
     ]
@@ -233,11 +233,10 @@ def _pilot(
     part = group.take(drawn)
     taken = (replace(b, votes=b.votes.paths(rng.permutation(b.votes.k)[: shape[1]])) for b in part.branches)
     part = replace(part, branches=tuple(taken))
-    costs = path_costs(part, table).paths
-    orders = draw_orders(part, costs, MOST_PATHS, np.random.default_rng(0))
+    costs = path_costs(part, table)
     recorded = [branch.votes.k for branch in part.branches]
     ids = np.unique(part.clusters, return_inverse=True)[1]
-    held = [plan for plan in plans_of(orders, part.names) if plan.spec in whole]
+    held = [plan for plan in plans_of(part, costs, 0) if plan.spec in whole]
     shown = PlanTable.of(held, recorded, part.answered, ids)
     rest = np.setdiff1d(np.arange(group.n), drawn)
     accuracy = np.array([whole[plan.spec].accuracy[rest] for plan in shown.plans], np.float64)
@@ -256,7 +255,7 @@ def _pilot(
     ones = [whole[plan.spec] for plan in shown.plans if plan.kind == "single"]
     path = paths_of(ones, np.array([plan.accuracy for plan in ones]), group.answered)[1].mean(axis=1)
     true, found = accuracy.mean(axis=1), np.array(every)
-    return Pilot(shown, ids, unit, true, paid, found, error, on_all, in_full, path, part, costs)
+    return Pilot(shown, ids, unit, true, paid, found, error, on_all, in_full, path, part, costs.paths)
 
 
 Known = dict[Group, list[Pilot]]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import keff
 from keff.analysis.mix.orders import draw_orders
-from keff.analysis.mix.prices import path_costs
+from keff.analysis.mix.prices import Costs, path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, replay_cascade, singles, triples, undominated
 from keff.analysis.mix.study import escalation
+from keff.analysis.money import Tariff
+from keff.analysis.replay import Replaying
 from keff.policies.cascade import Cascade
 from keff.policy import Sample, View, parse_policy
 from keff.reading.join import Aligned, AlignedBranch
+from keff.sampling.cost import Price
 from keff.stats.votes import Votes
 from mix_rig import group, plan_table
 
@@ -46,7 +52,7 @@ def test_a_replayed_cascade_is_the_average_over_all_orders(keep: str) -> None:
     aligned = group(6, 3, seed=1)
     policy = parse_policy(f"cascade:small(lead_k:2,cap=2)/large(lead_k:2,cap=3),keep={keep}")
     assert isinstance(policy, Cascade)
-    costs = [np.full((6, 3), price) for price in (1.0, 10.0)]
+    costs = Costs(tuple(np.full((6, 3), price) for price in (1.0, 10.0)), "tokens")
     orders = draw_orders(aligned, costs, 3, np.random.default_rng(0))
     accuracy, cost = replay_cascade(policy, orders, aligned.names)
     for item in range(6):
@@ -57,10 +63,11 @@ def test_a_replayed_cascade_is_the_average_over_all_orders(keep: str) -> None:
 
 def test_the_search_replays_as_each_policy_does_alone() -> None:
     aligned = group(30, 8, seed=2, p=(0.6, 0.7, 0.85), tokens=(100, 300, 1000))
-    orders = draw_orders(aligned, path_costs(aligned, None).paths, 8, np.random.default_rng(0))
-    plans = [*singles(orders, aligned.names), *pairs(orders, aligned.names)]
-    plans += triples(orders, aligned.names, plans)
-    assert {plan.kind for plan in plans} == {"single", "cascade"} and max(len(p.branches) for p in plans) == 3
+    costs = path_costs(aligned, None)
+    orders = draw_orders(aligned, costs, 8, np.random.default_rng(0))
+    plans = list(pairs(orders, aligned.names))
+    plans += triples(orders, aligned.names, [*singles(aligned, costs, orders), *plans])
+    assert {plan.kind for plan in plans} == {"cascade"} and max(len(p.branches) for p in plans) == 3
     for plan in plans[:: max(1, len(plans) // 40)]:
         policy = parse_policy(plan.spec)
         assert isinstance(policy, Cascade)
@@ -69,14 +76,47 @@ def test_the_search_replays_as_each_policy_does_alone() -> None:
         np.testing.assert_allclose(cost, plan.cost, rtol=1e-5)
 
 
-def test_one_path_of_a_branch_is_its_accuracy_and_cost() -> None:
-    aligned = group(40, 8, seed=3)
-    orders = draw_orders(aligned, path_costs(aligned, None).paths, 8, np.random.default_rng(0))
-    single = next(plan for plan in singles(orders, aligned.names) if plan.spec == "cascade:small(fixed:1)")
-    votes = aligned.branches[0].votes
-    assert votes.tokens is not None
-    assert single.accuracy.mean() == pytest.approx(votes.p, abs=0.02)
-    assert single.cost.mean() == pytest.approx(votes.tokens.mean(), rel=0.02)
+@pytest.mark.parametrize("priced", ["dollars", "paths"])
+def test_a_plan_of_one_branch_is_what_a_replay_of_its_rule_says(priced: str, tmp_path: Path) -> None:
+    """In passages of three questions, with paths that give no answer, and prompts billed once a request."""
+    rng = np.random.default_rng(11)
+    files: list[Path] = []
+    spent = 0.0
+    for name, chance in (("small", 0.5), ("large", 0.7)):
+        rows: list[dict[str, object]] = []
+        for item in range(60):
+            theta = rng.beta(3 * chance, 3 * (1 - chance))
+            answers = np.where(rng.random(8) < theta, "0", rng.integers(1, 4, 8).astype(str))
+            made: dict[str, object] = {
+                "id": str(item),
+                "cluster": item // 3,
+                "model": name,
+                "gold_answer": "0",
+                "all_answers": [None if rng.random() < 0.1 else answer for answer in answers],
+            }
+            if priced != "paths":
+                tokens, prompt = rng.integers(50, 500, 8).tolist(), int(rng.integers(100, 3000))
+                made |= {"all_tokens": tokens, "all_prompt_tokens": [prompt, *[0] * 7]}
+                spent += (3 * prompt + 15 * sum(tokens)) / 1e6
+            rows.append(made)
+        files.append(tmp_path / f"{name}.jsonl")
+        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
+    prices = dict.fromkeys(("small", "large"), Price(prompt=3, output=15)) if priced == "dollars" else None
+    found = keff.mix(*files, prices=prices)
+    assert found.cost_unit == priced
+    for file, branch in zip(files, found.branches, strict=True):
+        lines = [line for line in found.singles if line.branches == (branch.name,)]
+        rules = [line.policy.partition("(")[2].rstrip(")") for line in lines]
+        tariff = None if prices is None else Tariff(prices)
+        told = keff.replay(file, rules, Replaying(tariff=tariff, model=branch.name))
+        for line, row in zip(lines, told.policies, strict=True):
+            assert row.accuracy is not None
+            own = (line.accuracy.value, *(line.accuracy.limits or ()))
+            assert own == pytest.approx((row.accuracy.value, *(row.accuracy.limits or ())), rel=1e-6)
+            dollars = row.dollars and row.dollars.value
+            assert line.cost.value == pytest.approx(dollars if prices else row.mean_paths, rel=1e-6)
+        assert lines[0].accuracy.value == pytest.approx(branch.p.value, rel=1e-6)
+    assert found.pilot_cost == pytest.approx(spent if prices else 2 * 60 * 8)
 
 
 def drawn_from_an_urn(n: int, k: int, p: float, c: float, seed: int) -> Aligned:
@@ -106,8 +146,9 @@ def test_predicted_paths_vote_as_drawn_ones_do() -> None:
     pilot = replace(whole, branches=(replace(branch, votes=branch.votes.paths(np.arange(4))),))
     tables: list[dict[str, CandidatePlan]] = []
     for given in (whole, pilot):
-        orders = draw_orders(given, path_costs(given, None).paths, 32, np.random.default_rng(0))
-        tables.append({plan.spec: plan for plan in singles(orders, given.names)})
+        costs = path_costs(given, None)
+        orders = draw_orders(given, costs, 32, np.random.default_rng(0))
+        tables.append({plan.spec: plan for plan in singles(given, costs, orders)})
     true, predicted = tables
     assert true.keys() == predicted.keys() and "cascade:small(lead_k:4,cap=8)" in true
     for spec, plan in true.items():
@@ -124,7 +165,7 @@ def test_predicted_paths_vote_as_drawn_ones_do() -> None:
 def test_paths_are_predicted_from_4_to_8_and_recorded_ones_stay() -> None:
     for k, cap in ((3, 3), (4, 8), (7, 8), (9, 9)):
         given = group(50, k, seed=4)
-        costs = path_costs(given, None).paths
+        costs = path_costs(given, None)
         orders = draw_orders(given, costs, 32, np.random.default_rng(0))
         assert {order.cap for order in orders.branches} == {cap}
         plain = draw_orders(given, costs, k, np.random.default_rng(0)).branches[0]
@@ -143,9 +184,7 @@ def test_the_frontier_holds_no_dominated_plan() -> None:
 def test_where_a_cascade_passes_questions_on() -> None:
     """Questions on which the first branch never agrees with itself all go on; those it knows stay."""
     aligned = group(60, 8, seed=3)
-    orders = draw_orders(
-        aligned, [np.ones(b.votes.scored().shape) for b in aligned.branches], 8, np.random.default_rng(4)
-    )
+    orders = draw_orders(aligned, path_costs(aligned, None), 8, np.random.default_rng(4))
     found = escalation("cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh", orders, aligned)
     assert found.branches == ("small", "large") and found.reach[0] == 1
     passed = {row.lo: row.passed for row in found.by_difficulty if row.passed is not None}

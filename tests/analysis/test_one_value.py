@@ -114,6 +114,28 @@ def of_audit(file: Path) -> Iterator[Figure]:
     yield "accuracy of one path", "audit: score", keff.audit(file).score
 
 
+def of_mix(file: Path, folder: Path) -> Iterator[Figure]:
+    """The record as a branch beside another one: the answers of other questions, all of them wrong."""
+    rows = list(map(json.loads, file.read_text("utf-8").splitlines()))
+    other = folder / "shifted.jsonl"
+    wrong = [
+        row | {"all_answers": last["all_answers"], "all_correct": [0] * len(last["all_answers"])}
+        for row, last in zip(rows, [rows[-1], *rows[:-1]], strict=True)
+    ]
+    for row in wrong:
+        for name in [name for name, values in row.items() if name.startswith("all_") and values is None]:
+            del row[name]
+    other.write_text("".join(json.dumps(row) + "\n" for row in wrong))
+    found = keff.mix(file, other, names=["own", "other"], cap=int(NOW))
+    yield "accuracy of one path", "mix: branch", found.branches[0].p
+    yield "c", "mix: branch", found.branches[0].c
+    for line in found.singles:
+        if line.branches == ("own",):
+            rule = line.policy.removeprefix("cascade:own(").removesuffix(")")
+            yield f"accuracy of {rule}", "mix: single", line.accuracy
+            yield f"{found.cost_unit} of {rule}", "mix: single", exact(line.cost.value)
+
+
 def of_compare(file: Path, folder: Path) -> Iterator[Figure]:
     """The record against itself with the paths of each question in another order, and fewer of them."""
     rows = file.read_text("utf-8").splitlines()
@@ -183,7 +205,7 @@ def walked(file: Path, folder: Path) -> dict[str, list[tuple[str, Interval]]]:
     rows = list(map(json.loads, file.read_text("utf-8").splitlines()))
     labelled = all(row.get("all_correct") is not None for row in rows)
     places = [of_analysis(file), of_replay(file), of_report(file, folder)]
-    for place in [*places, of_audit(file)] if labelled else places:
+    for place in [*places, of_audit(file), of_mix(file, folder)] if labelled else places:
         for name, where, value in place:
             found[name].append((where, value))
     # Of questions with unequally many paths a vote has the first of each, and a score has all.

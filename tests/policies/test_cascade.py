@@ -28,13 +28,20 @@ SPECS = (
 )
 
 
-def drive(policy: Policy, queues: dict[str, list[str | None]]) -> tuple[list[str], list[str | None], Stop]:
-    """Follow a policy over queues of votes; return the branches asked, the votes and the stop."""
+def drive(
+    policy: Policy, queues: dict[str, list[str | None]], requests: list[str] | None = None
+) -> tuple[list[str], list[str | None], Stop]:
+    """Follow a policy over queues of votes; return the branches asked, the votes and the stop.
+
+    The branch of each of its ``requests`` is noted there.
+    """
     asked: list[str] = []
     keys: list[str | None] = []
     used = dict.fromkeys(queues, 0)
     while isinstance(decision := policy.decide(View(keys, branches=asked)), Sample):
         assert len(decision.branches) == decision.m >= 1
+        if requests is not None:
+            requests += dict.fromkeys(decision.branches)
         for branch in decision.branches:
             asked.append(branch)
             keys.append(queues[branch][used[branch]])
@@ -98,10 +105,10 @@ def test_replay_decides_as_the_live_cascade_does(
     policy = parse_policy(spec)
     assert isinstance(policy, Cascade)
     votes = {"S": s, "M": m, "L": large}
-    asked, keys, stop = drive(policy, votes)
+    requests: list[str] = []
+    asked, keys, stop = drive(policy, votes, requests)
     accuracy, cost = replay_cascade(policy, orders(votes, right), tuple(votes))
-    price = {"S": 1.0, "M": 10.0, "L": 100.0}
-    assert cost[0] == sum(price[name] for name in asked)
+    assert cost[0] == billed(asked, requests)
     assert len(keys) <= policy.cap
     if accuracy[0] in (0.0, 1.0):  # else several answers are tied, and share the credit
         assert accuracy[0] == float(stop.answer == str(right))
@@ -109,13 +116,23 @@ def test_replay_decides_as_the_live_cascade_does(
         assert stop.answer is not None
 
 
+PRICES = {"S": 1.0, "M": 10.0, "L": 100.0}
+
+
+def billed(asked: list[str], requests: list[str]) -> float:
+    """Return the bill: each path's price, 1000 times that for a branch's first request, half for others."""
+    prompts = sum(PRICES[name] * (500 * requests.count(name) + 500) for name in set(requests))
+    return sum(PRICES[name] for name in asked) + prompts
+
+
 def orders(votes: dict[str, list[str | None]], right: int) -> Orders:
     """One row of orders: the votes of a question in launch order."""
     made: list[BranchOrders] = []
-    for price, keys in zip((1.0, 10.0, 100.0), votes.values(), strict=True):
+    for price, keys in zip(PRICES.values(), votes.values(), strict=True):
         codes = np.array([[-1 if key is None else int(key) for key in keys]], np.int16)
         spent = np.float32(price) * np.arange(len(keys) + 1, dtype=np.float32)[None]
-        made.append(BranchOrders(codes, (codes == right).astype(np.float32), spent))
+        prompts = np.array([[1000 * price], [500 * price]], np.float32)
+        made.append(BranchOrders(codes, (codes == right).astype(np.float32), spent, prompts))
     return Orders(tuple(made), 1, 1)
 
 
@@ -127,10 +144,11 @@ def test_replay_votes_as_the_live_mix_does(
     policy = parse_policy("mix:S(k=3,weight=1)/M(k=2,weight=0.71)/L(k=1,weight=1.13)")
     assert isinstance(policy, Mix)
     votes = {"S": s, "M": m, "L": large}
-    asked, _, stop = drive(policy, votes)
+    requests: list[str] = []
+    asked, _, stop = drive(policy, votes, requests)
     assert asked == ["S"] * 3 + ["M"] * 2 + ["L"]
     accuracy, cost = replay_mix(policy, orders(votes, right), tuple(votes))
-    assert cost[0] == 3 + 20 + 100
+    assert cost[0] == billed(asked, requests)
     if accuracy[0] in (0.0, 1.0):  # else several answers are tied, and share the credit
         assert accuracy[0] == float(stop.answer == str(right))
 

@@ -132,11 +132,8 @@ class Rates:
         Every round is one request, which bills the prompt once: the first in full, the others with the part
         that is cached; then output tokens, paths, the seconds that paths run (``busy``), and ``rated`` paths.
         """
-        prompts = (
-            np.minimum(rounds, 1) * self.price.prompt
-            + np.maximum(rounds - 1, 0) * self._repeated_prompt_price
-        )
-        dollars = prompts * self.prompt / MILLION + paths * self.price.path
+        first, again = self.prompts
+        dollars = np.minimum(rounds, 1) * first + np.maximum(rounds - 1, 0) * again + paths * self.price.path
         if self.price.output > 0 and tokens is not None:
             dollars = dollars + tokens * self.price.output / MILLION
         if self.price.second > 0 and busy is not None:
@@ -152,12 +149,13 @@ class Rates:
 
     def prompts_apart(self, paths: FloatArray, rounds: FloatArray) -> FloatArray:
         """Return the extra dollars [n] for prompts if every path were a request of its own."""
-        return (paths - rounds) * self._repeated_prompt_price * self.prompt / MILLION
+        return (paths - rounds) * self.prompts[1]
 
     @property
-    def _repeated_prompt_price(self) -> float:
-        """The price of a million prompt tokens when a question is sent again."""
-        return self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
+    def prompts(self) -> FloatArray:
+        """The dollars of the prompt of each question [2, n]: in its first request, and in a further one."""
+        again = self.cached * _cached_price(self.price) + (1 - self.cached) * self.price.prompt
+        return np.multiply.outer([self.price.prompt, again], self.prompt) / MILLION
 
     def alone(self, votes: Votes) -> FloatArray:
         """Return the mean dollars of one path of each question [n], each path a request of its own."""

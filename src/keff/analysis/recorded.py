@@ -65,6 +65,10 @@ class Rows:
             return weights
         return np.bincount(self.pattern, weights, self.counts.size).astype(np.int64)
 
+    def by_question(self, values: FloatArray) -> FloatArray:
+        """Return values by row [m] of every question [n]."""
+        return values if self.pattern is None or self.counts is None else values[self.pattern]
+
     def means(self, values: FloatArray) -> FloatArray:
         """Return the means over questions of values by row [m, ...]."""
         return np.asarray(

@@ -128,5 +128,5 @@ def _aligned(
     dropped: list[DroppedBranch] = []
     for place, by in beaten_by.items():
         pair = align([records[place], records[by]], [called[place], called[by]])
-        dropped.append(dropped_branch(pair, path_costs(pair, prices).paths))
+        dropped.append(dropped_branch(pair, path_costs(pair, prices)))
     return group, tuple(dropped)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
+from keff.analysis.mix.prices import Costs
 from keff.analysis.mix.shrink import UNSEEN, errors
 from keff.reading.join import Aligned
 from keff.records import Interval, frozen
@@ -89,12 +90,10 @@ def expected_loss(lead: FloatArray, ids: IntArray) -> FloatArray:
     return error * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) - mean * ndtr(-z)
 
 
-def dropped_branch(pair: Aligned, costs: Sequence[FloatArray]) -> DroppedBranch:
+def dropped_branch(pair: Aligned, costs: Costs) -> DroppedBranch:
     """Return a dropped branch compared with its rival on the questions that both answered."""
     accuracy = [branch.votes.scored().mean(axis=1) for branch in pair.branches]
     found = interval_mean(accuracy[0] - accuracy[1], pair.clusters)
-    mean = [float(paid.mean()) for paid in costs]
+    mean = [float(paid.mean()) for paid in costs.paths]
     name, by = pair.names
-    return DroppedBranch(
-        name, by, pair.n, found.interval, mean[0] / max(mean[1], 1e-300), float(costs[0].sum())
-    )
+    return DroppedBranch(name, by, pair.n, found.interval, mean[0] / max(mean[1], 1e-300), costs.spent(0))

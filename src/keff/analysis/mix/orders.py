@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keff.analysis.mix.prices import Costs
 from keff.policies.cascade import Stage
 from keff.reading.join import Aligned
 from keff.records import frozen
 from keff.stats.time import in_rounds
-from keff.stats.votes import BoolArray, Float32Array, FloatArray, Int16Array, IntArray, Votes
+from keff.stats.votes import BoolArray, Float32Array, Int16Array, IntArray, Votes
 from keff.stats.voting.correlation import anova_c
 from keff.stats.voting.draws import Draws
 
@@ -40,17 +40,27 @@ LEAST_C, MOST_C = 0.02, 0.98
 class BranchOrders:
     """One branch along N orders: ``codes`` and ``right`` [N, T], and cumulative cost [N, T + 1].
 
-    ``right`` is the credit of the answer that a path gives.
+    ``right`` is the credit of the answer that a path gives. ``asked`` [2, N] is what the prompt costs in the
+    first request and in each further one (None: it has no price).
     """
 
     codes: Int16Array
     right: Float32Array
     spent: Float32Array
+    asked: Float32Array | None = None
 
     @property
     def cap(self) -> int:
         """The length of each order."""
         return self.codes.shape[1]
+
+    def paid(self, rows: IntArray, paths: IntArray | int, rounds: IntArray | int) -> Float32Array:
+        """Return the cost of the first paths of some orders, drawn in so many requests."""
+        spent = self.spent[rows, paths]
+        if self.asked is None:
+            return spent
+        first, again = self.asked[:, rows]
+        return spent + np.minimum(rounds, 1) * first + np.maximum(np.subtract(rounds, 1), 0) * again
 
 
 @frozen
@@ -72,27 +82,29 @@ class Orders:
         return np.einsum("nr->n", values.reshape(self.questions, self.repeats)) / np.float32(self.repeats)
 
 
-def draw_orders(group: Aligned, costs: Sequence[FloatArray], cap: int, rng: np.random.Generator) -> Orders:
+def draw_orders(group: Aligned, costs: Costs, cap: int, rng: np.random.Generator) -> Orders:
     """Draw each branch's paths in random orders, without replacement, up to ``cap`` of each.
 
-    Behind 4 to 7 recorded ones stand predicted paths, up to 8 (``_predicted``). ``costs`` are those of every
-    recorded path [n, K_a]. A prefix of a random order is a sample of the model, so means over orders are
-    unbiased for every rule whose cap is at most what is recorded. The orders of a question are rotations of
-    a few random ones: in K of them every path stands once at every place.
+    Behind 4 to 7 recorded ones stand predicted paths, up to 8 (``_predicted``). A prefix of a random order is
+    a sample of the model, so means over orders are unbiased for every rule whose cap is at most what is
+    recorded. The orders of a question are rotations of a few random ones: in K of them every path stands once
+    at every place.
     """
     repeats = int(np.clip(ROWS // group.n, FEWEST, MOST))
     orders: list[BranchOrders] = []
     known = group.credit.shape[1]
     # A right answer that no path gave has a code of its own.
     right_code = np.asarray(np.where(group.credit.any(axis=1), group.credit.argmax(axis=1), known), np.int64)
-    for number, (branch, cost) in enumerate(zip(group.branches, costs, strict=True)):
+    for number, branch in enumerate(group.branches):
         codes = branch.votes.answered()
         place = _rotations(group.n, repeats, codes.shape[1], cap, rng)
         right = np.where(codes < 0, 0.0, np.take_along_axis(group.credit, np.maximum(codes, 0), axis=1))
+        cost, prompts = costs.apart(number)
         paid = _along(cost.astype(np.float32), place)
         spent = np.concatenate([np.zeros((len(paid), 1), np.float32), np.cumsum(paid, axis=1)], axis=1)
         held = _along(codes.astype(np.int16), place), _along(right.astype(np.float32), place)
-        orders.append(BranchOrders(*held, spent))
+        asked = None if prompts is None else prompts.astype(np.float32).repeat(repeats, axis=1)
+        orders.append(BranchOrders(*held, spent, asked))
         if RECORDED <= codes.shape[1] < min(cap, PREDICTED):
             unseen, most = known + 1 + number * PREDICTED, min(cap, PREDICTED)
             coded = np.repeat(right_code, repeats)
@@ -122,7 +134,7 @@ def _predicted(
         codes[:, t] = np.where(repeated, codes[every, before], np.where(is_right, right_code, unseen + t))
         right[:, t] = np.where(repeated, right[every, before], is_right)
     further = order.spent[:, -1:] * (np.arange(k + 1, cap + 1, dtype=np.float32) / k)
-    return BranchOrders(codes, right, np.concatenate([order.spent, further], axis=1))
+    return BranchOrders(codes, right, np.concatenate([order.spent, further], axis=1), order.asked)
 
 
 def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator) -> Int16Array:
@@ -195,8 +207,8 @@ class RunningVotes:
         # Whole votes of this stage: a fraction is that of earlier ones.
         return cls(v1.astype(np.int32), v2.astype(np.int32), seen.credit[:, 0, own])
 
-    def walk(self, stage: Stage) -> tuple[IntArray, BoolArray]:
-        """Return the number of paths at which a stage ends [M], and a mask of rows whose rule is met.
+    def walk(self, stage: Stage) -> tuple[IntArray, IntArray, BoolArray]:
+        """Return the paths and the rounds at which a stage ends [M], and a mask of rows whose rule is met.
 
         The decisions of ``Cascade.decide``, looked up in the same table for all rows at once.
         """
@@ -205,5 +217,5 @@ class RunningVotes:
         cells = self.v1[:, own] * np.int32(side) + self.v2[:, own] + (n + stage.offset) * np.int32(side**2)
         ahead = stage.ahead.ravel().take(cells)
         # What can no longer be satisfied within the cap ends the stage, too.
-        at, _, _ = in_rounds(np.where(ahead > stage.cap - n, 0, ahead))
-        return at, ahead[np.arange(len(at)), at] == 0
+        at, rounds, _ = in_rounds(np.where(ahead > stage.cap - n, 0, ahead))
+        return at, rounds, ahead[np.arange(len(at)), at] == 0

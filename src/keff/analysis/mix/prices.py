@@ -1,4 +1,4 @@
-"""Cost of each recorded path by branch: dollars by its tokens, else tokens, else one."""
+"""Cost of the paths of each branch: dollars by its tokens, else tokens, else one."""
 
 from __future__ import annotations
 
@@ -7,23 +7,52 @@ from typing import Literal
 
 import numpy as np
 
-from keff.analysis.money import check_counts, complete, path_dollars, prompt_notes
+from keff.analysis.money import Rates, Tariff, complete, path_dollars, rates
+from keff.analysis.walks import PolicyOutcome, reference_of
+from keff.analysis.workload import Workload
 from keff.errors import UsageError
-from keff.reading.join import Aligned, AlignedBranch
+from keff.policy import Policy
+from keff.reading.join import Aligned
 from keff.records import Note, frozen
 from keff.sampling.cost import Price, price_of
-from keff.stats.votes import FloatArray
+from keff.stats.votes import FloatArray, Votes
 
 Unit = Literal["dollars", "tokens", "paths"]
 
 
 @frozen
 class Costs:
-    """The cost of every recorded path [n, K_a] of each branch, in ``unit``."""
+    """What the paths of each branch cost, in ``unit``.
+
+    ``paths`` are the costs of every recorded path [n, K_a], each a request of its own; ``rates`` the prices
+    of each branch and ``recorded`` what its record cost, where the unit is dollars.
+    """
 
     paths: tuple[FloatArray, ...]
     unit: Unit
+    rates: tuple[Rates, ...] | None = None
+    recorded: tuple[float, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    def spent(self, branch: int) -> float:
+        """Return what drawing the record of a branch cost, with prompts as billed."""
+        return float(self.paths[branch].sum()) if self.rates is None else self.recorded[branch]
+
+    def of(self, found: PolicyOutcome) -> FloatArray:
+        """Return the cost of a replayed rule by row."""
+        return np.asarray(getattr(found, self.unit))
+
+    def apart(self, branch: int) -> tuple[FloatArray, FloatArray | None]:
+        """Return the costs of a branch's paths without prompts [n, K_a], and those of prompts [2, n]."""
+        if self.rates is None:
+            return self.paths[branch], None
+        prompts = self.rates[branch].prompts
+        return self.paths[branch] - prompts[0][:, None], prompts if prompts.any() else None
+
+    def workload(self, branch: int, votes: Votes, rules: Sequence[Policy], most: int, seed: int) -> Workload:
+        """Return a branch and its rules as they are replayed alone where ``most`` paths are drawn today."""
+        prices = None if self.rates is None else self.rates[branch]
+        return Workload.of(complete(votes), rules, reference_of(str(most), votes.k), prices, seed=seed)
 
 
 def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: float | None = None) -> Costs:
@@ -39,30 +68,33 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
             raise UsageError("--cost-per-path and --prices both price a path: keep one of them")
         if per_path <= 0:
             raise UsageError("every path costs 0 at --cost-per-path 0: leave it out")
-        every = (np.full(branch.votes.scored().shape, float(per_path)) for branch in group.branches)
-        return Costs(tuple(every), "dollars")
+        prices = dict.fromkeys(group.names, Price(path=per_path))
+    every = [complete(branch.votes) for branch in group.branches]
     if prices is None:
-        tokens = {branch.name: complete(branch.votes).tokens for branch in group.branches}
+        tokens = {name: votes.tokens for name, votes in zip(group.names, every, strict=True)}
         without = [name for name, counted in tokens.items() if counted is None]
         if not without:
             return Costs(tuple(each for each in tokens.values() if each is not None), "tokens")
         text = f"keff counts cost in paths, since there are no tokens for {', '.join(without)}"
-        ones = tuple(np.ones(branch.votes.scored().shape) for branch in group.branches)
-        return Costs(ones, "paths", (Note("cost_in_paths", text),))
+        ones = tuple(np.ones((votes.n, votes.k)) for votes in every)
+        return Costs(ones, "paths", notes=(Note("cost_in_paths", text),))
     known = named_prices([(branch.name, branch.model) for branch in group.branches], prices)
-    paths = tuple(_dollars(branch, known[branch.name]) for branch in group.branches)
+    found = [
+        rates(votes, name, Tariff({name: price}))
+        for (name, price), votes in zip(known.items(), every, strict=True)
+    ]
+    paths = tuple(path_dollars(votes, own.price) for votes, own in zip(every, found, strict=True))
     if not any(cost.any() for cost in paths):
         raise UsageError("every path costs 0 at these prices: leave --prices out to count tokens or paths")
-    unpriced = [b.name for b in group.branches if prompt_notes(b.votes, b.name, known[b.name])]
     notes: list[Note] = []
-    if unpriced:
+    if unpriced := [own.model for own in found if own.notes]:
         text = f"there are no prompt tokens for {', '.join(unpriced)}, so keff does not price them"
         notes.append(Note("prompts_not_priced", text))
-    free = [branch.name for branch, cost in zip(group.branches, paths, strict=True) if not cost.any()]
-    if free:
+    if free := [name for name, cost in zip(known, paths, strict=True) if not cost.any()]:
         text = f"paths of {', '.join(free)} cost 0 at these prices"
         notes.append(Note("free_branch", text))
-    return Costs(paths, "dollars", tuple(notes))
+    recorded = tuple(own.recorded(votes) for votes, own in zip(every, found, strict=True))
+    return Costs(paths, "dollars", tuple(found), recorded, tuple(notes))
 
 
 def named_prices(branches: Sequence[tuple[str, str | None]], prices: Mapping[str, Price]) -> dict[str, Price]:
@@ -79,9 +111,3 @@ def named_prices(branches: Sequence[tuple[str, str | None]], prices: Mapping[str
             f"(the table has {', '.join(prices) or 'none'})"
         )
     return found
-
-
-def _dollars(branch: AlignedBranch, price: Price) -> FloatArray:
-    votes = complete(branch.votes)
-    check_counts(votes, branch.name, price, "the price table")
-    return path_dollars(votes, price)

@@ -12,9 +12,11 @@ from typing import Literal, cast
 import numpy as np
 
 from keff.analysis.mix.orders import BranchOrders, CountedPaths, Orders, Reals, RunningVotes
+from keff.analysis.mix.prices import Costs
 from keff.policies.cascade import FRESH, Cascade, Keep, Stage, make_stage
 from keff.policies.mix import TIE, Mix, Share
 from keff.policy import parse_policy
+from keff.reading.join import Aligned
 from keff.records import frozen
 from keff.stats.branches.covariance import Between
 from keff.stats.branches.deflection import allocate, best_weights, margin
@@ -59,7 +61,8 @@ BUDGETS = (3.0, 8.0)
 class CandidatePlan:
     """One plan: policy, kind, branches it may ask, and accuracy and cost on each question [n].
 
-    ``by_law`` are both by the law of tries, for a plan that a checker ends.
+    ``by_law`` are both by the law of tries, for a plan that a checker ends; ``error`` is the standard error
+    of the mean accuracy that questions replayed on the same orders share.
     """
 
     spec: str
@@ -68,6 +71,7 @@ class CandidatePlan:
     accuracy: Reals
     cost: Reals
     by_law: tuple[Reals, Reals] | None = None
+    error: float = 0.0
 
     @property
     def most(self) -> tuple[int, ...]:
@@ -148,10 +152,10 @@ class CascadeState:
         self, order: BranchOrders, votes: RunningVotes, stage: Stage
     ) -> tuple[Reals, Reals, IntArray, BoolArray]:
         """Return credit and cost [N] after a stage, its paths, and a mask of the orders it settled."""
-        at, settled = votes.walk(stage)
+        at, rounds, settled = votes.walk(stage)
         credit, spent = self.credit.copy(), self.spent.copy()
         credit[self.rows] = votes.credit[np.arange(len(at)), at]
-        spent[self.rows] += order.spent[self.rows, at]
+        spent[self.rows] += order.paid(self.rows, at, rounds)
         return credit, spent, at, settled
 
     def after(self, order: BranchOrders, votes: RunningVotes, stage: Stage) -> CascadeState:
@@ -162,15 +166,30 @@ class CascadeState:
         return CascadeState(credit, spent, rows, self.paths.rows(~settled).joined(codes, right, at[~settled]))
 
 
-def singles(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
-    """Replay every rule of every single branch."""
+def singles(group: Aligned, costs: Costs, orders: Orders, seed: int = 0) -> Iterator[CandidatePlan]:
+    """Replay every rule of every single branch.
+
+    By the branch's own ``Workload`` where it draws recorded paths, so that a plan of one branch is what
+    ``keff replay`` says of its rule; else along the ``orders``, which hold predicted paths.
+    """
     start = CascadeState.before_all(orders.rows)
-    for number, (name, order) in enumerate(zip(names, orders.branches, strict=True)):
+    for number, (branch, order) in enumerate(zip(group.branches, orders.branches, strict=True)):
+        rules = [parse_policy(rule) for rule in single_rules(order.cap)]
+        most = min(order.cap, branch.votes.k)
+        recorded = [rule for rule in rules if rule.cap <= most]
+        replayed = costs.workload(number, branch.votes, recorded, most, seed)
         votes = start.votes(order, order.cap)
-        for rule in single_rules(order.cap):
-            credit, spent, *_ = start.ended(order, votes, _stage(name, rule, 0, True))
-            spec = cascade_spec([(name, rule)])
-            yield CandidatePlan(spec, "single", (number,), orders.means(credit), orders.means(spent))
+        for rule in rules:
+            spec = cascade_spec([(branch.name, rule.spec)])
+            if rule.cap <= most:
+                found = replayed.outcome(rule)
+                assert found.accuracy is not None
+                error = replayed.rows.error(found.noise, replayed.rows.weights)
+                accuracy, cost = map(replayed.rows.by_question, (found.accuracy, costs.of(found)))
+                yield CandidatePlan(spec, "single", (number,), accuracy, cost, error=error)
+            else:
+                credit, spent, *_ = start.ended(order, votes, _stage(branch.name, rule.spec, 0, True))
+                yield CandidatePlan(spec, "single", (number,), orders.means(credit), orders.means(spent))
 
 
 def pairs(orders: Orders, names: Sequence[str]) -> Iterator[CandidatePlan]:
@@ -255,7 +274,7 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals
             at = np.flatnonzero(code >= 0)
             support[at, code[at]] += share.weight / share.k
             right[at, code[at]] = credit[at]
-        spent += order.spent[:, share.k]
+        spent += order.paid(np.arange(total), share.k, 1)
     best = support.max(axis=1, keepdims=True)
     tied = (support >= best - TIE * support.sum(axis=1, keepdims=True)) & (best > 0)
     credit = np.where(tied, right, 0).sum(axis=1) / np.maximum(tied.sum(axis=1), 1)

@@ -46,7 +46,7 @@ from keff.records import Interval, Note, frozen
 from keff.sampling.cost import Price
 from keff.stats.branches.covariance import between, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
-from keff.stats.intervals import interval_mean, mean_share
+from keff.stats.intervals import interval_c, interval_mean, mean_share
 from keff.stats.votes import FloatArray, cluster_numbers
 
 # Of fewer independent questions half a dozen decide a resample's choice, and no interval of it covers.
@@ -140,9 +140,10 @@ class MixAnalysis:
         else:
             if settings.false_accept:
                 raise UsageError("--false-accept goes with branches of a checker's verdicts")
-            orders = draw_orders(group, costs.paths, settings.cap, np.random.default_rng(settings.seed))
+            orders = draw_orders(group, costs, settings.cap, np.random.default_rng(settings.seed))
             plans = chain(
-                _fixed_plans(orders, group.names), mixes(self.stats, group.names, orders, self.mean_cost)
+                _fixed_plans(group, costs, orders, settings.seed),
+                mixes(self.stats, group.names, orders, self.mean_cost),
             )
         # What a branch that is never right adds to others is chance.
         right = self.stats.p > 0
@@ -188,8 +189,9 @@ class MixAnalysis:
         plan = self.table.plans[place]
         shares = plan.weights(len(self.group.branches))
         luck = 0.0 if self.luck is None else float(shares**2 @ self.luck)
-        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=luck)
-        cost = interval_mean(plan.cost, self.ids)
+        noise = luck + plan.error**2
+        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=noise)
+        cost = interval_mean(np.asarray(plan.cost, np.float64), self.ids)
         if not plan.within(self.recorded):
             accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")
         names = tuple(self.group.names[branch] for branch in plan.branches)
@@ -201,7 +203,10 @@ class MixAnalysis:
         group = self.group
         stats = self.stats
         c, ones = correlation_intervals(self.correct, group.clusters), np.ones(len(group.branches))
-        spent = sum(float(cost.sum()) for cost in self.costs.paths) + sum(each.spent for each in dropped)
+        for number, branch in enumerate(group.branches):
+            if branch.votes.k > 1:
+                c[number][number] = interval_c(branch.votes).interval
+        spent = sum(map(self.costs.spent, range(len(group.branches)))) + sum(each.spent for each in dropped)
         cost, accuracy = self.table.mean_cost, self.table.mean_accuracy
         saved = float(cost[self.choice.best] - cost[self.choice.taken])
         return MixFindings(
@@ -382,9 +387,9 @@ def _joined(*parts: str) -> str:
     )
 
 
-def _fixed_plans(orders: Orders, names: Sequence[str]) -> list[CandidatePlan]:
+def _fixed_plans(group: Aligned, costs: Costs, orders: Orders, seed: int) -> list[CandidatePlan]:
     """Return replayed plans that do not use accuracy estimates: single branches and cascades."""
-    plans = list(singles(orders, names))
+    plans, names = list(singles(group, costs, orders, seed)), group.names
     if len(names) <= MOST_BRANCHES:
         plans += pairs(orders, names)
         plans += triples(orders, names, plans)
