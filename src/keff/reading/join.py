@@ -19,6 +19,7 @@ from keff.reading.copies import check_separate, question_notes
 from keff.reading.open import Record, SourceKind
 from keff.reading.questions import Coded, RecordedQuestions
 from keff.records import Note, frozen
+from keff.stats.models.tries import votes_of_verdicts
 from keff.stats.votes import Float32Array, FloatArray, IntArray, Votes
 from keff.stats.voting.alike import dense_codes
 
@@ -197,7 +198,7 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
     ]
     check_gold(names, ids, [ballot.golds for ballot in picked])
     if verdicts_only := picked[0].votes.answers is None:
-        picked = [replace(ballot, votes=ballot.votes.with_verdicts_as_answers()) for ballot in picked]
+        picked = [replace(ballot, votes=votes_of_verdicts(ballot.votes)) for ballot in picked]
         codes, credit = [ballot.votes.answered() for ballot in picked], np.ones((len(ids), 1))
     else:
         codes, credit = _shared_codes(picked)

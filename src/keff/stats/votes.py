@@ -139,11 +139,6 @@ class Votes:
             raise ValueError("these votes carry no answers: plurality and agreement are undefined")
         return self.answers
 
-    def with_verdicts_as_answers(self) -> Votes:
-        """Return verdicts alone as answers: what passes is one, rated 1, what fails is none, rated 0."""
-        right = self.scored()
-        return replace(self, answers=right - 1, confidences=right.astype(np.float64))
-
     def take(self, items: ArrayLike) -> Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)

@@ -29,7 +29,8 @@ from keff.policies.retry import reads_verdicts
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
 from keff.policy.spec import PolicySpec
 from keff.records import Interval, frozen
-from keff.stats.time import ALONE, Crowding
+from keff.stats.models.tries import votes_of_verdicts
+from keff.stats.time import NO_CONTENTION, Crowding
 from keff.stats.votes import Votes
 
 
@@ -53,7 +54,7 @@ class Replaying:
     tariff: Tariff | None = None
     model: str | None = None
     pace: Pace | None = None
-    crowding: Crowding = ALONE
+    crowding: Crowding = NO_CONTENTION
     aim: Aim | None = None
     seed: int = 0
 
@@ -87,7 +88,7 @@ def replay(
         if decision.verdict is not None and decision.policy not in {rule.spec for rule in rules}:
             chosen = parse_policy(decision.policy)
             rules += [chosen] if chosen.cap <= votes.k else []
-    votes = votes.with_verdicts_as_answers() if votes.answers is None else votes
+    votes = votes_of_verdicts(votes) if votes.answers is None else votes
     work = Workload.of(
         votes, rules, now, prices, cap=settings.cap, seed=settings.seed, crowding=settings.crowding
     )

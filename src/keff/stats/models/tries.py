@@ -6,14 +6,14 @@ share of questions is ``never`` solved, and on the others the chance that a try 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, binom, gammaln, xlog1py, xlogy
 
-from keff.stats.votes import BoolArray, FloatArray, IntArray
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
 
 # Points along each parameter of the law.
 POINTS = 16
@@ -23,6 +23,12 @@ ENOUGH, REFINED = 150, 8
 
 # Points that are less likely than the best by this factor change no figure that is shown.
 NEGLIGIBLE = 1e-4
+
+
+def votes_of_verdicts(votes: Votes) -> Votes:
+    """Return verdicts alone as votes: what passes is one answer, rated 1, what fails is none, rated 0."""
+    right = votes.scored()
+    return replace(votes, answers=right - 1, confidences=right.astype(np.float64))
 
 
 def until_passed(values: FloatArray, passed: BoolArray) -> FloatArray:
