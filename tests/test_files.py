@@ -66,7 +66,7 @@ def die_in_the_middle(file: Path) -> None:
     """Write half of a file in a process that ends there."""
     child = os.fork()
     if child == 0:
-        with files.whole(file) as draft:
+        with files.draft_of(file) as draft:
             draft.write_text("half of the n")
             os._exit(0)
     os.waitpid(child, 0)
@@ -128,7 +128,7 @@ def test_drafts_of_ended_processes_are_removed_by_the_next_write(tmp_path: Path)
     elsewhere = tmp_path / re.sub(r"\.[0-9a-f]{8}\.", ".00000000.", left.name)
     other.write_text("mine")
     elsewhere.write_text("of another machine")
-    with files.whole(tmp_path / "first.json") as first:
+    with files.draft_of(tmp_path / "first.json") as first:
         first.write_text("1")
         files.write_text(file, "2")
         assert first.exists()

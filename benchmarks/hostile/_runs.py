@@ -82,7 +82,7 @@ def _resume(run: Path) -> None:
     with Run.edit(run) as held:
         rows = list(held.item_rows())
         names = [row[0] for row in rows]
-        held.whole(rows, shares)
+        held.complete_ids(rows, shares)
         held.owed(names, shares)
         held.stale("1")
         for name in names:

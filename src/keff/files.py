@@ -28,7 +28,7 @@ _DRAFT = re.compile(r"\.keff\.([0-9a-f]{8})\.(\d{1,10})\.\d{1,10}(?:\..{0,20})?"
 
 
 @contextmanager
-def whole(file: Path) -> Generator[Path]:
+def draft_of(file: Path) -> Generator[Path]:
     """Return a context with a draft path, which replaces the file at its end.
 
     An error or a kill leaves the file as it was. The draft stands in the same folder with the same ending:
@@ -91,7 +91,7 @@ def _is_gone(process: int) -> bool:
 
 def write_text(file: Path, text: str) -> None:
     """Write a UTF-8 file atomically; lone surrogates become ``?``."""
-    with whole(file) as draft:
+    with draft_of(file) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 

@@ -28,7 +28,7 @@ NAMED = "confidence."
 LISTED = "all_confidences."
 
 # Hears what a reader had to leave out.
-Tell = Callable[[Note], None]
+NoteSink = Callable[[Note], None]
 
 
 @frozen
@@ -102,7 +102,7 @@ class LogInfo:
     parameters: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
 
 
-def unheard(note: Note) -> None:
+def ignore(note: Note) -> None:
     """Discard a note: the default for readers nobody listens to."""
     del note
 
@@ -120,7 +120,7 @@ class Log(Protocol):
         """Return the log's metadata."""
         ...
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one in bounded memory; raises LogError naming file and line.
 
         What is left out (a torn last line, paths that failed) is counted and told, in notes.
@@ -144,7 +144,7 @@ def address(path: Path) -> str | None:
     return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
 
 
-def shown(path: Path) -> str:
+def path_text(path: Path) -> str:
     """Return a path as text, as it was given: the address of an object store with both slashes."""
     return address(path) or str(path)
 
@@ -181,7 +181,8 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
         name = name or "parquet"  # several files, or an object store
     except (OSError, ValueError) as error:
         # Names above 255 bytes, null bytes, folders that may not be entered.
-        raise LogError(f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise LogError(f"{path_text(path)} cannot be read: {why}") from None
     tried: dict[str, str] = {}
     for known in [name] if name else _readers():
         try:
@@ -234,9 +235,9 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     if EMPTY in reasons:
         return f"{path}: {EMPTY}"
     more = " (--format NAME says why it is not a log of that tool)" if len(reasons) > 1 else ""
-    table = next((f"{shown(path)}: {reason}" for reason in reasons if isinstance(reason, NoColumns)), None)
+    table = next((f"{path_text(path)}: {why}" for why in reasons if isinstance(why, NoColumns)), None)
     name = max(tried, key=lambda one: (one == path.suffix[1:], reasons.count(tried[one])))
-    return (table or f"{shown(path)} is in no format that keff reads ({name}: {tried[name]})") + more
+    return (table or f"{path_text(path)} is in no format that keff reads ({name}: {tried[name]})") + more
 
 
 EMPTY = "the file is empty"

@@ -74,12 +74,12 @@ def unique(pairs: list[tuple[str, object]]) -> Object:
 HALF = re.compile("[\ud800-\udfff]")
 
 
-def mended(value: object) -> object:
+def replace_surrogates(value: object) -> object:
     """Return a JSON value with lone surrogates replaced by U+FFFD."""
     if isinstance(value, str):
         return HALF.sub("\ufffd", value)
     if is_array(value):
-        return [mended(part) for part in value]
+        return [replace_surrogates(part) for part in value]
     if is_object(value):
-        return {mended(name): mended(part) for name, part in value.items()}
+        return {replace_surrogates(name): replace_surrogates(part) for name, part in value.items()}
     return value

@@ -199,9 +199,9 @@ def test_a_space_asked_for_reads_the_texts_of_a_log_again(tmp_path: Path) -> Non
 
 
 def _told(opened: Record) -> list[str]:
-    from keff.analysis.matching import told
+    from keff.analysis.matching import agreement_sentences
 
-    return list(told(matching(opened.ballot)))
+    return list(agreement_sentences(matching(opened.ballot)))
 
 
 @pytest.mark.parametrize(

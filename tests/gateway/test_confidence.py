@@ -112,8 +112,8 @@ def test_a_verifier_that_fails_leaves_ordinary_votes_and_is_counted(
     )
     assert rig.post(SEEDED).json()["keff"]["answer"] == "7"
     assert rig.metric('keff_verifier_paths_total{became="failed"}') == 3
-    assert own.told() is not None
-    assert why in str(own.told())
+    assert own.failure_line() is not None
+    assert why in str(own.failure_line())
 
 
 def test_a_verifier_that_hangs_is_not_waited_for_by_every_request_and_that_is_logged_once(

@@ -13,7 +13,7 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Options, Rig, make_plan
 from keff.errors import PolicyError
-from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent, longest_of, replayed
+from keff.gateway.traffic.savings import Baseline, GatewayChange, RequestCost, longest_of, replayed
 from keff.policy import parse_policy
 from keff.sampling.cost import Price
 
@@ -37,8 +37,8 @@ def test_with_fewer_times_than_k_they_are_drawn_again() -> None:
 
 def test_a_reply_is_compared_with_k_paths_of_its_own() -> None:
     change = GatewayChange(Baseline("fixed:8", 8))
-    change.take(Spent(0.5, 0.04, 4, at_once=0.2))
-    change.take(Spent(0.1, 0.20, 10, at_once=0.3))
+    change.take(RequestCost(0.5, 0.04, 4, at_once=0.2))
+    change.take(RequestCost(0.1, 0.20, 10, at_once=0.3))
     told = change.told(None, (), None)
     assert told["against"] == "fixed:8"
     assert [told[name]["value"] for name in ("paths", "dollars", "seconds")] == pytest.approx(  # type: ignore[index]
@@ -53,7 +53,7 @@ def test_another_policy_is_replayed_on_the_requests_that_were_drawn_on() -> None
     # By hand: lead 2 is reached after 2, 6 and 2 paths, lead 3 after 3, 7 and 5.
     assert interval is not None and interval.value == pytest.approx(((2 - 3) + (6 - 7) + (2 - 5)) / 3)
     change = GatewayChange(Baseline("lead_k:3,cap=8", None))
-    change.take(Spent(1.0, 0.1, 2))
+    change.take(RequestCost(1.0, 0.1, 2))
     told: Any = change.told(parse_policy("lead_k:2,cap=8"), rows, 0.01)
     assert told["paths"]["value"] == interval.value
     assert told["dollars"]["value"] == pytest.approx(0.01 * interval.value)
@@ -95,6 +95,6 @@ def test_the_page_the_metrics_and_the_headers_say_it_with_its_sign(serve: Serve)
 
 def test_what_a_cut_path_cost_is_no_part_of_what_a_path_costs_today() -> None:
     """Two paths of 100 tokens came and 30 tokens of a third: today's eight would be 800."""
-    spent = Spent(1.0, 0.23, 2, None, tokens=230, cut_tokens=30, cut_dollars=0.03)
+    spent = RequestCost(1.0, 0.23, 2, None, tokens=230, cut_tokens=30, cut_dollars=0.03)
     change = GatewayChange(Baseline("fixed:8", 8)).of(spent)
     assert (change["tokens"], round(change["dollars"], 9)) == (230 - 800, round(0.23 - 0.8, 9))

@@ -118,7 +118,7 @@ def test_what_is_saved_is_what_was_billed_against_whole_paths_of_today() -> None
     seen = Traffic(change=savings.GatewayChange(savings.Baseline("fixed:8", 8)))
     for _ in range(2):
         seen.note(("7", "7", "7", "8"), "numeric", "policy", 1)
-        seen.answered(savings.Spent(1.0, None, 4, tokens=50, cut_tokens=10, stop="policy", cancelled=2))
+        seen.answered(savings.RequestCost(1.0, None, 4, tokens=50, cut_tokens=10, stop="policy", cancelled=2))
     told: Any = seen.summary()
     assert (told["requests"], told["paths_per_request"]["value"], told["saved"]["value"]) == (2, 6, 3 / 8)
     assert told["saved"]["of"] == "tokens" and "expected" in told["saved"]["method"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keff.errors import LogError
-from keff.log import Question, find_log, unheard
+from keff.log import Question, find_log, ignore
 from keff.reading.open import Opening, open_record, read_share
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -163,7 +163,7 @@ def test_shares_of_the_row_groups_are_the_record_however_answers_are_read(
     path = tmp_path / "votes.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
     opening = Opening(answer_space="numeric", rescore=True)
-    whole = read_share(path, opening, unheard)[-1]
-    shares = [read_share(path, opening, unheard, (share, 4))[-1] for share in range(4)]
+    whole = read_share(path, opening, ignore)[-1]
+    shares = [read_share(path, opening, ignore, (share, 4))[-1] for share in range(4)]
     assert [one.id for share in shares for one in share] == [one.id for one in whole]
     assert [one.answers for share in shares for one in share] == [one.answers for one in whole]

@@ -23,7 +23,7 @@ from keff.analysis.audit import audit  # noqa: E402
 from keff.analysis.replay import replay  # noqa: E402
 from keff.analysis.scores import contest  # noqa: E402
 from keff.gateway.traffic.pages import page as saved_page  # noqa: E402
-from keff.gateway.traffic.savings import Baseline, GatewayChange, Spent  # noqa: E402
+from keff.gateway.traffic.savings import Baseline, GatewayChange, RequestCost  # noqa: E402
 from keff.gateway.traffic.traffic import Traffic  # noqa: E402
 from keff.reading.open import Opening, open_record  # noqa: E402
 from keff.reading.repeated import as_scored  # noqa: E402
@@ -126,7 +126,9 @@ def side_pages(folder: Path) -> list[Path]:
     write_mix_page(keff.mix(*logs, names=names), folder / "mix.html")
     traffic = Traffic(change=GatewayChange(Baseline("fixed:8", 8)))
     for number in range(60):
-        traffic.answered(Spent(2.0, 0.01, 3 + number % 4, 5.0, 300, key="alice", model="m", stop="policy"))
+        traffic.answered(
+            RequestCost(2.0, 0.01, 3 + number % 4, 5.0, 300, key="alice", model="m", stop="policy")
+        )
     state = {
         "policy": "lead_k:3,cap=8",
         "drift": {"requests": 60, "alarms": {"looks": True}},

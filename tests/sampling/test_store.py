@@ -171,7 +171,7 @@ def test_an_item_is_whole_where_nothing_of_it_is_owed_and_nothing_failed(
         for place, slot, index, failed in kept:
             path = done(index, item=f"q{place}", slot=slot)
             run.add([replace(path, completion=None, error="HTTP 500") if failed else path])
-        whole = run.whole([item_row(item) for item in items], wanted)
+        whole = run.complete_ids([item_row(item) for item in items], wanted)
         spoiled = {f"q{place}" for place, *_, failed in kept if failed}
         assert whole == {item.id for item in items if not run.owed([item.id], wanted)[item.id]} - spoiled
 
@@ -181,7 +181,7 @@ def test_a_whole_item_that_changed_is_refused(tmp_path: File) -> None:
         run.put_items([Item("a", ({"role": "user", "content": "1?"},))])
         run.add([done(0)])
         with pytest.raises(StoreError, match="the data changed"):
-            run.whole([item_row(Item("a", ({"role": "user", "content": "2?"},)))], [(0, 1)])
+            run.complete_ids([item_row(Item("a", ({"role": "user", "content": "2?"},)))], [(0, 1)])
 
 
 def test_paths_are_stale_until_they_are_scored_under_the_version(tmp_path: File) -> None:

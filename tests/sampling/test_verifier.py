@@ -142,7 +142,7 @@ def test_a_reward_model_that_is_down_is_counted() -> None:
         assert np.isnan((await verifier.rate([], "A."))[0])
         return verifier
 
-    assert "HTTPStatusError" in str(asyncio.run(rate()).told())
+    assert "HTTPStatusError" in str(asyncio.run(rate()).failure_line())
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_any_finite_number_is_a_rating(given: object, rating: float) -> None:
 
     verifier = Verifier(Stamp("mine", "00"), OwnFunction(lambda: function))
     np.testing.assert_equal(asyncio.run(verifier.rate([], "A."))[0], rating)
-    assert (verifier.told() is None) == (rating == rating)
+    assert (verifier.failure_line() is None) == (rating == rating)
 
 
 @pytest.mark.parametrize("mended", [True, False])
@@ -182,7 +182,7 @@ def test_a_verifier_that_hangs_is_set_aside_and_tried_by_one_path_after_a_rest(
 
     verifier = Verifier(Stamp("mine", "00"), OwnFunction(lambda: function), seconds=0.02)
     asyncio.run(rate())
-    assert "is set aside: 3 in a row took more" in str(verifier.told())
+    assert "is set aside: 3 in a row took more" in str(verifier.failure_line())
 
 
 def test_paths_of_several_questions_are_rated_at_once(tmp_path: Path) -> None:

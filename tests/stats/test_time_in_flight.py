@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import drawn
 from how_many import examples
-from keff.stats.time import ALONE, Crowding, cut, in_rounds, timetable
+from keff.stats.time import NO_CONTENTION, Crowding, cut, in_rounds, timetable
 from keff.stats.votes import FloatArray, IntArray
 
 Stops = Callable[[int], bool]
@@ -107,7 +107,7 @@ def test_paths_in_flight_equal_a_plain_queue_of_events_to_the_token(
 @given(work=LENGTHS, in_flight=st.integers(1, 10))
 @settings(max_examples=examples(200), deadline=None)
 def test_votes_arrive_in_the_order_of_the_queue(work: list[float], in_flight: int) -> None:
-    queue = Queue(work, in_flight, True, ALONE)
+    queue = Queue(work, in_flight, True, NO_CONTENTION)
     queue.run(lambda _: False)
     assert timetable(np.array([work]), in_flight).arrival[0].tolist() == queue.ended
 

@@ -169,7 +169,7 @@ def _mostly_json(questions: list[list[str]]) -> bool:
     return 2 * sum(json) > given.total()
 
 
-def told(matching: Matching | None) -> Iterator[str]:
+def agreement_sentences(matching: Matching | None) -> Iterator[str]:
     """Yield the sentences on agreement of answers and abstentions that every analysis prints."""
     if matching is None:
         return

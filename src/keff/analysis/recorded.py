@@ -17,7 +17,7 @@ from keff.analysis.walks import PolicyOutcome, Walks, at_once, expectations, joi
 from keff.policy import Fittable, Policy, in_flight_of
 from keff.records import Interval, frozen
 from keff.stats.intervals import bootstrap_means, interval_mean, mean_share, paired_difference
-from keff.stats.time import ALONE, Crowding
+from keff.stats.time import NO_CONTENTION, Crowding
 from keff.stats.votes import BoolArray, FloatArray, Int16Array, IntArray, Kind, Votes
 from keff.stats.voting.alike import alike, dense_codes
 from keff.stats.voting.draws import Draws, permuted
@@ -285,7 +285,7 @@ class RecordedPaths:
     exact: FloatArray | None = None
     tokens: PathTokens | None = None
     rates: Rates | None = None
-    crowding: Crowding = ALONE
+    crowding: Crowding = NO_CONTENTION
     known: dict[str, PolicyOutcome] = field(default_factory=dict[str, PolicyOutcome])
     walks_now: dict[int, Walks] = field(default_factory=dict[int, Walks])
 
@@ -302,7 +302,7 @@ class RecordedPaths:
         timed: bool,
         fewest: int = FEWEST_ORDERS,
         rates: Rates | None = None,
-        crowding: Crowding = ALONE,
+        crowding: Crowding = NO_CONTENTION,
         by_question: bool = False,
     ) -> RecordedPaths:
         """Return about ``in_all`` random orders for some rules, and at least ``fewest`` of each question.

@@ -32,7 +32,7 @@ from keff.policy import (
 from keff.policy.spec import MAX_CAP, PolicySpec
 from keff.policy.weighting import Answered, Answering, Over, part_of
 from keff.records import frozen
-from keff.stats.time import ALONE, Crowding, cut, in_rounds
+from keff.stats.time import NO_CONTENTION, Crowding, cut, in_rounds
 from keff.stats.votes import CONFIDENCE, RATING_SECONDS, Float32Array, FloatArray, Int16Array, IntArray, Votes
 from keff.stats.voting.calibrate import cross_fitted
 from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
@@ -188,7 +188,7 @@ def at_once(policy: Policy) -> bool:
     return isinstance(policy, Vectorised)
 
 
-def run(policy: Policy, draws: Draws, crowding: Crowding = ALONE, *, whole: bool = False) -> Walks:
+def run(policy: Policy, draws: Draws, crowding: Crowding = NO_CONTENTION, *, whole: bool = False) -> Walks:
     """Return a policy's walks along every order; ``whole``: cancelled paths are paid in full."""
     for_one_model(policy, "a replayed record")
     if confidence_of(policy) != CONFIDENCE:

@@ -17,7 +17,7 @@ from keff.analysis.recorded import RecordedPaths, Rows, unfitted
 from keff.analysis.walks import PolicyOutcome, at_once, exact, rated
 from keff.policy import Policy, in_flight_of
 from keff.records import Interval, frozen
-from keff.stats.time import ALONE, Crowding
+from keff.stats.time import NO_CONTENTION, Crowding
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.alike import alike
 
@@ -63,7 +63,7 @@ class Workload:
     longest: int
     rates: Rates | None = None
     seed: int = 0
-    crowding: Crowding = ALONE
+    crowding: Crowding = NO_CONTENTION
     replayed: dict[Way, RecordedPaths] = field(default_factory=dict[Way, RecordedPaths])
 
     @classmethod
@@ -76,7 +76,7 @@ class Workload:
         *,
         cap: int | None = None,
         seed: int = 0,
-        crowding: Crowding = ALONE,
+        crowding: Crowding = NO_CONTENTION,
     ) -> Workload:
         """Return the workload of votes with answers; ``cap`` are the most paths of a choice (today's)."""
         longest = min(max(now.cap, cap or 1), votes.k)

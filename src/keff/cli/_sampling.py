@@ -212,7 +212,7 @@ def report(job: Job, drawn: orders.Progress) -> None:
         line += f"; tokens of {drawn.estimated} paths are estimates: the server's own counts cannot be right"
     if job.verifier is not None:
         line += f"; {drawn.rated} paths rated"
-        line += f"; {told}" if (told := job.verifier.told()) else ""
+        line += f"; {told}" if (told := job.verifier.failure_line()) else ""
     if drawn.stopped:
         line += f"; stopped: {drawn.stopped}"
     note(line)

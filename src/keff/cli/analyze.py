@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keff.analysis.estimates import Settings, analyze
-from keff.analysis.matching import told
+from keff.analysis.matching import agreement_sentences
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import counted
 from keff.cli import _options as o
@@ -112,7 +112,7 @@ def show(analyses: list[tuple[Record, Analysis]], *, verbose: bool = False, json
 def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False) -> None:
     """Print the decision first, then what it rests on."""
     say_all(analysis.statements(verbose=verbose))
-    for line in told(analysis.matching) if verbose else ():
+    for line in agreement_sentences(analysis.matching) if verbose else ():
         say(f"{line[0].upper()}{line[1:]}.")
     size = f"{analysis.n:,} questions x {counted(analysis.k, 'path')}"
     say(" · ".join(part for part in (record.path, record.info.task, record.info.model, size) if part))

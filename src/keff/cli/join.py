@@ -14,7 +14,7 @@ from pathlib import Path
 from keff.cli import _options as o
 from keff.cli._console import note, print_json, warn_all
 from keff.cli._groups import LogOptions
-from keff.files import whole
+from keff.files import draft_of
 from keff.reading.join import align, joined_rows
 from keff.reading.open import Record, open_record
 from keff.reading.several import open_records, side_by_side
@@ -38,7 +38,7 @@ def command(
         return
     group = align([open_record(path, opening) for path in paths])
     warn_all(group.notes)
-    with whole(out) as draft, draft.open("w", encoding="utf-8") as file:
+    with draft_of(out) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines(jsons.dumps(row, ensure_ascii=False) + "\n" for row in joined_rows(group))
     if json:
         paths_of = {branch.name: branch.votes.k for branch in group.branches}

@@ -21,7 +21,7 @@ from keff.gateway.http.reply import (
     vote_share,
     winner,
 )
-from keff.gateway.http.request import Ask
+from keff.gateway.http.request import ParsedRequest
 from keff.gateway.keys import ClientKey
 from keff.gateway.options import Options
 from keff.gateway.traffic.ledger import DrawnOn, Shadows, TrafficLedger, Voted, VoteLog
@@ -99,7 +99,7 @@ class Service:
         adds = self.terms.known or self.served is not None or self.options.append_answer_format
         return adds or model in self.upstream.chat_only
 
-    async def job(self, name: str, ask: Ask, caller: ClientHeaders) -> RequestJob:
+    async def job(self, name: str, ask: ParsedRequest, caller: ClientHeaders) -> RequestJob:
         """Return the job of a request, with the plan's terms and policy applied; raises Problem."""
         view = ask.view
         stale = self.terms.apply(view) + lacking(self.reader, view)

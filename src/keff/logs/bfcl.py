@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, number_at
 from keff.logs.parts.lines import Row, json_lines
 from keff.logs.parts.values import spoken
@@ -42,7 +42,7 @@ class Bfcl(FieldReader):
         known = folders.index("result") + 1 if "result" in folders else len(folders)
         return LogInfo(model=folders[known] if known < len(folders) else None)
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every answer, with its verdict."""
         failed = _failed(path)
         for where, row in super().rows_in(path, tell):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keff.errors import LogError
 from keff.files import held_while_unchanged, is_utf16
-from keff.log import UTF_16, NoColumns, Tell
+from keff.log import UTF_16, NoColumns, NoteSink
 from keff.logs.parts.columns import Layout, lay_out, may_list
 from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, loads
 from keff.logs.parts.tabled import Row, TableLog
@@ -97,7 +97,7 @@ class CsvLog(TableLog):
             return []  # it ended
         return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
 
-    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
+    def rows(self, path: Path, layout: Layout, tell: NoteSink, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row."""
         del layout, texts
         header = _header(path)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
 from keff.logs.parts.foreign import Graded
 from keff.logs.parts.lines import Row
@@ -40,7 +40,7 @@ class EvalScope(Graded, FieldReader):
         """Return the log's metadata."""
         return LogInfo(known_task(path.stem), model=path.parent.name or None)
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every sample; raises LogError where only some have a group."""
         grouped: bool | None = None
         for where, row in super().rows_in(path, tell):

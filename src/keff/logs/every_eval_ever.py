@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import Tell, unheard
+from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at
@@ -46,7 +46,7 @@ class EveryEvalEver(FieldReader):
         model="model_id",
     )
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every line, and say at the end how many repeat an earlier one."""
         first, seen, again = None, set[str](), 0
         for where, row in super().rows_in(path, tell):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, value_of
 from keff.logs.parts.lines import Row, whole_json
 from keff.logs.parts.values import at, inner, known_task, optional_text
@@ -58,7 +58,7 @@ class Helm(FieldReader):
         task = known_task(ALIASES.get(scenario, scenario))
         return LogInfo(task, model=optional_text(at(spec, "model_deployment", "model")))
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every request, with its slot and what tells it from others."""
         rows = list(super().rows_in(path, tell))
         several = len({str(row.get("train_trial_index")) for _, row in rows}) > 1

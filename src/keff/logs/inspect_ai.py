@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keff.log import LogInfo, Tell
+from keff.log import LogInfo, NoteSink
 from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows
 from keff.logs.parts.inspect_log import (
     InspectSample,
@@ -49,7 +49,7 @@ class InspectAi(Graded, PathReader):
             stopped=bool(inner(about, "results", "early_stopping")),
         )
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+    def collect(self, kept: UsableRows, path: Path, tell: NoteSink) -> None:
         """Collect the samples that have a score."""
         scores, held = Scores(self.scorer, self.threshold), 0
         for where, sample in samples(path):

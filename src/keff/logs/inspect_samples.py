@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from keff.log import LogInfo, Tell
+from keff.log import LogInfo, NoteSink
 from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.foreign import Graded, PathReader, UsableRows
 from keff.logs.parts.inspect_log import Scores
@@ -44,7 +44,7 @@ class InspectSamples(Graded, PathReader):
         task = optional_text(row.get("task_name") or row.get("task"))
         return LogInfo(known_task(task) if task else None, model=optional_text(row.get("model")))
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+    def collect(self, kept: UsableRows, path: Path, tell: NoteSink) -> None:
         """Collect the samples that have a score."""
         names = columns_of(path)
         scores = Scores(self.scorer, self.threshold)

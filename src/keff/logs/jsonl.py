@@ -7,7 +7,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import NoColumns, Tell
+from keff.log import NoColumns, NoteSink
 from keff.logs.parts.attempts import tells_error
 from keff.logs.parts.columns import OBVIOUS, Layout, hold_paths, lay_out
 from keff.logs.parts.lines import NO_OBJECT, first_object, first_row, head_of, objects, whole_json
@@ -91,7 +91,7 @@ class JsonTable(TableLog):
             return None
         return [dict(zip(names, row, strict=False)) for row in cells]
 
-    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
+    def rows(self, path: Path, layout: Layout, tell: NoteSink, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row."""
         del texts
         table = self._table(path)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import LogInfo, NoteSink, Question, ignore
 from keff.logs.parts.batches import Batching, ColumnBatch, batch_of_rows
 from keff.logs.parts.columns import OBVIOUS
 from keff.logs.parts.lines import first_row, head_row, json_lines
@@ -40,14 +40,14 @@ class KeffJsonl:
         """Return the log's metadata."""
         return said_by(head_row(path))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         return once_each(
             (where, question_of(where, row, texts=texts, part=model_of(row)))
             for where, row in json_lines(path, tell)
         )
 
-    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+    def batches(self, path: Path, how: Batching, tell: NoteSink) -> Iterator[ColumnBatch | Question]:
         """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
         lines = json_lines(path, tell)
         while some := list(islice(lines, ROWS)):

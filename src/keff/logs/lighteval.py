@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import LogInfo, NoteSink, Question, ignore
 from keff.logs.parquet import columns_of, is_parquet, rows_of
 from keff.logs.parts.tabled import once_each, question_or_scores
 from keff.logs.parts.values import gold_of, inner, known_task
@@ -47,7 +47,7 @@ class LightEval:
         folder = path.parent.parent
         return LogInfo(task, model=f"{folder.parent.name}/{folder.name}" if folder.parent.name else None)
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         del tell
         names = columns_of(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from keff import plugins
 from keff.errors import LogError, TaskError
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import LogInfo, NoteSink, Question, ignore
 from keff.logs.parts.foreign import configured
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, loads
 from keff.logs.parts.values import at, inner, known_task, name_of
@@ -115,7 +115,7 @@ class LmEval(FirstLine):
             options={"system": system} if system else {},
         )
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         name = self.info(path).task
         task = None if name is None else plugins.load("task", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from keff.log import Tell, unheard
+from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
 from keff.logs.parts.foreign import Graded, answer_in, asked_in, mark, parsed
 from keff.logs.parts.lines import Row
@@ -42,7 +42,7 @@ class Mlflow(Graded, FieldReader):
         own=("info/trace_id", "info/request_id"),
     )
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every trace, with what was asked and said, its scores and its gold answer."""
         for where, row in super().rows_in(path, tell):
             asked, said = _exchange(row)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
 from keff.logs.parts.foreign import said_in
 from keff.logs.parts.lines import Row
@@ -56,7 +56,7 @@ class OpenaiBatch(FieldReader):
         models = (at(row, "response/body/model") for _, row in super().rows_in(path))
         return LogInfo(model=next((str(model) for model in models if model), None))
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every request, with the name of its question and its choices."""
         rows = list(super().rows_in(path, tell))
         names = [str(row.get("custom_id")) for _, row in rows]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
 from keff.logs.parts.foreign import Graded, mark
 from keff.logs.parts.lines import Row, loads, objects, whole_json
@@ -63,7 +63,7 @@ class OpenTelemetry(Graded, FieldReader):
         """Return the log's metadata."""
         return LogInfo(model=only({text(row["model"]) for _, row in self.rows_in(path) if not row["step"]}))
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every span: what was asked and said, and how it was scored."""
         for where, span in _spans(path, tell):
             held = _attributes(span.get("attributes"))
@@ -94,7 +94,7 @@ class OpenTelemetry(Graded, FieldReader):
         return found
 
 
-def _spans(path: Path, tell: Tell) -> Iterator[tuple[str, Row]]:
+def _spans(path: Path, tell: NoteSink) -> Iterator[tuple[str, Row]]:
     """Yield (place, span) of every span."""
     try:
         rows = list(objects(path, tell))

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from keff.errors import LogError
 from keff.files import first_bytes
-from keff.log import LogInfo, Question, Tell, address, shown, unheard
+from keff.log import LogInfo, NoteSink, Question, address, ignore, path_text
 from keff.logs.parts.batches import Batching, ColumnBatch
 from keff.logs.parts.columns import Layout, lay_out
 from keff.logs.parts.tabled import (
@@ -58,7 +58,7 @@ def _reading(path: Path) -> Generator[ModuleType]:
         yield arrow
     except arrow.FAILURES as error:
         raise LogError(
-            f"{shown(path)}: damaged or cut off ({reason_of(error)}): write the file again"
+            f"{path_text(path)}: damaged or cut off ({reason_of(error)}): write the file again"
         ) from None
 
 
@@ -92,7 +92,7 @@ class ParquetLog(TableLog):
             return said_by(first_of(_rows(path, TEXTS)))
         return super().info(path)
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         if not self._has_lists(path):
             return super().questions(path, texts=texts, tell=tell)
@@ -101,7 +101,7 @@ class ParquetLog(TableLog):
             for where, row in _rows(path, () if texts else TEXTS)
         )
 
-    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+    def batches(self, path: Path, how: Batching, tell: NoteSink) -> Iterator[ColumnBatch | Question]:
         """Yield questions by columns where they hold plain values; see ``BatchedLog``."""
         if not self._has_lists(path):
             yield from self.questions(path, texts=how.again, tell=tell)
@@ -117,7 +117,7 @@ class ParquetLog(TableLog):
         """Return the columns by meaning, or why the file is no table of answers."""
         return lay_out(columns_of(path), self.columns)
 
-    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
+    def rows(self, path: Path, layout: Layout, tell: NoteSink, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row."""
         del tell
         columns = layout.single.get("text", "text"), *layout.numbered.get("text", ())

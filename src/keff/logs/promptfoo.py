@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
 from keff.logs.parts.foreign import mark
 from keff.logs.parts.lines import Row
@@ -49,7 +49,7 @@ class Promptfoo(FieldReader):
         """Return the log's metadata."""
         return LogInfo(model=only({_provider(row) for _, row in super().rows_in(path)}))
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every result, with the name of its test, its branch and its question."""
         rows = list(super().rows_in(path, tell))
         several = len({str(row.get("promptIdx")) for _, row in rows}) > 1

@@ -10,9 +10,19 @@ from typing import cast
 
 from keff.answers.parts.spec import cached
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import LogInfo, NoteSink, Question, ignore
 from keff.logs.parts.lines import FirstLine, Row, head_row, json_lines, refused
-from keff.logs.parts.values import converted, count, inner, is_nan, optional_text, real, short, truth, whole
+from keff.logs.parts.values import (
+    completion_text,
+    converted,
+    count,
+    inner,
+    is_nan,
+    optional_text,
+    real,
+    short,
+    truth,
+)
 from keff.narrow import Fields, is_array
 
 # Token F1 from which an open answer counts as right (the paper's criterion for open answers).
@@ -86,12 +96,12 @@ class Published(FirstLine):
         model = row.get("model_slug") or _provenance(row).get("model_id") or path.stem.split("_capgated")[0]
         return LogInfo(task=task_of(row), space=scorer and scorer.partition(":")[0], model=str(model))
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         return _questions(path, {}, refused, texts=texts, tell=tell)
 
 
-def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Fields], list[str]]:
+def survey(path: Path, tell: NoteSink = ignore) -> tuple[list[Question], list[Fields], list[str]]:
     """Read a whole file and return its questions together with all errors in it.
 
     Returns the questions that could be read, the provenance of each part's first row, and the problems. A
@@ -104,7 +114,7 @@ def survey(path: Path, tell: Tell = unheard) -> tuple[list[Question], list[Field
 
 
 def _questions(
-    path: Path, first: Provenances, wrong: Callable[[LogError], None], *, texts: bool, tell: Tell
+    path: Path, first: Provenances, wrong: Callable[[LogError], None], *, texts: bool, tell: NoteSink
 ) -> Iterator[Question]:
     """Yield the readable questions; errors of others are passed to ``wrong``."""
     seen: set[tuple[str, str]] = set()
@@ -160,7 +170,7 @@ def question_of(where: str, row: Row, *, texts: bool = False) -> Question:
         slots=tuple(range(1, k + 1)) if method == "sc_prompttpl" else None,
         truncated=cuts,
         cluster=instance,
-        texts=converted(where, "all_traces", traces, whole) if texts and traces else None,
+        texts=converted(where, "all_traces", traces, completion_text) if texts and traces else None,
         form="answers" if given else "scores",
         nan=sum(map(is_nan, given or ())) if float in kinds else 0,
         structured=not kinds.isdisjoint((list, dict)),

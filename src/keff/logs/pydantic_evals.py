@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from keff.log import Tell, unheard
+from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
 from keff.logs.parts.foreign import Graded, answer_in, asked_in
 from keff.logs.parts.lines import Row, whole_json
@@ -40,7 +40,7 @@ class PydanticEvals(Graded, FieldReader):
         own="name",
     )
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every run, those that failed among them."""
         yield from super().rows_in(path, tell)
         for number, failure in enumerate(entries(fields(whole_json(path)).get("failures")), 1):

@@ -11,7 +11,7 @@ import numpy as np
 
 from keff import plugins
 from keff.errors import KeffError
-from keff.log import NAMED, LogInfo, Question, Tell, unheard
+from keff.log import NAMED, LogInfo, NoteSink, Question, ignore
 from keff.logs.parts.values import real
 from keff.narrow import Object, items, text
 from keff.policy.weighting import LOGPROBS
@@ -189,7 +189,7 @@ class RunLog:
             parameters=manifest.parameters,
         )
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         with Run.open(path) as run:
             judge = _Judge(run.manifest)

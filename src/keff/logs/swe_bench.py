@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from keff.log import Tell, unheard
+from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
 from keff.logs.parts.lines import Row, whole_json
 from keff.logs.parts.values import inner
@@ -33,7 +33,7 @@ class SweBench(FieldReader):
         model="model",
     )
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every instance of every run."""
         if not path.is_dir():
             yield from _summary(path)

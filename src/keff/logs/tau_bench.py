@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import Tell, unheard
+from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, number_at
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, number_or_none
@@ -45,7 +45,7 @@ class TauBench(FieldReader):
         """Return the reward."""
         return {"reward": at(row, *REWARD)}
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every simulation, in the order of their trials."""
         runs = list(super().rows_in(path, tell))
         trials = [number_or_none(run.get("trial")) for _, run in runs]

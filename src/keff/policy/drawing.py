@@ -92,11 +92,13 @@ def in_waves(rule: Policy, wave: object) -> Policy:
     Raises PolicyError for a size outside 1 to 256.
     """
     parts = wave.split("+") if isinstance(wave, str) else [wave]
-    sizes = tuple(whole(rule, "wave", int(p) if isinstance(p, str) and p.isdigit() else p) for p in parts)
+    sizes = tuple(
+        checked_int(rule, "wave", int(p) if isinstance(p, str) and p.isdigit() else p) for p in parts
+    )
     return InWaves(rule, sizes)
 
 
-def whole(rule: Policy, name: str, value: object) -> int:
+def checked_int(rule: Policy, name: str, value: object) -> int:
     """Return an option as an integer from 1 to 256, or raise PolicyError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_CAP:
         raise PolicyError(f"policy {rule.spec}: {name} must be an integer from 1 to {MAX_CAP}, not {value}")
@@ -149,7 +151,7 @@ def giving_up(rule: Policy, least: object) -> Policy:
     if chance and isinstance(rule, LogOddsVote) and isinstance(rule.rule, Bounded):
         return replace(rule, give_up=least)
     one = not ("confidence" in rule.needs or isinstance(rule, Branching))
-    if one and not chance and (paths := whole(rule, "give_up", least)) > 1:
+    if one and not chance and (paths := checked_int(rule, "give_up", least)) > 1:
         return GivesUp(rule, paths)
     line = "give_up=M goes with counts of one branch, M at least 2; a chance with lead_k:2,weight=log_odds"
     raise PolicyError(f"policy {rule.spec}: {line}")
@@ -242,7 +244,7 @@ def in_flight(rule: Policy, width: object, order: object = "launch") -> Policy:
 
     Raises PolicyError for a width outside 1 to the cap, or another order.
     """
-    paths = whole(rule, "in_flight", width)
+    paths = checked_int(rule, "in_flight", width)
     if paths > rule.cap:
         raise PolicyError(f"policy {rule.spec}: in_flight={paths} is above its cap: write {rule.cap} at most")
     for known in ORDERS:

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from keff.errors import LogError
-from keff.log import NAMED, Question, Tell
+from keff.log import NAMED, NoteSink, Question
 from keff.logs.parts.batches import ColumnBatch
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import Reading
@@ -32,7 +32,7 @@ FOR_STRUCTURES = frozenset({"json", "list", "set"})
 
 
 def taken(
-    questions: Iterable[Recorded], space: str, tell: Tell, trim: int | None, most: int | None
+    questions: Iterable[Recorded], space: str, tell: NoteSink, trim: int | None, most: int | None
 ) -> Iterator[Recorded]:
     """Yield the questions, cut to the path limit, and note at the end what was cut.
 
@@ -75,7 +75,7 @@ def taken(
         tell(Note("long_record", text))
 
 
-def _judged(questions: Iterable[Recorded], tell: Tell) -> Iterator[Recorded]:
+def _judged(questions: Iterable[Recorded], tell: NoteSink) -> Iterator[Recorded]:
     """Yield the questions with a path that has a verdict, or needs none; note how many paths have none."""
     unjudged = 0
     for question in questions:
@@ -104,7 +104,7 @@ def merged(notes: Iterable[Note]) -> list[Note]:
 
 
 def with_verdicts(
-    questions: Iterable[Recorded], how: Reading, tell: Tell, *, rescore: bool
+    questions: Iterable[Recorded], how: Reading, tell: NoteSink, *, rescore: bool
 ) -> Iterator[Recorded]:
     """Yield questions read in another space, and note whether the record's verdicts still count.
 
@@ -138,7 +138,7 @@ def with_verdicts(
 LOOK = 2000
 
 
-def within_memory(questions: Iterable[Recorded], tell: Tell, *, whole: bool = False) -> RecordedQuestions:
+def within_memory(questions: Iterable[Recorded], tell: NoteSink, *, whole: bool = False) -> RecordedQuestions:
     """Return the questions, ``whole`` or without texts; of more than fit, a random part of the clusters.
 
     Which are in it depends on the cluster's name alone, else on the id: records of the same questions keep

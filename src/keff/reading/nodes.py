@@ -12,7 +12,7 @@ from ray.exceptions import RayError
 
 from keff.engines._ray import connect, failure
 from keff.errors import UsageError
-from keff.log import Log, LogInfo, Tell, address, shown
+from keff.log import Log, LogInfo, NoteSink, address, path_text
 from keff.logs.parquet import ParquetLog
 from keff.logs.parts.batches import ColumnBatch
 from keff.reading.admit import merged
@@ -26,7 +26,7 @@ SHARES = 4
 
 
 def read_on_nodes(
-    path: Path, opening: Opening, tell: Tell
+    path: Path, opening: Opening, tell: NoteSink
 ) -> tuple[Log, LogInfo, Reading, RecordedQuestions]:
     """Return what ``open.read_share`` does, of row groups read on ``opening.on``.
 
@@ -37,7 +37,7 @@ def read_on_nodes(
     log, info, how = begin(path, opening, tell)
     groups = log.row_groups(path) if isinstance(log, ParquetLog) else 0
     if not groups or opening.part is not None or opening.branches is not None or opening.trim is not None:
-        raise UsageError(f"{shown(path)}: {_NOT_ON_NODES}")
+        raise UsageError(f"{path_text(path)}: {_NOT_ON_NODES}")
     connect(str(opening.on))
     everywhere = path if address(path) else path.absolute()
     shares = min(groups, SHARES * max(1, int(ray.cluster_resources().get("CPU", 1))))

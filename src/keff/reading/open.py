@@ -13,7 +13,7 @@ import numpy as np
 
 from keff import answers, plugins
 from keff.errors import LogError, TaskError
-from keff.log import Log, LogInfo, Question, Tell, find_log, shown, unheard
+from keff.log import Log, LogInfo, NoteSink, Question, find_log, ignore, path_text
 from keff.logs.parts.batches import BatchedLog, Batching, ColumnBatch
 from keff.reading.admit import EXACT_PATHS, taken, with_verdicts, within_memory
 from keff.reading.ballot import (
@@ -116,7 +116,7 @@ def open_record(path: str | Path, opening: Opening | None = None) -> Record:
         return recorded(log, one_part(log.questions, opening.part), opening)
 
 
-def told(log: Log, path: Path, opening: Opening, tell: Tell = unheard) -> LogInfo:
+def log_info(log: Log, path: Path, opening: Opening, tell: NoteSink = ignore) -> LogInfo:
     """Return a log's metadata.
 
     Raises LogError where it says that it was broken off; told instead where what is there was asked for.
@@ -141,15 +141,15 @@ class ReadLog:
     format: str
 
 
-def begin(path: Path, opening: Opening, tell: Tell) -> tuple[Log, LogInfo, Reading]:
+def begin(path: Path, opening: Opening, tell: NoteSink) -> tuple[Log, LogInfo, Reading]:
     """Return a log's reader, its metadata, and how it is read."""
     log = find_log(path, opening.format, opening.options)
-    info = told(log, path, opening, tell)
+    info = log_info(log, path, opening, tell)
     return log, info, reading(info, opening)
 
 
 def opened(
-    path: Path, opening: Opening, tell: Tell, *, texts: bool, whole: bool = False
+    path: Path, opening: Opening, tell: NoteSink, *, texts: bool, whole: bool = False
 ) -> tuple[Log, LogInfo, Reading, Iterator[Question]]:
     """Return a log's reader, metadata, reading, and stream of questions.
 
@@ -177,7 +177,7 @@ def read_log(path: Path, opening: Opening) -> ReadLog:
 
 
 def read_share(
-    path: Path, opening: Opening, tell: Tell, share: tuple[int, int] = (0, 1)
+    path: Path, opening: Opening, tell: NoteSink, share: tuple[int, int] = (0, 1)
 ) -> tuple[Log, LogInfo, Reading, RecordedQuestions]:
     """Return a log's reader, metadata, reading and questions; of Parquet, a ``share`` of its row groups."""
     log, info, how = begin(path, opening, tell)
@@ -212,7 +212,7 @@ def _voting(
     return with_branches(question, names) if names else question
 
 
-def _scores_of_completions(table: RecordedQuestions, tell: Tell) -> RecordedQuestions:
+def _scores_of_completions(table: RecordedQuestions, tell: NoteSink) -> RecordedQuestions:
     """Return questions with correctness alone, where whole completions cannot be read."""
     if not bool(table.has("correct").all()):
         raise LogError(COMPLETIONS)
@@ -237,7 +237,7 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
-    path = f"{shown(log.path)}#{name}" if name else shown(log.path)
+    path = f"{path_text(log.path)}#{name}" if name else path_text(log.path)
     info = replace(log.info, model=names[0]) if len(names) == 1 else log.info
     notes = (*log.notes, *votes.notes)
     if lacking:
@@ -279,7 +279,7 @@ def naming(path: Path) -> Generator[None]:
         yield
     except (LogError, TaskError) as error:
         named = RaggedError if isinstance(error, RaggedError) else LogError
-        raise error if shown(path) in str(error) else named(f"{shown(path)}: {error}") from None
+        raise error if path_text(path) in str(error) else named(f"{path_text(path)}: {error}") from None
 
 
 def one_part(questions: RecordedQuestions, part: str | None) -> RecordedQuestions:

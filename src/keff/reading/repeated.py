@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import Question, shown
+from keff.log import Question, path_text
 from keff.reading.ballot import Reading, correct_of, with_answers
 from keff.reading.branches import columns_apart
 from keff.reading.open import Opening, ReadLog, Record, SourceKind, naming, read_log, recorded
@@ -73,7 +73,7 @@ def scores_of(log: ReadLog, opening: Opening, *, apart: bool = False) -> list[Re
         for name in models or ("",):
             own = questions.of_branch(name) if models else questions
             mark = "/".join(filter(None, (part if len(parts) > 1 else "", name if len(models) > 1 else "")))
-            label = f"{shown(log.path)}#{mark}" if mark else shown(log.path)
+            label = f"{path_text(log.path)}#{mark}" if mark else path_text(log.path)
             found.append(_scored_as(log, own, opening, label, mark, kind))
     return found
 

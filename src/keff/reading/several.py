@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import LOG_ENDINGS, Question, find_log, shown
+from keff.log import LOG_ENDINGS, Question, find_log, path_text
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, with_copies_together
@@ -131,8 +131,8 @@ def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part
         own = {name: questions.of_branch(name) for name in names}
     unnamed = not opening.branches and len(names) < 2
     text = (
-        f"{shown(log.path)} holds {len(own)} models or prompts, and keff reads each on its own. To weigh "
-        f"their votes together: keff combine {shown(log.path)}"
+        f"{path_text(log.path)} holds {len(own)} models or prompts, and keff reads each on its own. To weigh "
+        f"their votes together: keff combine {path_text(log.path)}"
     )
     naming_them = "To name the columns: --branches a,b,c (or a JSON file)"
     note = Note("several_branches", f"{text}. {naming_them}" if unnamed else text)

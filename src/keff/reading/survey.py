@@ -13,7 +13,7 @@ from keff.errors import LogError
 from keff.log import Question, find_log
 from keff.reading.admit import first_paths
 from keff.reading.ballot import Reading, agreement
-from keff.reading.open import Opening, naming, only_part, reading, told
+from keff.reading.open import Opening, log_info, naming, only_part, reading
 from keff.records import Result, frozen
 
 # Characters of a text that are shown: its end holds the answer.
@@ -66,7 +66,7 @@ def survey(path: Path, opening: Opening, *, size: int = 20) -> Survey:
     """
     log, rng = find_log(path, opening.format, opening.options), np.random.default_rng(0)
     with naming(path):
-        how = reading(told(log, path, opening), opening)
+        how = reading(log_info(log, path, opening), opening)
         questions = only_part(log.questions(path, texts=True), opening.part)
         if opening.trim is not None:
             questions = (first_paths(question, opening.trim) for question in questions)

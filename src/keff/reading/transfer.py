@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from keff.errors import LogError, StoreError, UsageError
-from keff.files import whole
+from keff.files import draft_of
 from keff.log import LogInfo, Question, find_log
 from keff.logs.parts.tabled import KNOWN, PER_PATH
 from keff.logs.run import PREFIX, RECORDED
@@ -243,7 +243,7 @@ def _atomically(out: Path, rows: Iterator[Object], *, packed: bool = False, vote
     try:
         if out.exists():
             raise UsageError(f"{out} exists already: move it away, or name another file with -o")
-        with whole(out) as draft:
+        with draft_of(out) as draft:
             if packed:
                 import_extra("keff.logs.parts.pyarrow", "a Parquet file").write(draft, rows, votes=votes)
                 return

@@ -19,7 +19,7 @@ from typing import Any, cast
 import vl_convert
 
 from keff.console import harmless
-from keff.files import whole
+from keff.files import draft_of
 from keff.narrow import fields, is_array, items
 from keff.records import plain
 
@@ -77,7 +77,7 @@ def _written(svg: str, stem: Path) -> list[Path]:
     kinds = {"pdf": _in_order(vl_convert.svg_to_pdf(svg)), "svg": svg.encode("utf-8")}
     files = {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in kinds.items()}
     for file, content in files.items():
-        with whole(file) as draft:
+        with draft_of(file) as draft:
             draft.write_bytes(content)
     return list(files)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from keff.engine import Engine
 from keff.errors import UsageError
-from keff.files import whole
+from keff.files import draft_of
 from keff.policies.retry import reads_verdicts
 from keff.policy import calibrated, for_one_model, in_flight_of
 from keff.records import Item, Path, Sampling, frozen, stable_hash
@@ -164,7 +164,7 @@ def save_embeddings(run: Run) -> None:
     first = next(several, None)
     if first is None:
         return
-    with whole(run.folder / EMBEDDINGS) as draft:
+    with draft_of(run.folder / EMBEDDINGS) as draft:
         states = np.lib.format.open_memmap(draft, "w+", np.float16, (len(run.embedded()), *first[1].shape))
         for place, (_, vectors) in enumerate(chain([first], several)):
             states[place] = vectors

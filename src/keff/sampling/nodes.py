@@ -87,7 +87,7 @@ def _whole(job: Job, items: Selection) -> set[str]:
         return set()
     shares = wanted(job.order.k, job.order.slots)
     with Run.open(job.folder) as run:
-        return {item for rows in items.parts(TOGETHER) for item in run.whole(rows, shares)}
+        return {item for rows in items.parts(TOGETHER) for item in run.complete_ids(rows, shares)}
 
 
 def merge(job: Job, items: Selection, drawn: DrawnPart) -> None:

@@ -156,7 +156,7 @@ class Session:
             self._count(len(items), self.order.k * len(items))
             return
         for rows in items.parts(TOGETHER):
-            whole = self.run.whole(rows, shares)
+            whole = self.run.complete_ids(rows, shares)
             self._count(len(whole), self.order.k * len(whole))
             left = [row for row in rows if row[0] not in whole]
             owed = self.run.owed([row[0] for row in left], shares)

@@ -102,7 +102,7 @@ class Verifier:
             self.failures[why] += 1
         return value, spent
 
-    def told(self) -> str | None:
+    def failure_line(self) -> str | None:
         """Return a line on failed ratings; None without any."""
         if not self.failures:
             return None

@@ -34,7 +34,7 @@ class Crowding:
 
 
 # A server on which paths neither wait for nor notice each other.
-ALONE = Crowding(2**16)
+NO_CONTENTION = Crowding(2**16)
 
 
 # So many values between the least and the greatest stand for the law of the times in the bootstrap.
@@ -272,7 +272,7 @@ def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
     return Timetable(start, end, end.argsort(axis=1, kind="stable").astype(np.int64), width)
 
 
-def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
+def cut(table: Timetable, event: IntArray, crowding: Crowding = NO_CONTENTION) -> Cut:
     """Return every order stopped at its ``event`` [m] (from 0), the end of a path, the others cancelled.
 
     ``crowding`` says how long a unit of work takes by how many paths run; paths beyond its slots queue, so
@@ -300,7 +300,7 @@ def cut(table: Timetable, event: IntArray, crowding: Crowding = ALONE) -> Cut:
 def in_rounds(
     ahead: NDArray[Any],
     work: NDArray[Any] | None = None,
-    crowding: Crowding = ALONE,
+    crowding: Crowding = NO_CONTENTION,
     table: NDArray[Any] | None = None,
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
     """Return the stopping time of a rule that draws in rounds: paths, rounds and seconds of every order.

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from keff.answers import UNREAD, Extracted, Space, UnreadError, space, why
 from keff.answers.parts.base import golds
 from keff.errors import TaskError
-from keff.narrow import Object, fields, is_object, mended
+from keff.narrow import Object, fields, is_object, replace_surrogates
 from keff.plugins import import_extra
 from keff.records import AnswerSpace, Completion, Item, Message, frozen, stable_hash
 from keff.task import Located, Row, ScoredText, Task
@@ -94,7 +94,7 @@ def _object(line: str, where: str) -> Object:
     if not is_object(row):
         raise TaskError(f"{where}: expected a JSON object, found {type(row).__name__}")
     # Half a surrogate pair, which JSON can escape, can stand in no file, request or database.
-    return fields(mended(row)) if "\\ud" in line.lower() else row
+    return fields(replace_surrogates(row)) if "\\ud" in line.lower() else row
 
 
 def _value(line: str, where: str) -> object:

@@ -53,5 +53,5 @@ class Problem(Exception):
         return json.dumps({"error": self.error()}).encode()
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """Raised when the client has closed the connection."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from keff.gateway.billing import RequestSpending
-from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.http.errors import ClientDisconnected, Problem
 from keff.gateway.http.protocol import ClientConnection
 from keff.gateway.keys import Fuse
 from keff.gateway.upstream.answer import UpstreamError
@@ -73,7 +73,7 @@ class Exchange:
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": head})
 
-    async def whole(self, status: int, body: bytes, more: Mapping[str, str]) -> None:
+    async def send_response(self, status: int, body: bytes, more: Mapping[str, str]) -> None:
         """Send a whole response."""
         await self.begin(status, JSON, more, len(body))
         await self.part(body, last=True)
@@ -95,26 +95,29 @@ class Exchange:
         """Send an error; once a response has begun, close the connection instead."""
         problem = self.note_failure(error)
         if not self.status:
-            await self.whole(problem.status, problem.body(), problem.headers)
+            await self.send_response(problem.status, problem.body(), problem.headers)
 
     async def part(self, body: bytes, *, last: bool = False) -> None:
         """Send a piece of the body."""
         await self.send({"type": "http.response.body", "body": body, "more_body": not last})
 
 
-async def until_gone(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
-    """Await ``work`` while the client is connected; else cancel it, wait for its end, and raise Gone."""
+async def cancel_on_disconnect(exchange: Exchange, work: Coroutine[object, object, T]) -> T:
+    """Await ``work`` while the client is connected; else cancel it, and wait for its end.
+
+    Then raises ClientDisconnected.
+    """
     me, connection = cast("asyncio.Task[object]", asyncio.current_task()), exchange.connection
     if connection.lost:
         work.close()
-        raise Gone
+        raise ClientDisconnected
     connection.work = me
     try:
         return await work
     except asyncio.CancelledError:
         if not connection.lost or me.uncancel():
             raise
-        raise Gone from None
+        raise ClientDisconnected from None
     finally:
         if connection.work is me:
             connection.work = None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from keff.gateway.billing import NOTHING, RequestSpending, estimated, no_price, paths_asked
 from keff.gateway.http.errors import Problem
-from keff.gateway.http.exchange import Exchange, until_gone
+from keff.gateway.http.exchange import Exchange, cancel_on_disconnect
 from keff.gateway.http.security import check_type, received
 from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
@@ -169,7 +169,7 @@ async def passed(
         keys = {**keys, "x-api-key": keys["authorization"].partition(" ")[2]}
     headers = {**sent, **caller.headers, **traced, **keys, "accept-encoding": "identity"}
     call = UpstreamCall(body, headers, caller.query)
-    await until_gone(exchange, _call(service, exchange, method, path, call, demand))
+    await cancel_on_disconnect(exchange, _call(service, exchange, method, path, call, demand))
 
 
 class Demand(NamedTuple):

@@ -76,10 +76,10 @@ def _amount(value: object) -> int | float | None:
 def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
     """Return the votes of each answer, most first; long answers are cut and end in their hash."""
     counts = Counter(path.key for path in paths if path.key is not None)
-    return {shown(key): count for key, count in counts.most_common()}
+    return {shown_key(key): count for key, count in counts.most_common()}
 
 
-def shown(key: str) -> str:
+def shown_key(key: str) -> str:
     """Return a vote key as shown in replies."""
     return key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...#{stable_hash(key)[:12]}"
 
@@ -100,7 +100,7 @@ def vote_object(
 ) -> Object:
     """Return the ``keff`` object of a reply."""
     stop = outcome.stop
-    answer = None if stop.answer is None else shown(stop.answer)
+    answer = None if stop.answer is None else shown_key(stop.answer)
     return {
         "policy": policy,
         "answer": answer,
@@ -132,7 +132,7 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
     """Return every path that was consumed, in launch order, with its vote."""
     return [
         {
-            "answer": None if path.key is None else shown(path.key),
+            "answer": None if path.key is None else shown_key(path.key),
             "unread": path.unread,
             "message": path.choice.get("message"),
             "finish_reason": path.choice.get("finish_reason"),

@@ -67,7 +67,7 @@ NO_WISH = Wish()
 
 
 @dataclass(slots=True)
-class Ask:
+class ParsedRequest:
     """A parsed request.
 
     ``body`` is the client's object without what the gateway decides (``n``, ``stream``, ``stream_options``,
@@ -95,7 +95,7 @@ class Ask:
         """Whether the reply uses the chat format."""
         return self.api is CHAT and self.asked is None
 
-    def as_chat(self) -> Ask:
+    def as_chat(self) -> ParsedRequest:
         """Return the chat request equivalent to a Responses request; raises Problem (400)."""
         if (name := responses.needs_responses(self.body)) is not None:
             line = f"keff asks the upstream through chat completions, which have no {name}"
@@ -131,7 +131,7 @@ class Ask:
         return bool(self.body.get("logprobs"))
 
 
-def read_ask(raw: bytes, headers: Headers) -> Ask:
+def read_ask(raw: bytes, headers: Headers) -> ParsedRequest:
     """Return a parsed chat request; raises Problem (400) that names the field."""
     body = _json_object(raw)
     _check_messages(body.get("messages"))
@@ -149,7 +149,7 @@ def read_ask(raw: bytes, headers: Headers) -> Ask:
     return ask
 
 
-def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
+def read_response_ask(raw: bytes, headers: Headers) -> ParsedRequest | str:
     """Return a parsed Responses request, or a string that says why it cannot be voted on.
 
     Raises Problem (400) that names the field.
@@ -165,14 +165,14 @@ def read_response_ask(raw: bytes, headers: Headers) -> Ask | str:
     return ask
 
 
-def _common_fields(body: Object, headers: Headers, api: Api = CHAT) -> Ask:
+def _common_fields(body: Object, headers: Headers, api: Api = CHAT) -> ParsedRequest:
     """Return the fields common to chat and Responses requests."""
     model = body.get("model")
     if model is not None and (not isinstance(model, str) or len(model) > 500):
         raise Problem(400, "model must be a string", param="model")
     wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
     options = cast("Object | None", _typed(body, "stream_options", dict))
-    return Ask(body, wish, _seeds(body), stream=stream, stream_options=options, api=api)
+    return ParsedRequest(body, wish, _seeds(body), stream=stream, stream_options=options, api=api)
 
 
 def _seeds(body: Object) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from keff.errors import UsageError
-from keff.gateway.http.errors import Gone, Problem
+from keff.gateway.http.errors import ClientDisconnected, Problem
 from keff.gateway.http.exchange import Receive
 from keff.gateway.keys import ClientKey, Fuse
 from keff.gateway.options import Options
@@ -168,7 +168,7 @@ def _hostname(host: bytes) -> str:
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float) -> bytes:
     """Return the request body of a JSON type.
 
-    Raises Problem for what is not JSON, too large or too slow, Gone when the client left.
+    Raises Problem for what is not JSON, too large or too slow, ClientDisconnected when the client left.
     """
     if _kind(headers) != b"application/json":
         raise Problem(415, "send the request as content-type: application/json")
@@ -186,7 +186,7 @@ def _kind(headers: Mapping[bytes, bytes]) -> bytes:
 
 
 async def received(receive: Receive, most: int, seconds: float) -> bytes:
-    """Return a request body; raises Problem if too large or too slow, Gone if the client left."""
+    """Return a request body; raises Problem if too large or too slow, ClientDisconnected without a client."""
     parts: list[bytes] = []
     size, more = 0, True
     try:
@@ -194,7 +194,7 @@ async def received(receive: Receive, most: int, seconds: float) -> bytes:
             while more and size <= DISCARD * most:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Gone
+                    raise ClientDisconnected
                 body = message.get("body", b"")
                 assert isinstance(body, bytes)
                 size += len(body)

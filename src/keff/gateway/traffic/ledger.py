@@ -16,7 +16,7 @@ import numpy as np
 from keff.errors import UsageError
 from keff.gateway.options import Options
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, save_profile
-from keff.gateway.traffic.savings import Spent
+from keff.gateway.traffic.savings import RequestCost
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.plan import Plan
 from keff.policy import Policy, cancel_running, gave_up
@@ -90,7 +90,7 @@ class Failed:
     calls: int
 
 
-LedgerEntry: TypeAlias = Voted | Spent | DrawnOn | Failed
+LedgerEntry: TypeAlias = Voted | RequestCost | DrawnOn | Failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class TrafficLedger:
         """Record how a request ended."""
         if isinstance(note, Voted):
             self._voted(note)
-        elif isinstance(note, Spent):
+        elif isinstance(note, RequestCost):
             self.traffic.answered(note)
         elif isinstance(note, Failed):
             self.traffic.failed_request(note.status, note.reason, note.upstream, note.calls)

@@ -49,7 +49,7 @@ class Mean:
         return Interval(mean, mean - half, mean + half, "mean over requests, normal 95%")
 
 
-def shown(interval: Interval | None) -> object:
+def interval_json(interval: Interval | None) -> object:
     """Return an interval as JSON values for page and API; null where unknown."""
     return None if interval is None else interval.to_dict()
 
@@ -77,7 +77,7 @@ class Baseline:
         return cls(policy.spec, policy.cap if fixed else None)
 
 
-class Spent(NamedTuple):
+class RequestCost(NamedTuple):
     """Cost of one reply: seconds, dollars (None without prices), and paths that came back.
 
     ``stop`` says why its vote ended, ``cancelled`` how many paths were begun and did not come back.
@@ -117,7 +117,7 @@ class GatewayChange:
     baseline: Baseline
     means: Mapping[str, Mean] = field(default_factory=lambda: {name: Mean() for name in COMPARED})
 
-    def of(self, spent: Spent) -> dict[str, float]:
+    def of(self, spent: RequestCost) -> dict[str, float]:
         """Return one reply's cost minus its estimated cost under today's policy, where known."""
         k = self.baseline.k
         if k is None or not spent.paths:
@@ -131,7 +131,7 @@ class GatewayChange:
             found["seconds"] = spent.seconds - spent.at_once
         return found
 
-    def take(self, spent: Spent) -> dict[str, float]:
+    def take(self, spent: RequestCost) -> dict[str, float]:
         """Add one reply to the means, and return its change."""
         found = self.of(spent)
         for name, by in found.items():
@@ -146,7 +146,7 @@ class GatewayChange:
             if paths is not None and dollars is not None:
                 method = f"{paths.method}, at the mean price of a path"
                 found["dollars"] = paths.mapped(lambda difference: difference * dollars, method)
-        return {"against": self.baseline.spec} | {name: shown(each) for name, each in found.items()}
+        return {"against": self.baseline.spec} | {name: interval_json(each) for name, each in found.items()}
 
     def gauges(self) -> dict[tuple[str, MetricLabels], float]:
         """Return the known means as gauges for ``/metrics``."""

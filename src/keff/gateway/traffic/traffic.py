@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keff.errors import PlanError
-from keff.gateway.traffic.savings import COMPARED, GatewayChange, Mean, Spent, shown
+from keff.gateway.traffic.savings import COMPARED, GatewayChange, Mean, RequestCost, interval_json
 from keff.plan import Plan, Profile
 from keff.policy import Policy
 from keff.protocol.values import Object
@@ -109,7 +109,7 @@ class Traffic:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.last_failure = {"at": at, "status": status, "reason": reason, "upstream": upstream or None}
 
-    def answered(self, spent: Spent) -> None:
+    def answered(self, spent: RequestCost) -> None:
         """Add time and cost of a reply, also of one relayed as a single path."""
         self.seconds.append(spent.seconds)
         self.took.add(spent.seconds)
@@ -146,16 +146,16 @@ class Traffic:
                 "cancelled": self.cancelled,
             },
             "tokens": {"billed": round(self.tokens.total), "of_cancelled_calls": self.cancelled_tokens},
-            "paths_per_request": shown(paths),
-            "dollars_per_request": shown(self.dollars.interval()),
+            "paths_per_request": interval_json(paths),
+            "dollars_per_request": interval_json(self.dollars.interval()),
             "per_request": {name: mean.total / mean.n if mean.n else None for name, mean in means.items()},
             "now": None if self.change is None else self.change.baseline.spec,
             "saved": self._saved(),
             "change": self._change(served),
             "seconds_p50": p50,
             "seconds_p95": p95,
-            "agreement": shown(_in_range(self.agreement)),
-            "answers_match": shown(_in_range(self.matching)),
+            "agreement": interval_json(_in_range(self.agreement)),
+            "answers_match": interval_json(_in_range(self.matching)),
             "abstained": self.abstained,
             "kinds": dict(self.kinds.most_common()),
             "stops": dict(self.stops.most_common()),

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass
 
 from keff.gateway.http import pass_through
-from keff.gateway.http.errors import Gone, Problem
-from keff.gateway.http.exchange import FUSE, Exchange, Receive, Scope, Send, until_gone
+from keff.gateway.http.errors import ClientDisconnected, Problem
+from keff.gateway.http.exchange import FUSE, Exchange, Receive, Scope, Send, cancel_on_disconnect
 from keff.gateway.http.protocol import CONNECTION
-from keff.gateway.http.request import Ask, read_ask, read_response_ask
+from keff.gateway.http.request import ParsedRequest, read_ask, read_response_ask
 from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure, response_failure
 from keff.gateway.keys import KEY_LIMIT, Fuse
@@ -61,7 +61,7 @@ class Chat:
                 raise Problem(503, f"{most} requests are being served: try again")
             voted = scope["method"] == "POST" and scope["path"] in VOTED
             await (self._served if voted else self._passed)(exchange, scope)
-        except Gone:
+        except ClientDisconnected:
             exchange.status = 499
         except Problem as problem:
             if exchange.fuse is not None and problem.code == KEY_LIMIT:
@@ -97,7 +97,7 @@ class Chat:
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
             ask = read_response_ask(raw, exchange.headers)
-            if isinstance(ask, Ask) and self.service.by_chat(ask.body.get("model")):
+            if isinstance(ask, ParsedRequest) and self.service.by_chat(ask.body.get("model")):
                 ask = ask.as_chat()
         else:
             ask = read_ask(raw, exchange.headers)
@@ -114,18 +114,18 @@ class Chat:
             await self._voted(exchange, ask.as_chat(), caller)
             self.service.upstream.chat_only.append(model)
 
-    async def _voted(self, exchange: Exchange, ask: Ask, caller: ClientHeaders) -> None:
+    async def _voted(self, exchange: Exchange, ask: ParsedRequest, caller: ClientHeaders) -> None:
         job = await self.service.job(exchange.name, ask, caller)
         if exchange.fuse is not None:
             self.service.estimate(exchange.fuse.key, job)
         exchange.job, job.span = job, exchange.span
         if not ask.stream:
-            reply = await until_gone(exchange, self.service.run(job))
-            await exchange.whole(200, sendable(reply), {})
+            reply = await cancel_on_disconnect(exchange, self.service.run(job))
+            await exchange.send_response(200, sendable(reply), {})
         elif job.policy.cap == 1 and ask.n == 1 and ask.asked is None:
-            await until_gone(exchange, pass_through.relay(self.service, job, exchange))
+            await cancel_on_disconnect(exchange, pass_through.relay(self.service, job, exchange))
         else:
-            await until_gone(exchange, self._stream(exchange, job))
+            await cancel_on_disconnect(exchange, self._stream(exchange, job))
 
     async def _stream(self, exchange: Exchange, job: RequestJob) -> None:
         """Stream the winning path once decided; earlier failures keep their HTTP status."""

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from keff.gateway.billing import RequestSpending
-from keff.gateway.http.request import Ask
+from keff.gateway.http.request import ParsedRequest
 from keff.gateway.traffic.metrics import Fact, Metrics
-from keff.gateway.traffic.savings import Baseline, Spent, longest_of
+from keff.gateway.traffic.savings import Baseline, RequestCost, longest_of
 from keff.gateway.upstream.answer import (
     NOBODY,
     Answer,
@@ -53,7 +53,7 @@ class RequestJob(RequestSpending):
     """
 
     name: str
-    ask: Ask
+    ask: ParsedRequest
     policy: Policy
     stale: list[str]
     shadow: bool
@@ -126,11 +126,11 @@ class RequestJob(RequestSpending):
             told["x-keff-stale-plan"] = ", ".join(self.stale)
         return told
 
-    def spent(self, seconds: float, *, priced: bool) -> Spent:
+    def spent(self, seconds: float, *, priced: bool) -> RequestCost:
         """Return the cost of the reply."""
         k = None if self.baseline is None else self.baseline.k
         at_once = None if k is None else longest_of(self.times, k)
-        return Spent(
+        return RequestCost(
             seconds,
             self.dollars if priced else None,
             self.drawn,

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from keff.answers import says_none
-from keff.log import Tell
+from keff.log import NoteSink
 from keff.logs.parts.columns import Layout
 from keff.logs.parts.values import TRUTHS, is_missing
 from keff.narrow import Fields
@@ -55,7 +55,7 @@ class Attempts:
         self.kept += sum(failed) - sum(again)
         return [member for member, left_out in zip(members, again, strict=True) if not left_out]
 
-    def say(self, tell: Tell) -> None:
+    def say(self, tell: NoteSink) -> None:
         """Tell how many rows were left out, and how many count as paths without an answer."""
         columns = " and ".join(self.said)
         if self.retried:

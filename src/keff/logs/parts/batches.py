@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.log import LISTED, NAMED, Question, Tell
+from keff.log import LISTED, NAMED, NoteSink, Question
 from keff.logs.parts.tabled import PER_PATH, Row, model_of
 from keff.logs.parts.values import MOST_COUNT, gold_of, is_missing, name_of, optional_text
 from keff.records import frozen
@@ -70,7 +70,7 @@ class Batching:
 class BatchedLog(Protocol):
     """A reader that yields questions by columns where they hold plain values, else one by one."""
 
-    def batches(self, path: Path, how: Batching, tell: Tell) -> Iterator[ColumnBatch | Question]:
+    def batches(self, path: Path, how: Batching, tell: NoteSink) -> Iterator[ColumnBatch | Question]:
         """Yield the questions, without texts; see ``Log.questions``."""
         ...
 

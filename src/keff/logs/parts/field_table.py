@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from keff.errors import LogError
-from keff.log import LogInfo, Tell, unheard
+from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.foreign import Canonical, PathReader, UsableRows, verdict
 from keff.logs.parts.lines import Row, first_object, member_names, objects, whole_json
 from keff.logs.parts.values import (
@@ -113,7 +113,7 @@ class FieldReader(PathReader):
         task, model = (optional_text(value_of(head, each)) for each in (self.table.task, self.table.model))
         return LogInfo(known_task(task) if task else None, model=model)
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+    def collect(self, kept: UsableRows, path: Path, tell: NoteSink) -> None:
         """Collect the paths that are not left out."""
         names = dict[str, None]()
         for where, row in self.rows_in(path, tell):
@@ -132,7 +132,7 @@ class FieldReader(PathReader):
         if self.scorer is not None and self.scorer not in names:
             raise LogError(f"{path}: {self._ask(names, f'no score is called {self.scorer}')}")
 
-    def rows_in(self, path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+    def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of all rows of a file or folder."""
         if path.is_dir():
             for file in sorted(chain.from_iterable(map(path.glob, self.table.files))):

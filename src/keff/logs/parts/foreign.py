@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import LogInfo, Question, Tell, unheard
+from keff.log import LogInfo, NoteSink, Question, ignore
 from keff.logs.parts.columns import VERDICTS, Layout
 from keff.logs.parts.tabled import tabled
 from keff.logs.parts.values import as_truth, at, optional_text, real, short, spoken
@@ -36,7 +36,7 @@ class LeftOut(Counter[str]):
         reasons = ", ".join(f"{count} times it {reason}" for reason, count in self.items())
         return LogError(f"no {what} can be used: {reasons or 'there are none'}")
 
-    def say(self, what: str, tell: Tell) -> None:
+    def say(self, what: str, tell: NoteSink) -> None:
         """Report how many entries were left out, and why."""
         for reason, count in self.items():
             tell(Note("left_out", f"{count} {what} are left out: each {reason}"))
@@ -75,7 +75,7 @@ class UsableRows:
         self.rows.append((where, {"path": self._paths[mark], **row}))
         self._paths[mark] += 1
 
-    def questions(self, tell: Tell, *, texts: bool) -> Iterator[Question]:
+    def questions(self, tell: NoteSink, *, texts: bool) -> Iterator[Question]:
         """Yield the questions, then report what was left out; raises LogError if nothing was usable.
 
         Where some paths have a verdict, those without one are left out too.
@@ -118,13 +118,13 @@ class PathReader:
         del path
         return LogInfo()
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         kept = UsableRows()
         self.collect(kept, path, tell)
         yield from kept.questions(tell, texts=texts)
 
-    def collect(self, kept: UsableRows, path: Path, tell: Tell) -> None:
+    def collect(self, kept: UsableRows, path: Path, tell: NoteSink) -> None:
         """Collect the usable paths, and count the others."""
         raise NotImplementedError
 

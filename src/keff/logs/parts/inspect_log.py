@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.log import Tell
+from keff.log import NoteSink
 from keff.logs.parts.foreign import Canonical, UsableRows, configured, verdict
 from keff.logs.parts.lines import head_of, member_names, members, parse, unpack, whole_json
 from keff.logs.parts.values import at, inner, is_missing, number_or_none
@@ -219,7 +219,7 @@ class Scores:
             found = {**found, "correct": 0}
         kept.add(where, {**row, **found}, [where, row])
 
-    def say(self, format: str, tell: Tell) -> None:
+    def say(self, format: str, tell: NoteSink) -> None:
         """Report grades counted as wrong, and scorers not used."""
         if self.partial:
             text = f"{self.partial} partial grades (P) count as wrong"

@@ -19,8 +19,8 @@ import jiter
 
 from keff.errors import LogError
 from keff.files import first_bytes, held_while_unchanged, is_utf16
-from keff.log import UTF_16, Tell, unheard
-from keff.narrow import Object, items, mended, unique
+from keff.log import UTF_16, NoteSink, ignore
+from keff.narrow import Object, items, replace_surrogates, unique
 from keff.plugins import import_extra
 from keff.records import Note
 
@@ -115,7 +115,7 @@ def refused(error: LogError) -> None:
 
 
 def json_lines(
-    path: Path, tell: Tell = unheard, wrong: Callable[[LogError], None] = refused
+    path: Path, tell: NoteSink = ignore, wrong: Callable[[LogError], None] = refused
 ) -> Iterator[tuple[str, Row]]:
     """Yield (``file:line``, object) of each line that is not blank.
 
@@ -216,7 +216,7 @@ def _after_space(text: str, place: int) -> int:
 NO_OBJECT = "the first entry is not a JSON object"
 
 
-def objects(path: Path, tell: Tell = unheard) -> Iterator[tuple[str, Row]]:
+def objects(path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
     """Yield (place, object) of JSON lines, or of a JSON array of objects; raises LogError for others."""
     if not head_of(path).startswith(b"["):
         yield from json_lines(path, tell)
@@ -246,7 +246,7 @@ def loads(text: str) -> object:
     if len(text) > MOST_VALUES and text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES:,} values in one JSON text")
     value = _DECODER.decode(text)
-    return mended(value) if "\\ud" in text or "\\uD" in text else value
+    return replace_surrogates(value) if "\\ud" in text or "\\uD" in text else value
 
 
 # Made once: json.loads with a hook makes one for every line, which takes longer than reading it.

@@ -20,7 +20,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, Question, address, shown
+from keff.log import LISTED, NAMED, Question, address, path_text
 from keff.logs.parquet import matching, reason_of
 from keff.logs.parts.batches import (
     FIELDS,
@@ -96,11 +96,11 @@ def _files(path: Path) -> list[_ParquetFile]:
                 names = pyarrow.fs.FileSelector(name, recursive=True)
         found = [each for each in disk.get_file_info(names) if each.is_file]
     except FAILURES as error:
-        raise LogError(f"{shown(path)} cannot be read: {reason_of(error)}") from None
+        raise LogError(f"{path_text(path)} cannot be read: {reason_of(error)}") from None
     found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
     if not found:
         raise LogError(
-            f"{shown(path)}: there is no Parquet file (patterns in quotes and addresses are for these)"
+            f"{path_text(path)}: there is no Parquet file (patterns in quotes and addresses are for these)"
         )
     files = (
         _ParquetFile(store + each.path, each.path, each.size, each.mtime_ns or 0, disk) for each in found

@@ -13,11 +13,12 @@ from types import NoneType
 from typing import Any
 
 from keff.errors import LogError
-from keff.log import LISTED, NAMED, LogInfo, Question, Tell, shown, unheard
+from keff.log import LISTED, NAMED, LogInfo, NoteSink, Question, ignore, path_text
 from keff.logs.parts.attempts import Attempts
 from keff.logs.parts.columns import JUDGES, OBVIOUS, Columned, Layout
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
+    completion_text,
     conversation_text,
     converted,
     count,
@@ -34,7 +35,6 @@ from keff.logs.parts.values import (
     short,
     slot,
     truth,
-    whole,
 )
 from keff.narrow import Fields, Object, is_array, is_object, items
 from keff.records import Note
@@ -56,7 +56,7 @@ PER_PATH: Mapping[str, tuple[str, Callable[[object], Any]]] = {
     "branches": ("branches", name_of),
     "rules": ("all_rules", str),
     "truncated": ("all_truncated", truth),
-    "texts": ("all_texts", whole),
+    "texts": ("all_texts", completion_text),
 }
 
 Row = Fields
@@ -218,7 +218,7 @@ class TableLog(Columned):
         """Return the columns by meaning, or why the file is no table of answers."""
         raise NotImplementedError
 
-    def rows(self, path: Path, layout: Layout, tell: Tell, *, texts: bool) -> Iterator[tuple[str, Row]]:
+    def rows(self, path: Path, layout: Layout, tell: NoteSink, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row; without ``texts`` the texts may be left out."""
         raise NotImplementedError
 
@@ -226,13 +226,13 @@ class TableLog(Columned):
         """Return the columns by meaning; raises LogError where the file is no table of answers."""
         layout = self.layout(path)
         if isinstance(layout, str):
-            raise LogError(f"{shown(path)}: {layout}")
+            raise LogError(f"{path_text(path)}: {layout}")
         return layout
 
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
         layout = self.laid_out(path)
-        row = first_of(self.rows(path, layout, unheard, texts=False))
+        row = first_of(self.rows(path, layout, ignore, texts=False))
         return said_by(row | {"model": row.get(layout.single.get("model", "model"))})
 
     def doubts(self, path: Path) -> list[Note]:
@@ -245,7 +245,7 @@ class TableLog(Columned):
         layout = self.layout(path)
         return layout if isinstance(layout, str) else None
 
-    def questions(self, path: Path, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+    def questions(self, path: Path, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
         """Yield the questions one by one; see ``Log.questions``."""
         layout = self.laid_out(path)
         for note in layout.notes:
@@ -260,7 +260,7 @@ class TableLog(Columned):
             tell(note)
 
 
-def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: Tell = unheard) -> Iterator[Question]:
+def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: NoteSink = ignore) -> Iterator[Question]:
     """Yield Questions from a table's rows.
 
     One row per question where a word has numbered columns or lists, else one row per path.
@@ -309,7 +309,7 @@ def _about(row: Row, layout: Layout) -> Object:
 
 
 def _grouped(
-    rows: Rows, head: Sequence[Row], layout: Layout, *, texts: bool, tell: Tell
+    rows: Rows, head: Sequence[Row], layout: Layout, *, texts: bool, tell: NoteSink
 ) -> Iterator[Question]:
     """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
     first = head[0] if head else Object()
@@ -353,7 +353,7 @@ def _without_one_judge(rows: Rows, layout: Layout) -> Layout:
 SHOWN = 1000
 
 
-def _with_prompts(rows: Rows, first: Row, layout: Layout, tell: Tell) -> Layout:
+def _with_prompts(rows: Rows, first: Row, layout: Layout, tell: NoteSink) -> Layout:
     """Return the layout with a column that questions are known by as slots, where its texts are prompts.
 
     They are where rows of one id differ in it, and each text recurs with other ids.

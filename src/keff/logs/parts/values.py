@@ -215,7 +215,7 @@ def _plain(values: Sequence[Any], kinds: set[type], convert: Callable[..., Any])
     return None
 
 
-def whole(text: object) -> str:
+def completion_text(text: object) -> str:
     """Return a completion as text, None as ""."""
     return optional_text(text) or ""
 

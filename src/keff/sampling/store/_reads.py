@@ -162,7 +162,7 @@ class Reads:
                 f"{self.folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
             ) from None
 
-    def whole(self, rows: Sequence[ItemRow], wanted: PathPlaces) -> set[str]:
+    def complete_ids(self, rows: Sequence[ItemRow], wanted: PathPlaces) -> set[str]:
         """Return the ids of items with every wanted path stored at its first attempt.
 
         In one question to the database for many items. Raises StoreError when the run holds something else
