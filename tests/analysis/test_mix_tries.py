@@ -138,3 +138,14 @@ def test_verdicts_beside_answers_and_a_share_without_a_checker_are_refused(tmp_p
     assert unsure.best_single.accuracy.value < sure.best_single.accuracy.value
     with pytest.raises(KeffError, match="false-accept goes with"):
         keff.mix(file, second, false_accept=0.1)
+
+
+@pytest.mark.parametrize(("right", "said"), [(0, "no try of b passed"), (1, "every try of b passed")])
+def test_a_checker_that_never_or_always_passes_is_named(tmp_path: Path, right: int, said: str) -> None:
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, rows in zip(files, (branch(0.7, 20, 3, 1), [[right] * 3] * 20), strict=True):
+        lines = (json.dumps({"id": str(i), "all_correct": list(row)}) for i, row in enumerate(rows))
+        file.write_text("\n".join(lines) + "\n")
+    found = keff.mix(*files)
+    assert any(said in note.message for note in found.warnings)
+    assert "-0.0" not in found.line()

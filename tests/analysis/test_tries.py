@@ -116,7 +116,7 @@ def test_verdicts_that_contradict_gold_decide_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.9, "only 50.0% of the tries passed"), (1.0, "at least 0 and below 1")],
+    [(0.9, "only 50.0% of all tries passed"), (1.0, "at least 0 and below 1")],
 )
 def test_a_share_of_false_accepts_that_cannot_be_is_refused(share: float, said: str) -> None:
     rows = np.array([[0, 1], [1, 0]] * 10)
@@ -152,3 +152,45 @@ def test_the_command_line_decides_on_verdicts_scores_and_informative_confidences
     told = command_line.keff("analyze", log).stdout.splitlines()
     assert told[0].startswith("Stop early") and any("switch:" in line for line in told[:5])
     assert any(line.startswith("Retry: no two answers agree") for line in told)
+
+
+@pytest.mark.parametrize("field", ["all_correct", "all_scores"])
+def test_tries_that_ended_at_the_first_pass_are_read_as_such(tmp_path: Path, field: str) -> None:
+    """A log of retries has more paths of hard questions: the first of each is the score, m of them pass@m."""
+    rows = verdicts(n=300, k=4)
+    made = [row.index(1) + 1 if 1 in row else 4 for row in rows]
+    files = [tmp_path / name for name in ("ended.jsonl", "whole.jsonl")]
+    for file, cut in zip(files, (made, [4] * len(rows)), strict=True):
+        lines = (
+            {"id": f"q{i}", field: row[:end]} for i, (row, end) in enumerate(zip(rows, cut, strict=True))
+        )
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ended, whole = (keff.analyze(file).tries for file in files)
+    assert ended is not None and whole is not None
+    for one, other in zip(ended.lines, whole.lines, strict=True):
+        tries = one.tries
+        assert one.right.value == pytest.approx(np.mean([max(row[:tries]) for row in rows]))
+        assert one.paths.value == pytest.approx(np.mean(np.minimum(made, tries)))
+        # Both records are of the same questions: the laws agree within their limits.
+        assert other.next_right.lo < one.next_right.value < other.next_right.hi  # type: ignore[operator]
+    first = np.mean([row[0] for row in rows])
+    for options in ({}, {"trim": 3}):
+        noise = keff.noise(files[0], **options)
+        assert noise.score.value == pytest.approx(first)
+        assert "stopped_run" in {note.code for note in noise.warnings}
+    other = enumerate(verdicts(n=300, k=4, seed=2, never=0.05))
+    files[1].write_text("".join(json.dumps({"id": f"q{i}", field: row}) + "\n" for i, row in other))
+    mixed = keff.mix(*files, value_per_correct=50, cost_per_path=1)
+    assert {branch.name: branch.p.value for branch in mixed.branches}["ended"] == pytest.approx(first)
+
+
+def test_confidences_alone_are_verdicts_where_they_are_said_to_be(tmp_path: Path) -> None:
+    rows = verdicts(n=40)
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        "".join(json.dumps({"id": f"q{i}", "all_confidences": row}) + "\n" for i, row in enumerate(rows))
+    )
+    done = command_line.keff("analyze", log)
+    assert done.returncode == 2 and "--columns correct=all_confidences" in " ".join(done.stderr.split())
+    told = command_line.keff("analyze", log, "--columns", "correct=all_confidences").stdout
+    assert told.startswith("Keep trying up to 6 times")

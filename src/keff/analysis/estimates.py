@@ -168,7 +168,7 @@ class Settings:
 
 
 # Notes that say how answers add up in a vote: of answers that are tried again they say nothing.
-OF_VOTES = {"right_answers_differ", "all_different"}
+OF_VOTES = {"right_answers_differ", "all_different", "too_few"}
 
 
 def analyze(record: Record, settings: Settings) -> Analysis:

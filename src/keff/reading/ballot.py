@@ -172,6 +172,7 @@ def ballot(
             if name.startswith(NAMED)
         },
         closed=reading.closed,
+        tries=table.tries,
         **cast("dict[str, Any]", numbers),
     )
     notes += words_noted(

@@ -172,6 +172,7 @@ def read_log(path: Path, opening: Opening) -> ReadLog:
             log, info, how, table = nodes.read_on_nodes(path, opening, notes.append)
         else:
             log, info, how, table = read_share(path, opening, notes.append)
+    info = replace(info, stopped=info.stopped or table.tries is not None)
     # Only some formats take a threshold, and their name is for its advice.
     return ReadLog(path, info, how, table, notes, log.name if hasattr(log, "threshold") else "")
 
@@ -231,7 +232,7 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
     if len(names) > 1:
         questions = questions.with_branches_as_slots()
     questions, lacking = questions.in_order_of_slots()
-    trim, stopped = _trim(log.info, questions.sizes.tolist(), opening)
+    trim, stopped = trim_of(log.info, questions, opening)
     read = ballot(questions, log.reading, trim=trim, format=log.format)
     votes = check_ballot(read)
     if stopped:
@@ -250,19 +251,30 @@ def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name:
     return Record(path, info, replace(votes, notes=notes), branches, opening.sources)
 
 
-def _trim(info: LogInfo, sizes: Sequence[int], opening: Opening) -> tuple[int | None, Note | None]:
+# What is said of tries that ended at the first that passed.
+TRIED = Note(
+    "stopped_run",
+    "tries end at the first that passes, so only hard questions have more: how many to allow keff reads from "
+    "all of them, everything else from the first of each question",
+)
+
+
+def trim_of(info: LogInfo, questions: RecordedQuestions, opening: Opening) -> tuple[int | None, Note | None]:
     """Return the number of paths of each question to use, and a note where a policy stopped the run.
 
-    A policy stops a question as soon as its votes allow, so the number of its paths depends on them. Only the
-    first paths, as many as every question has, are like paths drawn without looking at the votes.
+    A policy stops a question as soon as its votes or verdicts allow, so the number of its paths depends on
+    them. Only the first paths, as many as every question has, are like paths drawn without looking at them,
+    whatever trim was asked for.
     """
-    if opening.trim is not None:
-        return min(opening.trim, EXACT_PATHS), None
-    if not info.stopped or not sizes or min(sizes) == max(sizes):
-        return (_paths_of_interrupted(sizes) if opening.partial else None), None
+    sizes: list[int] = questions.sizes.tolist()
+    asked = None if opening.trim is None else min(opening.trim, EXACT_PATHS)
+    if not info.stopped or not sizes or min(sizes) == max(sizes) or min(sizes) >= (asked or max(sizes)):
+        return asked or (_paths_of_interrupted(sizes) if opening.partial else None), None
+    if questions.tries is not None:
+        return min(sizes), TRIED
     text = (
-        f"a policy stopped this run after {min(sizes)} to {max(sizes)} paths per question, so keff uses the "
-        f"first {min(sizes)} of each (how many were drawn depends on the votes)"
+        f"this run stopped after {min(sizes)} to {max(sizes)} paths per question, as their answers or "
+        f"verdicts allowed, so keff uses the first {min(sizes)} of each: only hard questions have more"
     )
     return min(sizes), Note("stopped_run", text)
 

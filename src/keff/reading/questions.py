@@ -289,6 +289,25 @@ class RecordedQuestions(Sequence[Question]):
         held = self.codes.get(name) if name in TEXTS else self.numbers.get(name)
         return None if held is None else np.frombuffer(held, held.typecode)
 
+    @property
+    def tries(self) -> IntArray | None:
+        """How many tries were made of each question [n], below 0 where none passed; None for other paths.
+
+        Where questions have unequally many paths, all but the last failed, and that passed where there are
+        fewer than the most: tries ended at the first that passed.
+        """
+        sizes = self.sizes
+        if not sizes.size or not 0 < sizes.min() < sizes.max():
+            return None
+        for name in ("confidences", "correct", "scores"):
+            passed = self.flat(name)
+            if passed is None or not bool(np.all(np.isin(passed, (0, 1)))):
+                continue
+            last: BoolArray = passed[np.cumsum(sizes) - 1] == 1
+            if int(passed.sum()) == int(last.sum()) and bool(np.all(last[sizes < sizes.max()])):
+                return np.where(last, sizes, -sizes)
+        return None
+
     def has(self, name: str) -> BoolArray:
         """Return whether each question has a list of numbers [n]: none of no paths has."""
         values, sizes = self.flat(name), self.sizes

@@ -41,7 +41,8 @@ class Votes:
     these that the server had cached, ``seconds`` its wall time and ``confidences``, each [n, K] where known;
     ``named`` are further confidences by name, and the ``RATING_SECONDS`` of the usual one. Answers and
     correctness given as int8 are kept so, else as int64. ``closed`` says that the answer set is closed and
-    codes mean the same answer in every item (choice, binary).
+    codes mean the same answer in every item (choice, binary). ``tries`` [n] say how many were made until one
+    passed a checker, below 0 where none did, if that is when they ended: the paths are the first of them.
 
     Raises ValueError on NaN, values out of range, ragged rows and shapes that do not fit.
     """
@@ -57,6 +58,7 @@ class Votes:
     seconds: FloatArray | None = None
     cached_tokens: FloatArray | None = None
     named: Mapping[str, FloatArray] = field(default_factory=dict[str, "FloatArray"])
+    tries: IntArray | None = None
 
     def __post_init__(self) -> None:
         answers = None if self.answers is None else _integers(self.answers, "answers", 2)
@@ -74,7 +76,7 @@ class Votes:
             raise ValueError("a path without an answer cannot be correct: score abstentions 0")
         _set(self, "answers", answers)
         _set(self, "correct", correct)
-        for name, length in (("slots", k), ("clusters", n)):
+        for name, length in (("slots", k), ("clusters", n), ("tries", n)):
             if (given := getattr(self, name)) is not None:
                 _set(self, name, _same_shape(_integers(given, name, 1), (length,), name))
         # The first two, answers and correctness, are integers and were checked above.
@@ -143,7 +145,8 @@ class Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)
         clusters = None if self.clusters is None else self.clusters[rows]
-        return self.picked(lambda values: values[rows], clusters=clusters)
+        tries = None if self.tries is None else self.tries[rows]
+        return self.picked(lambda values: values[rows], clusters=clusters, tries=tries)
 
     def paths(self, columns: ArrayLike) -> Votes:
         """Return the votes of some paths: column indices or a boolean mask [K]."""

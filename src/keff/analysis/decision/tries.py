@@ -31,11 +31,15 @@ HOPELESS = 1e-6
 
 @frozen
 class Verdicts:
-    """Which paths a checker passed [n, K], and which are right by gold answers (None: not known)."""
+    """Which paths a checker passed [n, K], and which are right by gold answers (None: not known).
+
+    ``ended``: tries ended at the first that passed, so those after it are not known.
+    """
 
     passed: BoolArray
     right: BoolArray | None
     clusters: IntArray
+    ended: bool = False
 
     @classmethod
     def of(cls, votes: Votes) -> Verdicts | None:
@@ -44,6 +48,9 @@ class Verdicts:
         Correctness without answers is a verdict, and so is a confidence that is 0 or 1 on every path. A path
         that the checker failed to judge has not passed.
         """
+        if votes.tries is not None:
+            most = np.arange(1, int(np.abs(votes.tries).max()) + 1)
+            return cls(votes.tries[:, None] == most, None, votes.cluster_ids, ended=True)
         if votes.answers is None:
             return cls(votes.scored() == 1, None, votes.cluster_ids)
         for given in votes.rated.values():
@@ -52,6 +59,23 @@ class Verdicts:
                 right = None if votes.correct is None else votes.correct == 1
                 return cls(given == 1, right, votes.cluster_ids)
         return None
+
+    @property
+    def made(self) -> IntArray:
+        """How many tries were made of each question [n]."""
+        n, k = self.passed.shape
+        ends = self.passed.any(axis=1) & self.ended
+        return np.where(ends, self.passed.argmax(axis=1) + 1, np.full(n, k))
+
+    def until_passed(self, values: FloatArray) -> FloatArray:
+        """Return the mean sum of ``values`` [n, K] over at most 0..K tries [n, K + 1], as ``until_passed``.
+
+        Of tries that ended, in the order in which they were made.
+        """
+        if not self.ended:
+            return until_passed(values, self.passed)
+        still = np.cumsum(self.passed, axis=1) - self.passed == 0
+        return np.pad(np.cumsum(values * still, axis=1), ((0, 0), (1, 0)))
 
     @property
     def units(self) -> int:
@@ -131,8 +155,7 @@ class TryFigures:
         """Return the figures of up to ``most`` tries with a checker that passes some wrong answers."""
         passed = verdicts.passed
         n, k = passed.shape
-        tried = np.full(n, k, np.int64)
-        right = verdicts.solved
+        tried, right = verdicts.made, verdicts.solved
         law = TryLaw.of(right.sum(axis=1), tried, verdicts.units, verdicts.hidden(false_accept))
         failing, solved = checked(law.unsolved(most), false_accept)
         ids = verdicts.clusters if verdicts.units < n else None
@@ -143,8 +166,8 @@ class TryFigures:
             tries_made(failing),
             1 - failing,
             false_accept,
-            until_passed(right.astype(np.float64), passed),
-            until_passed(np.ones((n, k)), passed),
+            verdicts.until_passed(right.astype(np.float64)),
+            verdicts.until_passed(np.ones((n, k))),
             Repeats.of_counts(right.sum(axis=1), tried, ids),
         )
 
@@ -163,7 +186,7 @@ class TryFigures:
 
     def right(self, tries: int) -> Interval:
         """Return the share of questions on which a right answer passes within so many tries."""
-        if self.verdicts.right is None and self.false_accept == 0:
+        if self.verdicts.right is None and self.false_accept == 0 and not self.verdicts.ended:
             return any_right(self.repeats, tries)
         if self.measures(tries):
             return mean_share(self.solved_here[:, tries], self.verdicts.clusters)
@@ -294,7 +317,7 @@ def errors_of(verdicts: Verdicts, stated: float | None) -> tuple[Interval | None
         raise UsageError(
             f"false_accept is a share of the wrong answers, at least 0 and below 1: not {stated:g}"
         )
-    share = float(verdicts.passed.mean())
+    share = float(verdicts.passed.sum() / verdicts.made.sum())
     if share < stated:
         line = f"only {share:.1%} of all tries passed, and wrong ones cannot pass more often than that"
         raise UsageError(f"false_accept {stated:g}: {line}")

@@ -184,9 +184,9 @@ class MixFindings(Finding):
         change = round(100 * (advice.cost_ratio.value - 1))
         cost = f"{abs(change)}% {'more' if change > 0 else 'less'}" if change else "as much"
         gain = round(100 * advice.accuracy_difference.value, 1)
-        more = f"gains {gain:.1f}" if gain > 0 else f"loses {-gain:.1f}"
+        more = f"{'gains' if gain > 0 else 'loses'} {abs(gain):.1f} points of accuracy"
         other = f"{'than' if change else 'as'} the best plan of one branch"
-        return f"{asked}. That costs {cost} {other}, and {more} points of accuracy."
+        return f"{asked}. That costs {cost} {other}, and {more if gain else 'accuracy stays the same'}."
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line per branch: accuracy, cost, what it adds, and its correlation with each other."""

@@ -345,7 +345,15 @@ class MixAnalysis:
         """Yield warnings on the branches, the questions and the recommended plan."""
         # Mostly records that are read wrongly.
         for branch in self.group.branches:
-            if not (branch.votes.answered() >= 0).any():
+            if self.group.verdicts_only and not np.ptp(branch.votes.scored()):
+                always = bool(branch.votes.scored().all())
+                yield Note(
+                    "always_passes" if always else "never_passes",
+                    f"every try of {branch.name} passed: check that the checker can fail an answer"
+                    if always
+                    else f"no try of {branch.name} passed: check what the checker was given, or leave it out",
+                )
+            elif not (branch.votes.answered() >= 0).any():
                 yield Note(
                     "never_answers",
                     f"keff finds no answer of {branch.name} as {self.group.space}. Check --answer-space, or "

@@ -40,11 +40,15 @@ class BranchTries:
         """Return the figures of a branch with ``cost`` [n, K] of each try."""
         passed, k = verdicts.passed, verdicts.passed.shape[1]
         right, hidden = verdicts.solved, verdicts.hidden(false_accept)
-        counts, tried = right.sum(axis=1), np.full(len(right), k, np.int64)
+        counts, tried = right.sum(axis=1), verdicts.made
         law = TryLaw.of(counts, tried, verdicts.units, hidden)
-        kinds, back = np.unique(counts, return_inverse=True)
-        wrong = np.stack([law.after(int(count), k, most) for count in kinds.tolist()])
-        failing, solved = (each[back] for each in checked(wrong, false_accept))
+        kinds, back = np.unique(np.stack([counts, tried]), axis=1, return_inverse=True)
+        wrong = np.stack([law.after(count, made, most) for count, made in kinds.T.tolist()])
+        failing, solved = (each[back.ravel()] for each in checked(wrong, false_accept))
+        expected = solved, failing, cost.mean(axis=1, keepdims=True) * tries_made(failing)
+        if verdicts.ended:
+            # Another branch meets a question whose further tries nobody saw.
+            return cls(*expected, expected)
         here = most if most < k else k
         seen_failing = 1 - until_passed(passed.astype(np.float64), passed)[:, : here + 1]
         seen = until_passed(right.astype(np.float64), passed)[:, : here + 1]
@@ -58,7 +62,7 @@ class BranchTries:
             np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
             np.hstack([seen_failing, left * further[:, 1:]]),
             np.hstack([spent, spent[:, [here]] + left * each * np.cumsum(further[:, :-1], axis=1)]),
-            (solved, failing, each * tries_made(failing)),
+            expected,
         )
 
 

@@ -180,6 +180,7 @@ def lay_out(
         example = _example(lacking, names, runs, used)
         name = "it" if len(lacking) == 1 else "them"
         way = f"Name {name}: {say}{example}" if "id=COLUMN" not in example else "Give each question an id"
+        way += _of_verdicts(lacking, single, say)
         return NoColumns(f"no {' and no '.join(lacking)} column found (it has: {_some(names)}). {way}")
     return Layout(single, numbered, tuple(notes))
 
@@ -302,6 +303,14 @@ def _ask(unclear: tuple[str, list[str]], say: str) -> str:
         example += f",gold_answer={here[0]}"
     with_what = f" with {say.strip()}" if say else ""
     return f"{word} may be {' or '.join(here)}: say which{with_what}, such as {example}"
+
+
+def _of_verdicts(lacking: Sequence[str], single: Mapping[str, str], say: str) -> str:
+    """Return how confidences alone are read, in words; empty for other columns."""
+    rated = single.get("confidence")
+    if lacking != ["answer"] or rated is None:
+        return ""
+    return f". Where {rated} is a checker's verdict, 0 or 1: {say}correct={rated}"
 
 
 def _lacking(has: set[str]) -> list[str]:
