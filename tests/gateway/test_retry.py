@@ -10,10 +10,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import httpx2
 import pytest
 
 from fault_server import Script, running
 from gateway_rig import QUESTION, gateway
+from gateway_rig import served as serve_process
 from keff.errors import UsageError
 from keff.plan import BranchPlan, Plan
 from keff.sampling.verifier import verifier_of
@@ -85,6 +87,22 @@ def test_tries_end_at_the_first_that_passes(kind: str, checkers: dict[str, Any])
         assert reply["keff"]["weight"] == {"value": 0.0, "kind": "verdict"}
         assert reply["keff"]["stop_reason"].startswith("none of 2 tries")
         assert reply["choices"][0]["message"]["content"].endswith("return 9")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["function", "url"])
+def test_a_process_that_serves_tries_until_its_checker_passes(kind: str, checkers: dict[str, Any]) -> None:
+    """As in the documentation: ``keff serve --policy retry:4 --verifier FILE:FUNCTION --upstream URL``."""
+    given = zip(("--verifier", "--verifier-url"), checkers[kind], strict=True)
+    options = [word for option, value in given if value for word in (option, value)]
+    with ExitStack() as stack:
+        url = stack.enter_context(running(Script(answer=codes(7, 9, 8, 8))))
+        command = ("--policy", "retry:4", *options, "--upstream", url)
+        process, listening = stack.enter_context(serve_process(*command))
+        reply = httpx2.post(listening["url"] + "/chat/completions", json=SEEDED, timeout=30).json()
+        process.terminate()
+    assert reply["keff"]["paths"] == 3 and reply["keff"]["weight"] == {"value": 1.0, "kind": "verdict"}
+    assert reply["choices"][0]["message"]["content"].endswith("return 8")
 
 
 def test_where_no_try_of_the_small_model_passes_the_large_one_is_asked(checkers: dict[str, Any]) -> None:

@@ -92,7 +92,7 @@ def decide(
     tries = None
     if verdicts is not None:
         decision, tries = decide_tries(verdicts, aim, now=now, cap=cap, false_accept=false_accept)
-        if votes.answers is None or agreement(votes) == 0:
+        if verdicts.ended or votes.answers is None or agreement(votes) == 0:
             return _priced_tries(decision, tries, None if rates is None else float(rates.alone(votes).mean()))
     if why := _nothing_to_decide(votes):
         return Decided(
