@@ -1,6 +1,6 @@
 """How many tries of a small model, then of a large one, a pilot of a checker's verdicts chooses: its regret.
 
-    KEFF_SHARED=DIR python -m benchmarks.analysis.checker [--pilots 20] [--questions 50] [--paths 8]
+    KEFF_SHARED=DIR python -m benchmarks.analysis.checker [--pilots 20] [--questions 50] [--turns 200]
 
 Pairs of recorded models with right and wrong paths; what m tries do in truth comes from all recorded paths. A
 try of the large model costs 5 or 20 of the small one, and a right answer is worth 30, 100 or 300. Regret is
@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
 from benchmarks.families import read
 from benchmarks.places import RECORDED
-from keff.analysis.decision.tries import Verdicts
+from keff.analysis.decision.tries import TryFigures, Verdicts
 from keff.analysis.mix.choose import PlanTable
 from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.tries import BranchTries, try_plans
 from keff.stats.intervals import interval_mean, mean_share
+from keff.stats.models.tries import checked
 from keff.stats.votes import BoolArray, FloatArray
 
 WORTHS, PRICES = (30.0, 100.0, 300.0), (5.0, 20.0)
@@ -171,13 +172,57 @@ def _naive(plan: CandidatePlan, small: FloatArray, large: FloatArray) -> float:
     return float(1 - left.mean())
 
 
+# Simulated laws of the chance that a try is right: beta, and the share of questions never solved.
+LAWS = {"even": (1.0, 1.0, 0.2), "together": (0.4, 0.6, 0.0), "hard": (0.7, 2.0, 0.4)}
+
+
+def false_accepts(turns: int, rng: np.random.Generator) -> None:
+    """Print how often stated shares hold the truth with a checker that passes some wrong answers.
+
+    50 questions with 8 tries. What m tries solve, and which share of what passes is wrong, are known from the
+    law; keff knows the share of false accepts from gold answers, or is told.
+    """
+    print(
+        f"{'law':>10} {'false':>5} {'m':>3}  right held: gold, told   wrong, mean error in points: gold, told"
+    )
+    for (name, (a, b, never)), share in product(LAWS.items(), (0.02, 0.1, 0.3)):
+        theta = np.where(rng.random(200_000) < never, 0.0, rng.beta(a, b, 200_000))
+        failing, solved = checked((1 - theta)[:, None] ** np.arange(17), share)
+        true, passes = solved.mean(axis=0), 1 - failing.mean(axis=0)
+        held, errors = defaultdict[int, list[list[bool]]](list), defaultdict[int, list[list[float]]](list)
+        for _ in range(turns):
+            right = rng.random((50, 8)) < rng.choice(theta, 50)[:, None]
+            passed = right | (rng.random((50, 8)) < share)
+            ids = np.arange(50)
+            known = Verdicts(passed, right, ids)
+            if known.judged is None:
+                continue
+            both = (
+                TryFigures.of(known, 16, known.judged.accepts.value),
+                TryFigures.of(Verdicts(passed, None, ids), 16, share),
+            )
+            for m in (1, 4, 8, 16):
+                lines = [figures.line(m) for figures in both]
+                limits = [line.right.limits or (0.0, 1.0) for line in lines]
+                held[m].append([lo <= true[m] <= hi for lo, hi in limits])
+                errors[m].append([(line.wrong or 0.0) - (1 - true[m] / passes[m]) for line in lines])
+        for m, each in held.items():
+            gold, told = np.mean(each, axis=0)
+            wrong = 100 * np.mean(errors[m], axis=0)
+            print(
+                f"{name:>10} {share:5.0%} {m:3d}  {gold:.1%}, {told:.1%}   {wrong[0]:+.1f}, {wrong[1]:+.1f}"
+            )
+
+
 def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pilots", type=int, default=20)
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--paths", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=200, help="simulated records with false accepts")
     asked = parser.parse_args()
+    false_accepts(asked.turns, np.random.default_rng(1))
     rng, found = np.random.default_rng(0), Regrets()
     for group, models in records().items():
         order = sorted(models, key=lambda name: models[name].mean())
