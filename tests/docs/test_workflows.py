@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -65,13 +66,27 @@ def test_the_changelog_has_the_version_of_the_metadata() -> None:
     )
 
 
-def test_a_new_owner_is_written_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in set_owner.FILES:
+def test_a_new_owner_is_written_everywhere(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": 'Homepage = "https://github.com/OWNER/keff"  # OWNER is the account',
+        "docs/deep/page.md": "https://OWNER.github.io/keff and https://github.com/OWNER/keff/issues",
+        ".github/CODEOWNERS": "* @OWNER",
+        "README.md": "nothing to write",
+    }
+    for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text((REPO / name).read_text("utf-8"), "utf-8")
-    monkeypatch.setattr(set_owner, "REPO", tmp_path)
-    set_owner.set_owner("some-one")
-    for name in set_owner.FILES:
-        text = (tmp_path / name).read_text("utf-8")
-        assert re.search(r"some-one(/keff|\.github\.io)|@some-one", text), name
-        assert not re.search(r"OWNER(/keff|\.github)|@OWNER", text), name
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "image.png").write_bytes(b"\x89\0OWNER/keff")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "-C", tmp_path, "add", "."], check=True)
+    assert set(set_owner.set_owner("some-one", tmp_path)) == {*files} - {"README.md"}
+    written = {name: (tmp_path / name).read_text("utf-8") for name in files}
+    assert (
+        written["pyproject.toml"] == 'Homepage = "https://github.com/some-one/keff"  # OWNER is the account'
+    )
+    assert (
+        written["docs/deep/page.md"].count("some-one") == 2 and written[".github/CODEOWNERS"] == "* @some-one"
+    )
+    assert [*set_owner.set_owner("another", tmp_path)] and "@another" in (
+        tmp_path / ".github/CODEOWNERS"
+    ).read_text()
