@@ -28,15 +28,14 @@ NEEDED = (
     "tasks/_starter.jsonl",
 )
 IN_SDIST = (
-    "examples/",
-    "studies/",
-    "docs/quickstart.md",
-    "tests/rigs/drawn.py",
-    "benchmarks/places.py",
+    "src/keff/__init__.py",
+    "examples/answers.csv",
+    "pyproject.toml",
+    "README.md",
     "CITATION.cff",
     "LICENSE",
-    "Makefile",
 )
+NOT_IN_SDIST = ("tests/", "docs/", "benchmarks/", "studies/")
 
 
 def run(*command: str | Path) -> str:
@@ -75,6 +74,7 @@ def problems(wheel: list[str], sdist: list[str]) -> list[str]:
     """Return what is missing from the archives, and what should not be there."""
     found = [f"stray: {name}" for name in [*wheel, *sdist] if name.endswith(STRAY) and "fixtures" not in name]
     found += [f"stray in wheel: {name}" for name in wheel if not name.startswith(("keff/", "keff-"))]
+    found += [f"stray in sdist: {name}" for name in sdist if name.startswith(NOT_IN_SDIST)]
     for what, names, needed in (("wheel", wheel, NEEDED), ("sdist", sdist, IN_SDIST)):
         found += [f"missing in {what}: {one}" for one in needed if not any(one in name for name in names)]
     return found
