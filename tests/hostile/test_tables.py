@@ -150,7 +150,7 @@ def test_a_compressed_log_says_how_to_unpack_it(tmp_path: Path) -> None:
         ("log.xlsx", None, "is a workbook: save its sheet as CSV"),
         ("log.csv", b"id,answer,gold\nq,caf\xe9,4\n", r"not UTF-8 text \(save it as UTF-8\)"),
         ("log.csv", b"0,1,1\n1,0,1\n", "no column names in the first line: write a header"),
-        ("log.jsonl", b'{"id": "q", "answers": ["4", "5"], "tokens": [7, -1]}\n', "-1 .leave out, or null"),
+        ("log.jsonl", b'{"id": "q", "answers": ["4", "5"], "tokens": [7, -1]}\n', "-1 .leave out what"),
     ],
 )
 def test_files_of_another_kind_say_what_to_do(

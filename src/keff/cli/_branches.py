@@ -106,7 +106,7 @@ def draw_branches(
     for job, progress in drawn.values():
         report(job, progress)
     if why := total.reason():
-        note(f"{why} by all branches together; what was drawn before counts")
+        note(f"{why} by all branches together, earlier runs of this pilot included")
     for wishes in branches.values() if keep_all else ():
         (wishes.run / DROPPED).unlink(missing_ok=True)
 

@@ -70,8 +70,8 @@ def with_branches(question: Question, names: Sequence[str]) -> Question:
     slots = sorted(set(question.slots or ()))
     if len(names) != len(slots):
         raise LogError(
-            f"--branches names {len(names)}, but question {question.id!r} has {len(question.answers)} paths"
-            + (f" of {len(slots)} slots" if slots else "")
+            f"--branches has {len(names)} names, but question {question.id!r} has "
+            f"{len(question.answers)} paths" + (f" of {len(slots)} slots" if slots else "")
         )
     by_slot = dict(zip(slots, names, strict=True))
     return replace(question, branches=tuple(by_slot[slot] for slot in question.slots or ()), slots=None)

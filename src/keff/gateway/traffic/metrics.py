@@ -46,7 +46,7 @@ COUNTERS: Mapping[str, str] = {
     "keff_verifier_seconds_total": "Seconds that the verifier took.",
     "keff_tokens_total": "Tokens that the upstream billed.",
     "keff_cancelled_tokens_total": "Of them, tokens of paths that were cancelled.",
-    "keff_odd_usage_total": "Upstream answers whose usage cannot be right; it is not counted.",
+    "keff_odd_usage_total": "Upstream answers with impossible token counts, which keff leaves out.",
     "keff_dollars_total": "Dollars that they cost, where a price is given.",
     "keff_branch_paths_total": "Paths that each branch of the plan drew.",
     "keff_branch_tokens_total": "Tokens that each branch billed.",

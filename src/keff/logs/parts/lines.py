@@ -166,7 +166,7 @@ MOST_JSON = 2**30
 def whole_json(path: Path) -> object:
     """Return a file's single JSON value; raises LogError above 1 GiB, and for invalid JSON."""
     if path.stat().st_size > MOST_JSON:
-        raise LogError(f"{path}: above 1 GiB: split it, or write an object per line (of inspect_ai: .eval)")
+        raise LogError(f"{path}: above 1 GiB: split it, or write one object a line (from inspect_ai: .eval)")
     try:
         return loads(path.read_bytes().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

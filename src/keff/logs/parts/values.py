@@ -292,7 +292,7 @@ NEEDS: Mapping[Callable[[object], object], str] = {
 
 # What to do with values that mean something else.
 REMEDIES: Mapping[Callable[[object], object], str] = {
-    count: " (leave out, or null, what is not known)",
+    count: " (leave out what you do not know, or write null)",
     truth: " (a wrong path is 0): graded scores are all_scores, in a table --columns score=NAME",
 }
 
