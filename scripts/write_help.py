@@ -1,4 +1,4 @@
-"""Write docs/help.md from the command line's own declarations.
+"""Write docs/help.md, and the names of docs/api.md, from the declarations of commands and functions.
 
 python scripts/write_help.py
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import typer
 
+import keff
 from keff.cli import COMMANDS
 from keff.cli._app import build
 from keff.cli._serve_options import ServeSettings
@@ -24,6 +27,9 @@ Written by `python scripts/write_help.py` from the same declarations as `keff CO
 Every command exits 0 on success, 2 on wrong use or bad input (one line, no traceback), 1 on a failure while
 running. With `--json` stdout holds one JSON object and nothing else; progress and warnings go to stderr.
 """
+
+API = PAGE.with_name("api.md")
+NAMES = re.compile(r"(?<=\| name \| is \|\n\|---\|---\|\n).*?(?=\n\n)", re.DOTALL)
 
 EXAMPLE = "Example: "
 
@@ -101,5 +107,23 @@ def _row(parameter: Any) -> str:
     return f"| {names} | {text} | {shown} |"
 
 
+def api_page() -> str:
+    """Return docs/api.md with its table of public names, in the page's order."""
+    text = API.read_text("utf-8")
+    names = re.findall(r"^::: keff\.(\w+)$", text, re.MULTILINE)
+    return NAMES.sub(lambda _: "\n".join(map(_name_row, names)), text)
+
+
+def _name_row(name: str) -> str:
+    what = getattr(keff, name)
+    call = f"keff.{name}"
+    if inspect.isfunction(what):
+        bare = [each.replace(annotation=each.empty) for each in inspect.signature(what).parameters.values()]
+        call += str(inspect.Signature(bare))
+    first = " ".join((inspect.getdoc(what) or "").split("\n\n")[0].split())
+    return f"| `{call}` | {first.replace('``', '`')} |"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    API.write_text(api_page(), encoding="utf-8")

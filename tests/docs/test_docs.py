@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -255,6 +256,7 @@ def test_the_examples_show_every_way_in() -> None:
 def test_the_help_page_is_what_the_command_line_declares() -> None:
     script = module("write_help")
     assert script.PAGE.read_text("utf-8") == script.page(), "run python scripts/write_help.py"
+    assert script.API.read_text("utf-8") == script.api_page(), "run python scripts/write_help.py"
 
 
 def test_summaries_are_not_cut_in_the_list_of_commands(tmp_path: Path) -> None:
@@ -286,6 +288,19 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_the_api_reference_has_every_public_name_and_no_other() -> None:
     shown = re.findall(r"^::: keff\.(\w+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(shown) == sorted(keff.__all__)
+
+
+def test_the_examples_of_docstrings_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(REPO / "examples", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    shown = [
+        example
+        for name in keff.__all__
+        for example in re.findall(r"Example: ``(keff\..+?)``\.", inspect.getdoc(getattr(keff, name)) or "")
+    ]
+    assert len(shown) >= 14
+    for example in shown:
+        assert eval(example, {"keff": keff}) not in (False, None), example
 
 
 def test_every_page_is_in_the_navigation() -> None:

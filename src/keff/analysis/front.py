@@ -56,11 +56,12 @@ def analyze(source: object, settings: Settings | None = None, **asked: Unpack[An
     ``source`` is a path (or ``PATH#SLOTS``, ``PATH#PART``), a Record, Votes, a 0/1 array [n, K] of
     correctness with NaN where a path is missing, nested lists of answers with ``gold_answer=[...]``, or a
     pandas or polars frame with one row per path. Keywords say what is wanted, as on the command line
-    (``now``, ``cap``, ``retain``, ``sure``, ``budget``, ``prices``, ...: ``keff.Wanted``), name the columns
-    of a frame, or hold the data beside an array; ``settings`` stands for all of the first. Raises KeffError
-    with one sentence that says what was expected, also for a record of several models or prompts.
+    (``now``, ``cap``, ``retain``, ``sure``, ``budget``, ``prices``, ...: ``keff.Wanted``; all at once as
+    ``settings``). Others name the columns of a frame (``id="question_id", answer="prediction"``), or hold the
+    data beside an array. Raises KeffError with one sentence that says what was expected, also for a record
+    of several models or prompts.
 
-    Example: ``keff.analyze(df, id="question_id", answer="prediction", gold_answer="target", now=8)``.
+    Example: ``keff.analyze("answers.csv", now=8).decision.policy``.
     """
     unknown(asked, *WANTED)
     how = {name: value for name, value in asked.items() if name not in WANTED}
@@ -80,6 +81,8 @@ def replay(
 
     Policies are specs such as ``"lead_k:3"``, or objects of your own. ``seed`` is that of the random orders
     of drawing. Raises KeffError, such as PolicyError for a policy that may draw more than was recorded.
+
+    Example: ``keff.replay("answers.csv", ["fixed:8", "lead_k:3,cap=8"])["lead_k:3,cap=8"].accuracy``.
     """
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
     ballot = one_model(read(source, how)).ballot
@@ -172,7 +175,7 @@ def compare(
     the first, on these questions or for ``new_questions`` like them. Raises UsageError for sources without
     scores or shared questions.
 
-    Example: ``keff.compare("baseline.jsonl", "run.jsonl", gate=5).verdict``.
+    Example: ``keff.compare("small.jsonl", "large.jsonl", gate=5).verdict``.
     """
     try:
         if gate is not None:
@@ -192,6 +195,8 @@ def audit(*sources: object, **how: Unpack[How]) -> Audit:
     """Find gold answers that may be wrong; sources as in ``analyze``, one per model.
 
     Raises UsageError for records without answers or gold answers.
+
+    Example: ``keff.audit("small.jsonl", "large.jsonl").suspects[0].id``.
     """
     records: list[Record] = []
     for source in sources:
@@ -216,10 +221,12 @@ def mix(
 ) -> MixFindings:
     """Find which models or prompts to combine, and in what order; sources as in ``analyze``, one per branch.
 
-    The most paths of one branch are ``cap``. One aim: ``retain`` (the share of the best single branch's
+    ``cap`` is the most paths of one branch. State one aim: ``retain`` (the share of the best single branch's
     accuracy), ``budget_dollars`` per question, or ``value_per_correct`` (with ``cost_per_path`` where nothing
-    else prices a path); without one no accuracy is given up that the questions can see, but ``tolerance``.
-    Raises UsageError for fewer than two branches or shared questions.
+    else prices a path). Without one the plan gives up at most ``tolerance`` of accuracy, as far as the
+    questions can tell. Raises UsageError for fewer than two branches or shared questions.
+
+    Example: ``keff.mix("small.jsonl", "large.jsonl").advice.plan.policy``.
     """
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
     table = None if prices is None else tariff_of(prices).prices
@@ -237,6 +244,8 @@ def combine(
     ``embeddings`` of the paths add the paper's GLS-R: an array [n, K, D] in the order of the questions, or
     ``FILE.npy`` or ``FILE.parquet#COLUMN``. Raises UsageError without gold answers, for records that are too
     small, and for embeddings of another shape.
+
+    Example: ``keff.combine("small.jsonl").weights[0].gain``.
     """
     record = by_column(read(source, how))
     if embeddings is None:
@@ -259,6 +268,8 @@ def c(source: object, *, level: float = 0.95, **how: Unpack[How]) -> Interval:
 
     ``source`` is a 0/1 array [n, K], or anything that ``keff.analyze`` takes. Raises UsageError without gold
     answers, with one path or one question.
+
+    Example: ``keff.c([[1, 1, 0], [0, 0, 0], [1, 1, 1]]).value``.
     """
     votes = _labelled(source, how)
     if votes.k < 2 or votes.n < 2:
@@ -279,6 +290,8 @@ def k_eff(k: int | IntArray, c: float | FloatArray | Interval) -> FloatArray | I
 
     Arrays broadcast; of an Interval of c comes an Interval. Where c is below -1/(K-1), which no K paths can
     have, the result is infinite.
+
+    Example: ``keff.k_eff(3, 0.5) == 1.5``.
     """
     if isinstance(c, Interval):
         return choose.k_eff_interval(k, c)
@@ -290,6 +303,8 @@ def k_star(c: float | Interval, epsilon: float = 0.025, k_max: int = 32) -> int:
     """Return the paper's K*: the fewest paths from which the next adds less than ``epsilon`` of the ceiling.
 
     Raises UsageError for values outside their ranges.
+
+    Example: ``keff.k_star(0.5) == 8``.
     """
     try:
         return int(choose.k_star(c.value if isinstance(c, Interval) else c, epsilon, k_max))
@@ -301,6 +316,8 @@ def majority(source: object, **how: Unpack[How]) -> FloatArray:
     """Return the accuracy of a strict majority of right paths at 1..K paths [K], averaged over all subsets.
 
     ``source`` is a 0/1 array [n, K], or anything that ``keff.analyze`` takes. Ties count one half.
+
+    Example: ``keff.majority([[1, 1, 0]]).tolist() == [2 / 3, 2 / 3, 1.0]``.
     """
     return majority_at_k(_labelled(source, how))
 
@@ -310,6 +327,8 @@ def plurality(source: object, **how: Unpack[How]) -> FloatArray:
 
     ``source`` is nested lists of answers with ``gold_answer=[...]``, or anything that ``keff.analyze``
     takes. Correctness alone does not say which wrong answers agree, so that of a 0/1 array is unknown.
+
+    Example: ``keff.plurality([["7", "7", "8"]], gold_answer=["7"]).tolist() == [2 / 3, 2 / 3, 1.0]``.
     """
     votes = _labelled(source, how)
     if votes.answers is None:

@@ -97,6 +97,8 @@ def predict(
 
     ``answers`` is how many answers a question may have, for the multiclass heuristic; ``pilot`` adds the best
     pilot for c. Raises UsageError for values outside their ranges.
+
+    Example: ``keff.predict(0.8, 0.6, 32).k_eff``.
     """
     try:
         return Prediction(

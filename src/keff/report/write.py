@@ -35,6 +35,8 @@ def write_report(
     ``source`` is anything that ``keff.analyze`` takes, or a list of paths and Records for one page about all
     of them. Raises PluginError with the install line where the ``report`` extra is missing, UsageError when
     the page cannot be written.
+
+    Example: ``keff.write_report("answers.csv", "report.html")``.
     """
     from keff.analysis.front import read  # all that Python offers: the command needs little of it
 

@@ -35,9 +35,9 @@ class Suspect(Result):
 class Audit(Finding):
     """Suspect gold answers among ``n`` questions, by posterior probability.
 
-    ``score`` is the mean over questions and branches as marked, ``score_if_right`` with the agreed answers
-    of all of these as right. ``ceiling`` is the share of questions that some path of some branch gets right:
-    no vote passes it. ``never_right`` is the rest.
+    ``score`` is the mean over questions and branches as marked, ``score_if_right`` the same if the agreed
+    answers of all suspects are right. ``ceiling`` is the share of questions that some path of some branch
+    gets right: no vote passes it. ``never_right`` is the rest.
     """
 
     n: int
