@@ -124,7 +124,7 @@ def _rivals(record: Record) -> dict[str, Rival]:
     votes = record.ballot.votes
     if votes.answers is None or votes.correct is None:
         lacking = "answers" if votes.answers is None else "gold answers"
-        raise UsageError(f"{record.path} has no {lacking}: nothing says which may be wrong")
+        raise UsageError(f"{record.path} has no {lacking}: there is nothing to check")
     item, column, size, right = _answers(votes)
     share = np.bincount(item, size * right, votes.n) / votes.k
     rivals = {name: Rival(float(share[row]), None, 0.0, row) for row, name in enumerate(record.ballot.names)}

@@ -277,8 +277,11 @@ def tables(records: Sequence[Record], replicates: int, seed: int) -> list[Table]
 def _entry(record: Record) -> SeriesEntry:
     votes = record.ballot.votes
     if votes.correct is None or votes.k < 2 or votes.n < 2:
-        what = "no gold answers" if votes.correct is None else f"{votes.n} items x {votes.k} paths"
-        raise UsageError(f"{record.path} has {what}: the tables need labels, and at least two of each")
+        what = "no gold answers" if votes.correct is None else f"{votes.n} questions x {votes.k} paths"
+        raise UsageError(
+            f"{record.path} has {what}: the tables need gold answers, and two or more questions with two or "
+            "more paths each"
+        )
     model = record.info.model or Path(record.path).stem
     sample = ArmSample(votes, np.zeros(votes.n, np.int64), tuple(map(str, range(votes.n_clusters))), None)
     # Tables of the paper speak of 32 paths: every row says how many were drawn.

@@ -302,7 +302,7 @@ _FAILURES: tuple[tuple[type[Exception], type[Exception], str], ...] = (
     (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError, ""),
     (aiohttp.ClientSSLError, ssl.SSLError, ""),
     (aiohttp.ClientProxyConnectionError, UnreachableError, "its proxy cannot be reached"),
-    (aiohttp.ClientConnectorError, UnreachableError, "it cannot be reached"),
+    (aiohttp.ClientConnectorError, UnreachableError, "it cannot be reached (is the server running?)"),
     (aiohttp.ClientPayloadError, BrokenError, CUT),
     (aiohttp.ServerDisconnectedError, BrokenError, CUT),
     (aiohttp.ClientResponseError, BrokenError, "its answer is not HTTP/1.1"),

@@ -159,7 +159,7 @@ def as_scored(record: Record) -> RepeatedScores:
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(
-            f"{record.path} has neither scores nor gold answers: the noise of a score cannot be measured"
+            f"{record.path} has neither scores nor gold answers: add all_scores or gold_answer to each line"
         )
     return RepeatedScores(
         record.path, record.ballot.names, Repeats.of_votes(votes), record.ballot.notes, record
@@ -251,7 +251,7 @@ def _scored(
     kept = [place for place, row in enumerate(rows) if row]
     if not kept:
         raise LogError(
-            f"{name}: it has neither scores nor gold answers: the noise of a score cannot be measured"
+            f"{name} has neither scores nor gold answers: add all_scores or gold_answer to each line"
         )
     if len(kept) < len(rows):
         text = f"{len(rows) - len(kept)} of {len(rows)} questions have no score and were left out"
