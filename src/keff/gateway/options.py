@@ -28,7 +28,7 @@ class ServeSettings(BaseModel):
         None, description="Variable with the operator's token for /keff and /keff/plan."
     )
     append_answer_format: bool = Field(
-        False, description="Add the answer contract to the last message of a request."
+        False, description="Add how to end an answer to the last message of a request."
     )
     branch_down: Literal["skip", "fail"] = Field(
         "skip", description="A branch that is down is skipped, or fails the request."
@@ -37,7 +37,7 @@ class ServeSettings(BaseModel):
         None, description="PEM file of certificates that upstreams may show, beside those of the system."
     )
     connections: int = Field(512, ge=1, description="Most upstream connections at once.")
-    cors_origin: tuple[str, ...] = Field((), description="Origins of web pages that may ask.")
+    cors_origin: tuple[str, ...] = Field((), description="Origins of web pages that may send requests.")
     deadline: float | None = Field(
         None,
         gt=0,
@@ -46,7 +46,7 @@ class ServeSettings(BaseModel):
     )
     fallback_key_env: str | None = Field(None, description="Variable with the API key of the fallback.")
     forward_header: tuple[str, ...] = Field(
-        (), description="Headers of clients that go up, such as x-tenant."
+        (), description="Client headers that keff passes to the upstream, such as x-tenant."
     )
     free_text: Literal["pass", "refuse", "draw"] = Field(
         "pass", description="When the first round holds no answer: pass the text on, refuse, or keep drawing."
@@ -66,7 +66,7 @@ class ServeSettings(BaseModel):
         0.02,
         ge=0,
         le=1,
-        description="Share of the paths spent again on drawing requests on after their reply, to --cap.",
+        description="Extra paths, as a share of all, that keff draws after replies, up to --cap.",
     )
     strict: bool = Field(
         False,
