@@ -30,7 +30,7 @@ def said_of(sentence: str, v1: int, v2: int, n: int) -> bool | None:
     if v2 in places and v1 >= places[v2]:
         return True
     # Of two answers alone the lead that is told is the least.
-    open_ = "other leads may be enough" in sentence and (v2 not in places or n > v1 + v2)
+    open_ = "other leads can be enough" in sentence and (v2 not in places or n > v1 + v2)
     return None if open_ else False
 
 

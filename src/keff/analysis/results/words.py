@@ -84,12 +84,13 @@ def lower_first(text: str) -> str:
 
 def _by_confidence(policy: Policy, *, finer: bool) -> str:
     if isinstance(policy, LogOddsVote):
-        weigh = "Each answer counts by how likely its confidence makes it to be right."
+        weigh = "Each answer counts by how likely it is to be right, given its confidence."
         if policy.give_up:
             weigh += f" Give up once two or more are right with a mean chance below {policy.give_up:g}."
         return f"{weigh} {in_words(policy.rule.spec, finer=finer)}"
     bar = PolicySpec.parse(policy.spec).value
-    return f"Take the first answer with a chance of {bar} to be right; never draw more than {policy.cap}."
+    likely = f"that is right with a chance of {bar}, given its confidence"
+    return f"Take the first answer {likely}; never draw more than {policy.cap}."
 
 
 def _by_lead(policy: TablePolicy) -> str:
@@ -137,7 +138,8 @@ def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
         return f"Always draw {cap} answers, then take the most frequent one."
     if not places:
         return f"Stop at a lead that depends on how many answers are left; never draw more than {cap}."
-    later = " Later on, other leads may be enough." if finer and untold.any() else ""
+    scattered = " Where answers scatter or are missing, and after many, other leads can be enough."
+    later = scattered if finer and untold.any() else ""
     *others, last = places
     any_of = f"{', '.join(others)} or {last}" if others else last
     return f"Stop once an answer leads {any_of}; never draw more than {cap}.{later}"
