@@ -100,7 +100,7 @@ def _files(path: Path) -> list[_ParquetFile]:
     found = found if len(found) == 1 else [each for each in found if each.path.endswith(".parquet")]
     if not found:
         raise LogError(
-            f"{path_text(path)}: there is no Parquet file (only these can be named by a pattern or an address)"
+            f"{path_text(path)}: there is no Parquet file (only these take a pattern or an address)"
         )
     files = (
         _ParquetFile(store + each.path, each.path, each.size, each.mtime_ns or 0, disk) for each in found
