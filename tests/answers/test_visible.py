@@ -78,8 +78,31 @@ TAGS = [
     "seed:think",
     "grok:think",
     "scratchpad",
+    "scratch_pad",
+    "antThinking",
+    "inner_thoughts",
+    "reasoning_content",
+    "o1_thinking",
+    "思考过程",
 ]
-MARKS = [(f"<{tag}>", f"</{tag}>") for tag in TAGS] + [
+WORDED = [
+    "<|{}think|>",
+    "<|{}_of_thought|>",
+    "<{}_thinking>",
+    "<｜{}▁of▁thinking｜>",
+    "<think_{}>",
+]
+MARKS = [(f"<{tag}>", f"</{tag}>") for tag in TAGS]
+MARKS += [(form.format("begin"), form.format("end")) for form in WORDED]
+MARKS += [(form.format("start"), form.format("end")) for form in WORDED]
+MARKS += [
+    ("[BEGIN_THINKING]", "[END_THINKING]"),
+    ("[REASONING]", "[/REASONING]"),
+    ("【思考】", "【/思考】"),
+    ("< think >", "</ think >"),
+    ("&lt;think&gt;", "&lt;/think&gt;"),
+    ("<start_working_out>", "<end_working_out>"),
+    ("<details><summary>Thinking</summary>", "</details>"),
     ("[THINK]", "[/THINK]"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<unused94>thought\n", "<unused95>"),
@@ -100,13 +123,15 @@ def test_every_mark_is_cut_closed_or_not(opening: str, closing: str) -> None:
         text = f"{before}{opening}First Answer: 7, no.\nAnswer: 8{closing}{after}"
         assert strip_thinking(text) == before + after
         assert answers.read(answers.space("numeric"), text).key == "12"
-    assert strip_thinking(f"{opening}Answer: 7") == ""
+    headings = opening.startswith(("[R", "【"))
+    assert strip_thinking(f"{opening}Answer: 7") == (f"{opening}Answer: 7" if headings else "")
     if closing != "</details>":
         assert strip_thinking(f"Answer: 7{closing}Answer: 12") == "Answer: 12"
 
 
 @pytest.mark.parametrize("name", ["analysis", "commentary"])
 def test_channels_without_marks_are_cut(name: str) -> None:
+    assert strip_thinking("Thinking...\nWe try 7.\n...done thinking.\nAnswer: 12") == "\nAnswer: 12"
     assert strip_thinking(f"{name}We try 7.assistantfinalAnswer: 12") == "Answer: 12"
     assert strip_thinking(f"{name}We try 7.") == ""
     assert strip_thinking(f"{name} of the text: 12") == f"{name} of the text: 12"

@@ -9,29 +9,37 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-# Names of tags, in any case, with a namespace or attributes or without: <think>, </mm:think>, <THINK>.
-_TAGS = (
-    "think thinking thought thoughts reasoning reason scratchpad reflection monologue inner_monologue"
-    " internal_monologue chain_of_thought cot thought_process longcat_think seed_think"
+# What thinking is called in marks, in any case, alone or behind a word: <think>, </mm:think>, <antThinking>.
+_NAMES = (
+    "think thinking thought thoughts reasoning reason scratchpad scratch_pad reflection monologue"
+    " chain_of_thought cot thought_process thinking_process reasoning_content inner_thoughts"
+    " 思考 思考过程 推理 推理过程"
+)
+_NAME = rf"(?:(?:ant|[a-z0-9]{{1,12}}[:_-]){{0,2}}?(?:{'|'.join(_NAMES.replace('_', '[_-]?').split())}))"
+# A mark closes by a slash, or by a word: <think_end>, <|end_of_thought|>.
+_WORD = r"(?:begin|start|end|stop)"
+_MARKED = (
+    rf"(?:<[|｜]?|\[|◁|【|&lt;)\s?(?P<slash>/?)\s?(?P<first>{_WORD}[_▁-]?(?:of[_▁-]?)?)?(?P<name>{_NAME})"
+    rf"(?P<last>[_-]?(?:{_WORD}|开始|结束))?(?:\s[^<>\[\]]{{0,200}})?\s?(?:[|｜]?>|\]|▷|】|&gt;)"
 )
 # Other marks, opening and closing, as they are written.
 _PAIRS = [
-    ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|begin_of_thinking|>", "<|end_of_thinking|>"),
-    ("<|thinking|>", "<|/thinking|>"),
-    ("<|think|>", "<|/think|>"),
-    ("<|thought|>", "<|/thought|>"),
     ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("<|channel>", "<channel|>"),
     ("<unused94>", "<unused95>"),
+    ("<ctrl94>", "<ctrl95>"),
+    ("<start_working_out>", "<end_working_out>"),
     ("Here is my thought process:", "Here is my response:"),
     ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
 ]
 # Blocks that other tools write around thinking: what closes them closes others too.
-_BLOCKS = [(r'<details\b[^<>]{0,200}\btype="reasoning"[^<>]{0,200}>', r"</details>")]
+_BLOCKS = [
+    (
+        r"""<details\b(?:[^<>]{0,200}["'](?:reasoning|thinking)["'][^<>]{0,200}>"""
+        r"""|[^<>]{0,200}>\s*<summary>[^<>\w]{0,5}(?:Thinking|Thoughts?|Reasoning)\b[^<>]{0,40}</summary>)""",
+        r"</details>",
+    )
+]
 # Names of channels at the beginning of a text whose server stripped the marks, glued to what follows.
 _CHANNELS = ("analysis", "commentary")
 # Tags in which an answer or a page begins.
@@ -42,7 +50,7 @@ _OTHER_TAGS = (
 )
 
 _MARK = re.compile(
-    rf"<(?P<closes>/?)(?:[\w-]{{1,20}}:)?(?P<tag>{'|'.join(_TAGS.split())})(?:\s[^<>]{{0,200}})?>"
+    _MARKED
     + "".join(
         f"|(?P<o{number}>{re.escape(opening)})|(?P<c{number}>{re.escape(closing)})"
         for number, (opening, closing) in enumerate(_PAIRS)
@@ -51,23 +59,23 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 # Where a mark may begin; only there the table is tried.
-_BEGINS = re.compile(r"<(?=[a-zA-Z/|])|\[(?=/?THINK|BEGIN)|◁|Here (?=(?:is|are) my)")
+_BEGINS = re.compile(
+    r"<(?=[a-zA-Z/|｜思推]| ?/? ?think)|\[(?=/?[A-Z]{3}|/?think)|[◁【]|&lt;|Here (?=(?:is|are) my)"
+)
+_OF_HEADINGS = ("[", "【")
 # The harmony format of gpt-oss: of its channels only the final one is meant for the reader.
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>")
 _SPECIAL = re.compile(r"<\|[a-z_]{1,20}\|>")
 _OPENS = re.compile(
-    r"\s*(<\|?(?:[\w-]{1,20}:)?([A-Za-z][\w-]{1,30})\|?>|\[([A-Z][A-Z_]{2,20})\]|◁(\w{2,20})▷)"
+    r"\s*(<\|?(?:[\w-]{1,20}:)?([A-Za-z][\w-]{1,30})\|?>|\[([A-Z][A-Z_]{2,20})\]|[◁【](\w{2,20})[▷】])"
 )
 
 
 @lru_cache(maxsize=2)  # a text is asked for several times in a row
 def strip_thinking(text: str) -> str:
     """Return the text without thinking segments."""
-    if "<|channel|>" in text:
-        ends = [match.end() for match in _FINAL.finditer(text)]
-        return _SPECIAL.split(text[ends[-1] :], maxsplit=1)[0] if ends else ""
-    if text.startswith(_CHANNELS) and _is_channel(text):
-        return text.partition("assistantfinal")[2]
+    if (final := _final(text)) is not None:
+        return final
     kept: list[str] = []
     start, open_mark = 0, ""
     for place in _BEGINS.finditer(text):
@@ -75,6 +83,8 @@ def strip_thinking(text: str) -> str:
         if mark is None:
             continue
         name, closes, weak = _kind(mark)
+        if mark[0][0] in _OF_HEADINGS and not closes and not _is_closed(text, mark):
+            continue
         if not closes and not open_mark:
             kept.append(text[start : mark.start()])
             open_mark = name
@@ -87,6 +97,18 @@ def strip_thinking(text: str) -> str:
     return text if kept == [text] else "".join(kept)
 
 
+def _final(text: str) -> str | None:
+    """Return the final channel of a text in channels; None of other texts."""
+    if "<|channel|>" in text:
+        ends = [match.end() for match in _FINAL.finditer(text)]
+        return _SPECIAL.split(text[ends[-1] :], maxsplit=1)[0] if ends else ""
+    if text.startswith("Thinking...\n"):  # as ollama prints it
+        return text.partition("...done thinking.")[2]
+    if text.startswith(_CHANNELS) and _is_channel(text):
+        return text.partition("assistantfinal")[2]
+    return None
+
+
 def unknown_mark(text: str) -> str | None:
     """Return the mark with which a text begins, where it may open thinking and is not in the table."""
     match = _OPENS.match(text)
@@ -94,6 +116,13 @@ def unknown_mark(text: str) -> str | None:
         return None
     name = next(each for each in match.groups()[1:] if each).lower()
     return None if name in _OTHER_TAGS.split() else match[1]
+
+
+def _is_closed(text: str, mark: re.Match[str]) -> bool:
+    """Return whether a mark in brackets, which may be a heading, is closed further on, or says "think"."""
+    name = _kind(mark)[0]
+    later = (_MARK.match(text, place.start()) for place in _BEGINS.finditer(text, mark.end()))
+    return name.startswith("think") or any(each and _kind(each)[:2] == (name, True) for each in later)
 
 
 def _is_channel(text: str) -> bool:
@@ -104,7 +133,9 @@ def _is_channel(text: str) -> bool:
 
 def _kind(mark: re.Match[str]) -> tuple[str, bool, bool]:
     """Return a mark's name, whether it closes, and whether alone it means nothing."""
-    if mark["tag"]:
-        return mark["tag"].lower(), bool(mark["closes"]), False
+    if mark["name"]:
+        words = f"{mark['first'] or ''}{mark['last'] or ''}".lower()
+        closes = bool(mark["slash"]) or any(word in words for word in ("end", "stop", "结束"))
+        return mark["name"].lower(), closes, False
     group = mark.lastgroup or ""
     return re.sub("[oc]", "", group), "c" in group, group.startswith("b")
