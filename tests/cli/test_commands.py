@@ -340,3 +340,15 @@ def test_real_records_are_analysed(recorded: list[Path]) -> None:
     for run in runs:
         assert 0 <= run["p"] <= 1
         assert run["c"]["lo"] <= run["c"]["value"] <= run["c"]["hi"]
+
+
+@pytest.mark.parametrize("greedy", [("--temperature", 0), ("--top-p", 1e-7)])
+def test_a_greedy_run_draws_one_path_of_a_prompt_and_says_so(tmp_path: Path, greedy: tuple[Any, ...]) -> None:
+    asked = ("sample", "starter", "--engine", "fake", "--run", tmp_path / "run", "--n", 3, "--k", 4, *greedy)
+    done, again = keff(*asked), keff(*asked)
+    assert "gives the same path each time: keff draws 1 of 4" in done.stderr
+    assert "3 paths drawn" in done.stdout + done.stderr
+    assert "0 paths drawn" in again.stdout + again.stderr
+    more = keff(*asked, "--keep-going")
+    assert "same path" not in more.stderr
+    assert "9 paths drawn, 3 kept" in more.stdout + more.stderr

@@ -140,6 +140,11 @@ def sample_as_wished(
     """
     spending = spending or Spending.of(wishes)
     plain = wishes.job()
+    if wishes.greedy and wishes.k > plain.order.k:
+        note(
+            f"{wishes.greedy} gives the same path each time: keff draws {plain.order.k} of {wishes.k} for "
+            "each question. For a vote, sample at --temperature 0.7 or so; --keep-going draws them all."
+        )
     free = not is_paid(wishes.engine, wishes.base_url)
     gate = FirstPathsCheck(wishes.run, wishes.temperature, open=wishes.keep_going or free)
 

@@ -26,6 +26,7 @@ from keff.errors import RunError, UsageError
 from keff.narrow import Fields, Object
 from keff.policy import Policy
 from keff.policy.spec import PolicySpec
+from keff.protocol.server import greedy_field
 from keff.records import Sampling, frozen
 from keff.sampling import orders
 from keff.sampling.job import Job, execute, parse_shard, parse_templates
@@ -104,8 +105,17 @@ class Wishes(DrawOptions):
         verifier = verifier_of(self.verifier, self.verifier_url)
         return Job(task, engine, self.run, order, self.n, shard, options, items(), verifier)
 
+    @property
+    def greedy(self) -> str | None:
+        """By what every path of a prompt is the same, such as temperature 0; None where they differ."""
+        named = {"temperature": self.temperature, "top_p": self.top_p}
+        return None if self.keep_going else greedy_field(named)
+
     def _paths(self, task: Task) -> tuple[int, tuple[int, ...], Policy | None]:
         """Return the paths per question, the templates they take in turn, and the rule that stops them."""
+        if self.greedy:
+            slots = parse_templates(self.templates, task)
+            return min(self.k, len(slots)), slots, None
         rule = rule_of(self.policy) if self.policy else None
         if rule is None or not (slots := slots_of(str(self.policy))):
             return self.k, parse_templates(self.templates, task), rule
