@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +17,7 @@ from keff.analysis.mix.search import replay_cascade, replay_mix
 from keff.errors import PolicyError
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
-from keff.policy import Branching, Policy, Sample, Stop, View, parse_policy
+from keff.policy import Branching, Policy, Sample, Stop, View, parse_policy, undecided, weighs
 
 SPECS = (
     "cascade:S(lead_k:2,cap=2)/L(lead_k:2,cap=4)",
@@ -194,3 +197,26 @@ def test_bad_specs_end_in_one_line(spec: str, words: str) -> None:
 def test_votes_of_another_branch_are_refused(spec: str) -> None:
     with pytest.raises(PolicyError, match="come"):
         parse_policy(spec).decide(View(["a"], branches=["L"]))
+
+
+@pytest.mark.parametrize("small", ["lead_k:2,cap=4", "fixed:2", "curtailed:cap=5"])
+def test_no_stage_ends_on_a_lead_that_unread_answers_could_turn(small: str) -> None:
+    """Whatever the unread answers are, the answer stays; else the last stage was drawn to its cap."""
+    policy, rng, early = parse_policy(f"cascade:S({small})/L(lead_k:2,cap=6)"), random.Random(7), 0
+    for _ in range(300):
+        keys: list[str | None] = []
+        asked: list[str] = []
+        unread = 0
+        while isinstance(said := policy.decide(View(keys, branches=asked, unread=unread)), Sample):
+            for branch in said.branches:
+                lost = rng.random() < 0.15
+                keys.append(None if lost else rng.choice("7778"))
+                asked.append(branch)
+                unread += lost
+        votes = Counter(key for key in keys if key is not None)
+        worst = max((count for key, count in votes.items() if key != said.answer), default=0) + unread
+        turns = unread > 0 and worst >= votes[said.answer or ""]
+        assert asked.count("L") == 6 or not turns
+        assert undecided(keys, unread, said.answer, weighted=weighs(policy)) == turns
+        early += unread > 0 and asked.count("L") < 6
+    assert early > 20

@@ -8,7 +8,7 @@ from typing import Literal
 from keff.errors import PolicyError
 from keff.policies._table import TablePolicy, lookahead
 from keff.policies.retry import escalation
-from keff.policy import Need, Policy, PolicySpec, Sample, Stop, Tally, View, parse_policy, tally
+from keff.policy import Need, Policy, PolicySpec, Sample, Stop, Tally, View, parse_policy, tally, undecided
 from keff.policy.spec import MAX_CAP, parts_of
 from keff.policy.weighting import leader_of
 from keff.records import frozen
@@ -49,6 +49,7 @@ class Cascade:
     def __init__(self, stages: Sequence[Stage], keep: Keep) -> None:
         self.stages = tuple(stages)
         self.keep: Keep = keep
+        self.equal_votes = keep == "votes"
         self.cap = sum(stage.cap for stage in stages)
         shown = "/".join(f"{stage.branch}({stage.spec})" for stage in stages)
         self.spec = f"cascade:{shown}" + (",keep=fresh" if keep == "fresh" else "")
@@ -62,7 +63,8 @@ class Cascade:
     def decide(self, view: View) -> Sample | Stop:
         """Return the decision by walking the stages along the votes in launch order.
 
-        Raises PolicyError when the votes come from other branches than the cascade asked.
+        A stage does not end on a lead that unread answers could turn: it draws up to its cap, and then passes
+        the question on. Raises PolicyError when the votes come from other branches than the cascade asked.
         """
         at, weights = 0, list[int]()
         for number, stage in enumerate(self.stages):
@@ -72,6 +74,8 @@ class Cascade:
             while True:
                 seen = tally(view.keys[begin:at])
                 wanted = ahead[stage.offset + own][seen.v1][seen.v2]
+                if wanted == 0 and undecided(view.keys[begin:at], view.unread, seen.leader):
+                    wanted = 1 if own < stage.cap or stage is not self.stages[-1] else 0
                 if wanted == 0:
                     answer = leader_of(view.keys[:at], weights)
                     return self._stop(stage, answer, seen, at, by_cap=own == stage.cap)

@@ -229,5 +229,9 @@ def decided(policy: Policy, view: View) -> Sample | Stop:
 
 
 def weighs(policy: Policy) -> bool:
-    """Return whether some votes of a policy count more than others."""
-    return "confidence" in policy.needs or isinstance(policy, Branching)
+    """Return whether some votes of a policy count more than others.
+
+    Those of several branches do, but for a policy whose ``equal_votes`` says that they do not.
+    """
+    branches = isinstance(policy, Branching) and not getattr(policy, "equal_votes", False)
+    return "confidence" in policy.needs or branches
