@@ -10,6 +10,7 @@ import pytest
 
 from gateway_rig import QUESTION, Options, gateway
 from keff.cli._serve_options import read_settings
+from keff.errors import UsageError
 from keff.protocol.server import base_url
 from raw_server import given, http, raw_server
 
@@ -27,10 +28,19 @@ ONCE = Options(replacements=0)
         ("https://host/openai/deployments/x/chat/completions", "https://host/openai/deployments/x"),
         ("https://host/openai?api-version=2026-01-01", "https://host/openai?api-version=2026-01-01"),
         ("https://host/v1#part", "https://host/v1"),
+        ("https://host/v1/responses", "https://host/v1"),
+        ("https://host/v1/completions//", "https://host/v1"),
+        ("https://host/models", "https://host/models"),
+        (" https://host/v1\n", "https://host/v1"),
     ],
 )
 def test_an_address_is_what_was_meant(written: str, meant: str) -> None:
     assert base_url(written, "--upstream", "--upstream-key-env") == meant
+
+
+def test_an_address_with_white_space_in_it_is_refused() -> None:
+    with pytest.raises(UsageError, match="not an http address"):
+        base_url("https://host one/v1", "--upstream", "--upstream-key-env")
 
 
 def test_the_query_of_an_upstream_goes_with_every_call() -> None:

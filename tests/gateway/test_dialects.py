@@ -177,3 +177,35 @@ def test_of_content_in_parts_the_words_vote_and_thoughts_do_not(rig: tuple[Rig, 
     }
     told = vote(rig, written)
     assert Counter(str(each["votes"]) for each in told) == {"{'42': 4}": len(ways)}
+
+
+MESSAGES: list[dict[str, Any]] = [
+    {
+        "content": None,
+        "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    },
+    {"content": None, "refusal": "No."},
+    {
+        "content": "It is 42.",
+        "reasoning_content": "First 7.",
+        "reasoning_details": [{"index": 0, "text": "7"}],
+    },
+    {"content": "It is 42.", "annotations": [{"type": "url_citation", "url_citation": {"url": "u"}}]},
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_the_official_client_gets_one_message_streamed_and_whole(
+    rig: tuple[Rig, dict[str, Write]], message: dict[str, Any]
+) -> None:
+    served, models = rig
+    models["same"] = lambda _: whole(message)
+    client = served.client()
+    once = client.chat.completions.create(model="same", messages=QUESTION)  # type: ignore[arg-type]
+    with client.chat.completions.stream(model="same", messages=QUESTION) as events:  # type: ignore[arg-type]
+        last = events.get_final_completion()
+    first, second = (each.choices[0].message.model_dump(exclude_none=True) for each in (once, last))
+    for call in second.get("tool_calls", ()):
+        call.pop("index", None)
+        call["function"].pop("parsed_arguments", None)
+    assert second == first

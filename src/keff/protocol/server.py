@@ -199,18 +199,20 @@ def is_loopback(host: str) -> bool:
 def base_url(url: str, option: str, key_option: str) -> str:
     """Return a base URL, with ``/v1`` appended if it has no path; raises UsageError unless http(s).
 
-    A query is kept. The path of chat itself, as it is often copied, is taken off.
+    A query is kept. The path of an interface itself, as it is often copied, is taken off.
     """
+    url = url.strip()
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = usable and not re.search(r"\s", url)
     except ValueError:
         raise UsageError(f"{option}: this is not an http address") from None
     if parts.username or parts.password:
         raise UsageError(f"{option}: put the key into the environment ({key_option}), not into the address")
     if not usable:
         raise UsageError(f"{option}: {url!r} is not an http address")
-    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    path = re.sub("/(?:(?:chat/)?completions|responses)/*$", "", parts.path).rstrip("/")
     return urlunsplit(parts._replace(path=path or "/v1", fragment=""))
 
 

@@ -53,7 +53,8 @@ def chunks(reply: Fields, *, include_usage: bool) -> Iterator[bytes]:
 def deltas(choice: Fields, index: int) -> Iterator[Object]:
     """Yield a finished choice as a stream's: its role, then its content."""
     message = fields(choice["message"])
-    yield _delta(index, {"role": message.get("role") or "assistant", "content": ""})
+    begun = None if message.get("content") is None else ""
+    yield _delta(index, {"role": message.get("role") or "assistant", "content": begun})
     delta = _delta(index, _content(message))
     if choice.get("logprobs"):
         delta["logprobs"] = choice["logprobs"]
