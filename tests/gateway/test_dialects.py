@@ -72,6 +72,9 @@ ERRORS = [
     b'data: {"detail": "died"}\n\n',
     b'data: {"code": 500, "msg": "died"}\n\n',
     b'data: {"status_code": 503, "error_msg": "died"}\n\n',
+    b'data: {"status": "failed", "message": "died"}\n\n',
+    b'data: {"status": 500, "message": "died"}\n\n',
+    b'data: {"code": "Throttling", "message": "too many requests"}\n\n',
     b'data: {"choices": [{"index": 0, "delta": {}, "error": {"message": "died"}}]}\n\n',
 ]
 USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 5}}\n\n'
@@ -91,6 +94,28 @@ def test_a_stream_that_tells_an_error_is_no_path(rig: tuple[Rig, dict[str, Write
     ways = {f"{error!r} {rest!r}": broken(error, *rest) for error in ERRORS for rest in ((), (USAGE,))}
     told = vote(rig, ways)
     assert [(each["votes"], each["failed"]) for each in told] == [({"42": 4}, 3)] * len(ways)
+
+
+NEWS = [
+    b'event: status\ndata: {"type": "status", "message": "searching"}\n\n',
+    b'data: {"status": "processing", "message": "please wait"}\n\n',
+    b'data: {"code": 0, "message": "success"}\n\n',
+    b'data: {"code": "200", "msg": "ok"}\n\n',
+    b'data: {"type": "ping"}\n\n',
+    b"event: ping\ndata: {}\n\n",
+    b'data: {"error": null, "message": ""}\n\n',
+    b": error: none\n\n",
+]
+
+
+def test_news_between_the_pieces_of_an_answer_is_no_error(rig: tuple[Rig, dict[str, Write]]) -> None:
+    def told_of(news: bytes) -> Write:
+        return lambda _: stream(
+            news, chunk({"content": "It is "}), news, chunk({"content": "42."}, "stop"), news
+        )
+
+    told = vote(rig, {f"news {news!r}": told_of(news) for news in NEWS})
+    assert [(each["votes"], each["failed"]) for each in told] == [({"42": 4}, 0)] * len(NEWS)
 
 
 def test_a_message_that_comes_whole_after_its_role_is_read(rig: tuple[Rig, dict[str, Write]]) -> None:

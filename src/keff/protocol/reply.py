@@ -392,11 +392,9 @@ def choices_of(response: object) -> list[ChoiceObject]:
     return whole
 
 
-# By what servers say, under a success, that they failed: words, and the number of the fault.
-_SAID, _CODES = (
-    ("message", "msg", "error_msg", "error_message"),
-    ("code", "status_code", "error_code", "status"),
-)
+# By what servers say, under a success, that they failed: words, and the number or name of the fault.
+_SAID = ("message", "msg", "error_msg", "error_message")
+_CODES, _FINE = ("code", "status_code", "error_code"), frozenset({"0", "200", "ok", "success"})
 
 
 def error_in(body: Fields) -> object:
@@ -407,8 +405,12 @@ def error_in(body: Fields) -> object:
         return body
     if "choices" in body or "usage" in body:
         return None
-    coded = any(body.get(name) for name in _CODES) and any(isinstance(body.get(name), str) for name in _SAID)
-    return body if coded or body.get("detail") else None
+    codes = [value for name in _CODES if (value := body.get(name))]
+    status = body.get("status")
+    coded = any(str(value).lower() not in _FINE for value in codes) or is_fault({"finish_reason": status})
+    failed = coded or (isinstance(status, int) and status >= 400)
+    worded = any(isinstance(body.get(name), str) for name in _SAID)
+    return body if (failed and worded) or body.get("detail") else None
 
 
 class PathSource(NamedTuple):
