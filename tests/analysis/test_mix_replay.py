@@ -191,3 +191,11 @@ def test_where_a_cascade_passes_questions_on() -> None:
     weights = [row.questions for row in found.by_difficulty if row.passed is not None]
     assert found.reach[1] == pytest.approx(np.average(list(passed.values()), weights=weights))
     assert passed[0.8] < 0.1 < max(passed.values())
+
+
+def test_a_rule_at_its_usual_cap_says_how_many_paths_it_draws() -> None:
+    given = group(10, 33, seed=6)
+    costs = path_costs(given, None)
+    plans = list(singles(given, costs, draw_orders(given, costs, 32, np.random.default_rng(0))))
+    assert max(plan.most[0] for plan in plans) == 32
+    assert all(plan.within([33, 33]) and not plan.within([1, 1]) for plan in plans if plan.most != (1,))

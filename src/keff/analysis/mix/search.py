@@ -174,13 +174,14 @@ def singles(group: Aligned, costs: Costs, orders: Orders, seed: int = 0) -> Iter
     """
     start = CascadeState.before_all(orders.rows)
     for number, (branch, order) in enumerate(zip(group.branches, orders.branches, strict=True)):
-        rules = [parse_policy(rule) for rule in single_rules(order.cap)]
+        # By the strings as they are made: a policy leaves a cap out that is its default.
+        rules = {rule: parse_policy(rule) for rule in single_rules(order.cap)}
         most = min(order.cap, branch.votes.k)
-        recorded = [rule for rule in rules if rule.cap <= most]
+        recorded = [rule for rule in rules.values() if rule.cap <= most]
         replayed = costs.workload(number, branch.votes, recorded, most, seed)
         votes = start.votes(order, order.cap)
-        for rule in rules:
-            spec = cascade_spec([(branch.name, rule.spec)])
+        for made, rule in rules.items():
+            spec = cascade_spec([(branch.name, made)])
             if rule.cap <= most:
                 found = replayed.outcome(rule)
                 assert found.accuracy is not None
@@ -188,7 +189,7 @@ def singles(group: Aligned, costs: Costs, orders: Orders, seed: int = 0) -> Iter
                 accuracy, cost = map(replayed.rows.by_question, (found.accuracy, costs.of(found)))
                 yield CandidatePlan(spec, "single", (number,), accuracy, cost, error=error)
             else:
-                credit, spent, *_ = start.ended(order, votes, _stage(branch.name, rule.spec, 0, True))
+                credit, spent, *_ = start.ended(order, votes, _stage(branch.name, made, 0, True))
                 yield CandidatePlan(spec, "single", (number,), orders.means(credit), orders.means(spent))
 
 
