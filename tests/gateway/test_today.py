@@ -13,7 +13,15 @@ import pytest
 from fault_server import Script
 from gateway_rig import QUESTION, Options, Rig, make_plan
 from keff.errors import PolicyError
-from keff.gateway.traffic.savings import Baseline, GatewayChange, RequestCost, longest_of, replayed
+from keff.gateway.traffic.savings import (
+    LEAST_WHOLE,
+    Baseline,
+    GatewayChange,
+    RequestCost,
+    longest_of,
+    planned_savings,
+    replayed,
+)
 from keff.policy import parse_policy
 from keff.sampling.cost import Price
 
@@ -98,3 +106,36 @@ def test_what_a_cut_path_cost_is_no_part_of_what_a_path_costs_today() -> None:
     spent = RequestCost(1.0, 0.23, 2, None, tokens=230, cut_tokens=30, cut_dollars=0.03)
     change = GatewayChange(Baseline("fixed:8", 8)).of(spent)
     assert (change["tokens"], round(change["dollars"], 9)) == (230 - 800, round(0.23 - 0.8, 9))
+
+
+def test_todays_cost_is_that_of_requests_drawn_whole_once_there_are_enough() -> None:
+    """Two paths of ten tokens come first, of eight that have thirty tokens on average."""
+    reply, whole = (RequestCost(0.0, None, paths, tokens=tokens) for paths, tokens in ((2, 20), (8, 240)))
+    change = GatewayChange(Baseline("fixed:8", 8))
+    for shadows in range(LEAST_WHOLE + 1):
+        change.take(reply)
+        found, enough = change.saved("tokens"), shadows >= LEAST_WHOLE
+        assert found is not None
+        # What shadow requests draw after their replies is billed, too.
+        billed, today = (shadows + 1) * 20 + shadows * (240 - 20), (240 if enough else 80) * (shadows + 1)
+        assert found.value == pytest.approx(1 - billed / today)
+        assert ("drawn whole" in found.method) == enough
+        if shadows < LEAST_WHOLE:
+            change.drawn_whole(reply, whole)
+
+
+def test_before_requests_are_drawn_whole_the_saving_of_cancelled_paths_is_the_plans() -> None:
+    """The plan expects 300 tokens in place of 500; what came first says nothing of the others."""
+    figures = {"value": -200.0, "lo": -250.0, "hi": -150.0}
+    rule = "lead_k:2,cap=8,in_flight=8,order=arrival"
+    decision = {"policy": rule, "reference": "fixed:8", "change": {"tokens": figures}}
+    decision["expected_tokens"] = {"value": 300.0, "lo": 250.0, "hi": 350.0}
+    baseline = Baseline("fixed:8", 8)
+    change = GatewayChange(baseline, cancels=True, planned=planned_savings(decision, rule, baseline))
+    assert change.saved("tokens") is None
+    change.take(RequestCost(0.0, None, 2, tokens=20, cancelled=6))
+    found = change.saved("tokens")
+    assert found is not None and found.method == "expected by the plan"
+    assert (found.value, found.limits) == (pytest.approx(0.4), pytest.approx((0.3, 0.5)))
+    assert change.interval("tokens") is None and change.interval("paths") is not None
+    assert planned_savings(decision, "fixed:2", baseline) == {}

@@ -122,8 +122,8 @@ def test_what_is_saved_is_what_was_billed_against_whole_paths_of_today() -> None
     told: Any = seen.summary()
     assert (told["requests"], told["paths_per_request"]["value"], told["saved"]["value"]) == (2, 6, 3 / 8)
     assert told["saved"]["of"] == "tokens" and "expected" in told["saved"]["method"]
-    assert told["calls"] == {"started": 12, "finished": 8, "cancelled": 4}
-    assert told["tokens"] == {"billed": 100, "of_cancelled_calls": 20}
+    assert told["calls"] == {"started": 12, "finished": 8, "cancelled": 4, "after_replies": 0}
+    assert told["tokens"] == {"billed": 100, "of_cancelled_calls": 20, "after_replies": 0}
     assert told["change"]["paths"]["value"] == -2 and told["stops"] == {"policy": 2}
     told |= {"policy": "lead_k:3", "drift": None, "warning": None}
     page = pages.page(told)

@@ -15,7 +15,7 @@ from keff.gateway.traffic.ledger import Shadows, TrafficLedger, VoteLog
 from keff.gateway.traffic.metrics import series
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, first_draw, saved_profile
 from keff.gateway.traffic.pages import Numbers, Views
-from keff.gateway.traffic.savings import Baseline, GatewayChange
+from keff.gateway.traffic.savings import Baseline, GatewayChange, planned_savings
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import ServedBranches, board_of
@@ -26,7 +26,7 @@ from keff.narrow import fields
 from keff.plan import Plan
 from keff.plugins import import_extra
 from keff.policies.retry import reads_verdicts
-from keff.policy import Policy
+from keff.policy import Policy, in_flight_of
 from keff.protocol.server import Sharing
 from keff.sampling.verifier import check_rated
 
@@ -99,15 +99,19 @@ def ledger_of(deployment: Deployment) -> TrafficLedger:
     plan, planless = _plan(deployment), deployment.plan is None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})
-    baseline = Baseline.of(deployment.options.now, deployment.plan)
+    baseline, decision = Baseline.of(deployment.options.now, deployment.plan), plan.estimates.get("decision")
+    change = None
+    if baseline is not None:
+        planned = planned_savings(fields(decision), policy.spec, baseline)
+        change = GatewayChange(baseline, in_flight_of(policy) is not None, planned)
     ledger = TrafficLedger(
         policy=policy,
         state=file,
-        traffic=Traffic(change=None if baseline is None else GatewayChange(baseline)),
+        traffic=Traffic(change=change),
         learned=planless,
         space=deployment.answer_space or plan.space,
         cap=deployment.options.shadow_paths,
-        decision=fields(plan.estimates.get("decision")),
+        decision=fields(decision),
     )
     if plan.profile is not None and (planless or deployment.answer_space in (None, plan.space)):
         ledger.monitor = Monitor(plan, policy, file)

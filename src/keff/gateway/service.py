@@ -24,10 +24,10 @@ from keff.gateway.http.reply import (
 from keff.gateway.http.request import ParsedRequest
 from keff.gateway.keys import ClientKey
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import DrawnOn, Shadows, TrafficLedger, Voted, VoteLog
+from keff.gateway.traffic.ledger import DrawnOn, DrawnWhole, Shadows, TrafficLedger, Voted, VoteLog
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.pages import States
-from keff.gateway.traffic.savings import Baseline
+from keff.gateway.traffic.savings import Baseline, RequestCost
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches
@@ -175,7 +175,8 @@ class Service:
         self._note(job, outcome)
         reply = self._reply(job, outcome, vote.settlement.told())
         if job.shadow and outcome.cause == "policy":
-            self.shadows.start(self._shadow(job, vote))
+            job.bill = job.so_far(priced=self.priced and job.priced)
+            self.shadows.start(self._shadow(job, vote, job.bill))
         return reply
 
     def _vote(self, job: RequestJob) -> Vote:
@@ -396,10 +397,15 @@ class Service:
         except OSError:
             self.metrics.count("keff_vote_log_errors_total")
 
-    async def _shadow(self, job: RequestJob, vote: Vote) -> None:
-        """Draw more paths for a request after its reply, and log all its votes."""
+    async def _shadow(self, job: RequestJob, vote: Vote, reply: RequestCost) -> None:
+        """Draw more paths for a request after its reply, and log all its votes and what they cost."""
         wanted = max(self.shadows.wanted, job.paths)
-        keys = await vote.extend(wanted)
+        try:
+            keys = await vote.extend(wanted)
+        finally:
+            whole = job.so_far(priced=self.priced and job.priced)
+            self.shadows.drew(whole.started - reply.started)
+            self.ledger.take(DrawnWhole(reply, whole))
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
         if job.regular and len(keys) == wanted:

@@ -81,6 +81,14 @@ class DrawnOn:
 
 
 @frozen
+class DrawnWhole:
+    """What a shadow request had cost at its reply, and what all of its paths did."""
+
+    reply: RequestCost
+    whole: RequestCost
+
+
+@frozen
 class Failed:
     """A request that failed by the upstream or the gateway, with the calls that failed."""
 
@@ -90,7 +98,7 @@ class Failed:
     calls: int
 
 
-LedgerEntry: TypeAlias = Voted | RequestCost | DrawnOn | Failed
+LedgerEntry: TypeAlias = Voted | RequestCost | DrawnOn | DrawnWhole | Failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,6 +133,8 @@ class TrafficLedger:
             self.traffic.answered(note)
         elif isinstance(note, Failed):
             self.traffic.failed_request(note.status, note.reason, note.upstream, note.calls)
+        elif isinstance(note, DrawnWhole):
+            self.traffic.drawn_whole(note.reply, note.whole)
         else:
             self._drawn_on(note.keys)
 
@@ -183,7 +193,7 @@ class Shadows:
 
     def __init__(self, options: Options, ledger: TrafficLedger, rng: np.random.Generator) -> None:
         self._options, self._ledger, self._rng = options, ledger, rng
-        self._votes = self._paths = 0
+        self._votes = self._paths = self._shadows = self._after = 0
         self.running: set[asyncio.Task[None]] = set()
 
     @property
@@ -199,12 +209,19 @@ class Shadows:
         if len(self.running) >= MOST_SHADOWS:
             return False
         mean = self._paths / self._votes if self._votes else 1.0
-        return float(self._rng.random()) * (self.wanted - mean) < self._options.shadow_budget * mean
+        # Paths in flight at the stop go on, too, so that a shadow may draw more than is wanted of it.
+        after = max(self.wanted - mean, self._after / self._shadows if self._shadows else 0.0)
+        return float(self._rng.random()) * after < self._options.shadow_budget * mean
 
     def count(self, paths: int) -> None:
         """Add the cost of a reply to the total that bounds the shadows' share."""
         self._votes += 1
         self._paths += paths
+
+    def drew(self, paths: int) -> None:
+        """Count a shadow request that drew so many paths after its reply."""
+        self._shadows += 1
+        self._after += paths
 
     def start(self, work: Coroutine[object, object, None]) -> None:
         """Start drawing a request's extra paths in the background."""

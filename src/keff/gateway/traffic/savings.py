@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from keff.gateway.traffic.metrics import MetricLabels, series
 from keff.gateway.traffic.monitor import stops_at
-from keff.narrow import fields, text
+from keff.narrow import Fields, fields, number, text
 from keff.plan import Plan
 from keff.policy import Policy, parse_policy, policy_now
 from keff.policy.spec import PolicySpec
@@ -104,43 +104,140 @@ class RequestCost(NamedTuple):
         """The paths that were begun, all of which may cost."""
         return self.paths + self.cancelled
 
+    def cost(self, name: str) -> float:
+        """Return one of the costs that are ``COMPARED``; 0 where it is unknown."""
+        if name == "paths":
+            return float(self.started)
+        return float({"tokens": self.tokens, "dollars": self.dollars or 0.0, "seconds": self.seconds}[name])
+
+
+# Requests drawn whole from which today's cost is taken; with fewer it is that of each reply's own paths.
+LEAST_WHOLE = 20
+
+
+@dataclass(slots=True)
+class WholeRatio:
+    """By how much K paths of requests drawn whole cost more than their replies' own paths said.
+
+    Paths that arrive first are short, so that the paths of a reply may understate the others.
+    """
+
+    n: int = 0
+    own: float = 0.0
+    whole: float = 0.0
+    squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def add(self, own: float, whole: float) -> None:
+        """Add one request: the cost of K paths by its reply, and by all of its paths."""
+        squares = (own * own, own * whole, whole * whole)
+        self.squares = tuple(map(sum, zip(self.squares, squares, strict=True)))  # type: ignore[assignment]
+        self.n, self.own, self.whole = self.n + 1, self.own + own, self.whole + whole
+
+    @property
+    def known(self) -> bool:
+        """Whether enough requests were drawn whole."""
+        return self.n >= LEAST_WHOLE and self.own > 0
+
+    @property
+    def value(self) -> float:
+        """The ratio of means; 1 where it is not known."""
+        return self.whole / self.own if self.known else 1.0
+
+    @property
+    def variance(self) -> float:
+        """The variance of the ratio, to first order (Cochran 1977, section 6.3)."""
+        if not self.known:
+            return 0.0
+        own, cross, whole = self.squares
+        rest = whole - 2 * self.value * cross + self.value**2 * own
+        return max(rest, 0.0) * self.n / (self.n - 1) / self.own**2
+
 
 @dataclass(slots=True)
 class GatewayChange:
     """Mean change per request against today's policy; a saving is negative.
 
-    What was billed, cancelled paths included, minus what K paths today are expected to cost: K times the mean
-    of the reply's own paths that came back (each with its prompt), and the longest of K of its own path
-    times. Another policy is replayed on the requests that were drawn on; its seconds are not known.
+    What was billed, cancelled paths and shadow requests included, minus what K paths today are expected to
+    cost: K times the mean of the reply's own paths that came back (each with its prompt), and the longest of
+    K of its own path times; both times what ``LEAST_WHOLE`` or more requests that were drawn whole say. Where
+    the served policy ``cancels`` paths, those that came are the short ones: before as many are drawn whole,
+    only paths are compared, and ``planned`` holds the shares that the plan expects to save.
+    Another policy is replayed on the requests that were drawn on; its seconds are not known.
     """
 
     baseline: Baseline
+    cancels: bool = False
+    planned: Mapping[str, Interval] = field(default_factory=dict[str, Interval])
     means: Mapping[str, Mean] = field(default_factory=lambda: {name: Mean() for name in COMPARED})
+    ratios: Mapping[str, WholeRatio] = field(
+        default_factory=lambda: {name: WholeRatio() for name in COMPARED}
+    )
+    today: dict[str, float] = field(default_factory=dict[str, float])
+    after: dict[str, float] = field(default_factory=dict[str, float])
 
-    def of(self, spent: RequestCost) -> dict[str, float]:
-        """Return one reply's cost minus its estimated cost under today's policy, where known."""
+    def expected(self, spent: RequestCost) -> dict[str, float]:
+        """Return what K paths today are expected to cost by one reply's own paths, where known."""
         k = self.baseline.k
         if k is None or not spent.paths:
             return {}
         by = k / spent.paths
-        found = {"paths": float(spent.started - k)}
-        found["tokens"] = spent.tokens - by * (spent.tokens - spent.cut_tokens)
+        found = {"paths": float(k), "tokens": by * (spent.tokens - spent.cut_tokens)}
         if spent.dollars is not None:
-            found["dollars"] = spent.dollars - by * (spent.dollars - spent.cut_dollars)
+            found["dollars"] = by * (spent.dollars - spent.cut_dollars)
         if spent.at_once is not None:
-            found["seconds"] = spent.seconds - spent.at_once
+            found["seconds"] = spent.at_once
         return found
+
+    def of(self, spent: RequestCost) -> dict[str, float]:
+        """Return one reply's cost minus its estimated cost under today's policy, where known."""
+        return {name: spent.cost(name) - today for name, today in self.expected(spent).items()}
 
     def take(self, spent: RequestCost) -> dict[str, float]:
         """Add one reply to the means, and return its change."""
         found = self.of(spent)
         for name, by in found.items():
             self.means[name].add(by)
+            self.today[name] = self.today.get(name, 0.0) + spent.cost(name) - by
         return found
+
+    def drawn_whole(self, reply: RequestCost, whole: RequestCost) -> None:
+        """Add a shadow request: what its reply had cost, and what all of its paths did."""
+        own, found = self.expected(reply), self.expected(whole)
+        for name in {*own} & {*found} - {"seconds"}:
+            self.after[name] = self.after.get(name, 0.0) + whole.cost(name) - reply.cost(name)
+        if self.baseline.k is not None and whole.paths >= self.baseline.k:
+            for name in {*own} & {*found}:
+                self.ratios[name].add(own[name], found[name])
+
+    def interval(self, name: str) -> Interval | None:
+        """Return the mean change of one cost with its 95% interval; None before the first reply."""
+        mean, ratio = self.means[name], self.ratios[name]
+        found = mean.interval()
+        if found is None or (self.cancels and name != "paths" and not ratio.known):
+            return None
+        today = self.today[name] / mean.n
+        value = found.value + self.after.get(name, 0.0) / mean.n - (ratio.value - 1) * today
+        if found.limits is None:
+            return replace(found, value=value)
+        half = math.hypot((found.limits[1] - found.limits[0]) / 2, Z * ratio.variance**0.5 * today)
+        method = f"mean over requests, {ratio.n} drawn whole, normal 95%" if ratio.known else found.method
+        return Interval(value, value - half, value + half, method)
+
+    def saved(self, name: str) -> Interval | None:
+        """Return the share of today's cost that is saved; None where it is not known."""
+        found, mean, k = self.interval(name), self.means[name], self.baseline.k
+        if found is None or k is None or self.today[name] <= 0:
+            return self.planned.get(name) if mean.n else None
+        ratio, today = self.ratios[name], self.ratios[name].value * self.today[name] / mean.n
+        source = (
+            f"as {ratio.n} requests drawn whole" if ratio.known else "expected at the cost of a reply's own"
+        )
+        method = f"{name} billed, against {k} paths {source}; normal 95%"
+        return found.mapped(lambda by: -by / today, method)
 
     def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
         """Return the comparison; ``rows`` are shadow requests, ``dollars`` the mean price of a path."""
-        found = {name: mean.interval() for name, mean in self.means.items()}
+        found = {name: self.interval(name) for name in self.means}
         if self.baseline.k is None and policy is not None:
             paths = found["paths"] = replayed(policy, _policy(self.baseline.spec), rows)
             if paths is not None and dollars is not None:
@@ -150,9 +247,21 @@ class GatewayChange:
 
     def gauges(self) -> dict[tuple[str, MetricLabels], float]:
         """Return the known means as gauges for ``/metrics``."""
-        known = ((name, mean) for name, mean in self.means.items() if mean.n)
-        spec = self.baseline.spec
-        return {series(f"keff_change_{name}", against=spec): mean.total / mean.n for name, mean in known}
+        known, spec = ((name, self.interval(name)) for name in self.means), self.baseline.spec
+        return {series(f"keff_change_{name}", against=spec): each.value for name, each in known if each}
+
+
+def planned_savings(decision: Fields, served: str, baseline: Baseline) -> dict[str, Interval]:
+    """Return the share of today's tokens that a plan expects to save, where its own rule is served."""
+    change, mean = fields(decision.get("change")).get("tokens"), fields(decision.get("expected_tokens"))
+    by, tokens = fields(change), number(mean.get("value"))
+    middle, lo, hi = (number(by.get(name)) for name in ("value", "lo", "hi"))
+    if (decision.get("policy"), decision.get("reference")) != (served, baseline.spec):
+        return {}
+    if middle is None or tokens is None or tokens <= middle:
+        return {}
+    found = Interval(middle, lo, hi, "expected by the plan")
+    return {"tokens": found.mapped(lambda change: -change / (tokens - middle))}
 
 
 def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:

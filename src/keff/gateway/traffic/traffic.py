@@ -83,6 +83,8 @@ class Traffic:
     cancelled: int = 0
     cancelled_tokens: int = 0
     finished: int = 0
+    after: int = 0
+    after_tokens: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque[float](maxlen=LATEST))
     drawn: deque[tuple[str | None, ...]] = field(
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=KEPT)
@@ -128,6 +130,13 @@ class Traffic:
         if spent.stop == "off":
             self.stops[spent.stop] += 1
 
+    def drawn_whole(self, reply: RequestCost, whole: RequestCost) -> None:
+        """Add what a shadow request drew after its reply."""
+        self.after += whole.started - reply.started
+        self.after_tokens += whole.tokens - reply.tokens
+        if self.change is not None:
+            self.change.drawn_whole(reply, whole)
+
     def summary(self, served: Policy | None = None) -> Object:
         """Return the figures of the operator's page and of the log; ``served`` is the policy in use."""
         paths, each = self.paths.interval(), (self.paths, self.tokens, self.dollars, self.took)
@@ -141,11 +150,16 @@ class Traffic:
             "last_failure": self.last_failure,
             "requests": self.paths.n,
             "calls": {
-                "started": self.finished + self.cancelled,
+                "started": self.finished + self.cancelled + self.after,
                 "finished": self.finished,
                 "cancelled": self.cancelled,
+                "after_replies": self.after,
             },
-            "tokens": {"billed": round(self.tokens.total), "of_cancelled_calls": self.cancelled_tokens},
+            "tokens": {
+                "billed": round(self.tokens.total) + self.after_tokens,
+                "of_cancelled_calls": self.cancelled_tokens,
+                "after_replies": self.after_tokens,
+            },
             "paths_per_request": interval_json(paths),
             "dollars_per_request": interval_json(self.dollars.interval()),
             "per_request": {name: mean.total / mean.n if mean.n else None for name, mean in means.items()},
@@ -167,17 +181,10 @@ class Traffic:
 
         None where today's number of paths varies, and before the first reply.
         """
-        if self.change is None or self.change.baseline.k is None:
-            return None
-        unit, costs = ("dollars", self.dollars) if self.dollars.total else ("tokens", self.tokens)
-        change = self.change.means[unit]
-        found = change.interval()
-        today = costs.total - change.total
-        if found is None or today <= 0:
-            return None
-        k, each = self.change.baseline.k, today / change.n
-        method = f"{unit} billed, against {k} paths expected at the cost of a reply's own; normal 95%"
-        return found.mapped(lambda by: -by / each, method).to_dict() | {"of": unit}
+        for unit in ("dollars", "tokens") if self.dollars.total else ("tokens",):
+            if self.change is not None and (found := self.change.saved(unit)) is not None:
+                return found.to_dict() | {"of": unit}
+        return None
 
     def _change(self, served: Policy | None) -> Object | None:
         if self.change is None:

@@ -50,6 +50,7 @@ class RequestJob(RequestSpending):
     account with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is
     what is deployed without the gateway. ``greedy``: what of it leaves the server nothing to choose, so that
     one path is drawn; ``repeated`` paths were given before. ``failed`` upstream calls: of a failed request.
+    ``bill`` is the cost at the reply of a shadow request, whose paths go on.
     """
 
     name: str
@@ -82,6 +83,7 @@ class RequestJob(RequestSpending):
     baseline: Baseline | None = None
     by_branch: BranchLedger | None = None
     first: Branch | None = None
+    bill: RequestCost | None = None
     homes: dict[Fleet, Upstream] = field(default_factory=dict[Fleet, Upstream])
 
     def home(self, fleet: Fleet) -> Upstream:
@@ -128,10 +130,14 @@ class RequestJob(RequestSpending):
 
     def spent(self, seconds: float, *, priced: bool) -> RequestCost:
         """Return the cost of the reply."""
+        return (self.bill or self.so_far(priced=priced))._replace(seconds=seconds)
+
+    def so_far(self, *, priced: bool) -> RequestCost:
+        """Return what was spent until now, in no known time."""
         k = None if self.baseline is None else self.baseline.k
         at_once = None if k is None else longest_of(self.times, k)
         return RequestCost(
-            seconds,
+            0.0,
             self.dollars if priced else None,
             self.drawn,
             at_once,
