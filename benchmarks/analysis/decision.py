@@ -139,7 +139,7 @@ def judge(
         out[asked] = Delivered(
             name,
             1 - float(loss[rule]) / level,
-            1 - float(known.loss[rule]) / known.level,
+            min(1 - float(known.loss[rule]) / known.level, 1.0),
             float(paths[rule]),
             choice.verdict,
             float(truth.loss[:, 0].mean()),
