@@ -17,7 +17,7 @@ from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.results.words import first_sentence
 from keff.cli import demo
-from keff.cli._sampling import Wishes
+from keff.cli._sampling import SampleOptions
 from keff.cli.demo import FIRST, MORE, SETTLED, decided
 from keff.engines import fake
 from keff.plan import Plan
@@ -90,8 +90,8 @@ test -s told && test -s run/plan.json
 WITHOUT_A_MODEL = """
 import sys; sys.modules["vl_convert"] = None
 from keff.cli import demo, main
-plain = demo.Wishes
-demo.Wishes = lambda **given: plain(**given | {"engine": "fake", "engine_option": ["p=0.6", "c=0.3"]})
+plain = demo.SampleOptions
+demo.SampleOptions = lambda **given: plain(**given | {"engine": "fake", "engine_option": ["p=0.6", "c=0.3"]})
 main()
 """
 
@@ -119,7 +119,7 @@ def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
     # Whether log-probabilities pay takes longer to find out than all else, and is asked elsewhere.
     monkeypatch.setattr(fake, "Logprobs", lambda *_: None)
     law = ["p=0.6", "c=0.3"]
-    wishes = Wishes(
+    wishes = SampleOptions(
         task="starter", run=tmp_path / "run", engine="fake", n=80, k=8, engine_option=law, yes=True
     )
     record, estimates = decided(wishes, 80)

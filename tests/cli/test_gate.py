@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="the fault server needs starlette: pip install 'keff[serve]'")
 from fault_server import Script, default_answer, running
 from keff.cli._preflight import sample_as_wished
-from keff.cli._sampling import Wishes
+from keff.cli._sampling import SampleOptions
 from keff.errors import RunError
 from keff.sampling.sampler import Progress
 
@@ -30,7 +30,7 @@ def questions(tmp_path: Path) -> Path:
 def sample(questions: Path, url: str, **wishes: Any) -> Progress:
     """Sample with --yes from a server that keff does not know to be on this machine."""
     given = {"base_url": url.replace("127.0.0.1", "0.0.0.0"), "run": questions.parent / "run"} | wishes
-    wished = Wishes(task=str(questions), engine="openai", k=K, concurrency=2, yes=True, **given)
+    wished = SampleOptions(task=str(questions), engine="openai", k=K, concurrency=2, yes=True, **given)
     return sample_as_wished(wished)[1]
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_goes_on_has_no_new_budget(questions: Path, tmp_path: Path) -
     """What the run holds counts: the same command draws nothing more, a higher limit draws on to that one."""
 
     def session(tokens: int) -> int:
-        wishes = Wishes(task=str(questions), run=tmp_path / "run", engine="fake", k=2, concurrency=1)
+        wishes = SampleOptions(task=str(questions), run=tmp_path / "run", engine="fake", k=2, concurrency=1)
         drawn = sample_as_wished(replace(wishes, token_budget=tokens))[1]
         assert drawn.stopped == f"the token budget of {tokens} is spent ({held + used(drawn)} tokens)"
         return used(drawn)
@@ -99,7 +99,7 @@ def test_a_budget_is_passed_by_what_is_in_flight_and_no_more(questions: Path) ->
     script = Script(latency=0.02)
     with running(script) as url:
         wished = {"token_budget": 600, "concurrency": flying, "engine_option": ["n_per_request=1"]}
-        wishes = Wishes(task=str(questions), run=questions.parent / "run", base_url=url, k=K, **wished)
+        wishes = SampleOptions(task=str(questions), run=questions.parent / "run", base_url=url, k=K, **wished)
         drawn = sample_as_wished(wishes)[1]
     each = max(7 + len(default_answer(body["messages"], body["seed"]).split()) for body in script.requests)
     assert 600 <= used(drawn) < 600 + flying * each

@@ -24,7 +24,7 @@ import pytest
 
 from fault_server import Script, running
 from keff import plugins
-from keff.cli._sampling import Wishes, on_cluster
+from keff.cli._sampling import SampleOptions, on_cluster
 from keff.engine import Engine
 from keff.errors import EngineError, PluginError, UsageError
 from keff.records import Sampling
@@ -204,7 +204,7 @@ def test_without_ray_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 def test_workers_without_a_cluster_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--workers goes with --on ray"):
-        Wishes(task=str(questions(tmp_path)), run=tmp_path / "run", engine="fake", workers=2).job()
+        SampleOptions(task=str(questions(tmp_path)), run=tmp_path / "run", engine="fake", workers=2).job()
 
 
 @pytest.mark.usefixtures("address")

@@ -65,13 +65,13 @@ def test_names_of_points_cover_neither_names_nor_points() -> None:
             # A name begins 4 points right of its point, its middle is 4 points above the returned height.
             boxes = [
                 (x + 4, x + 4 + 3.5 * len(text), height + 4 - 3.5, height + 4 + 3.5)
-                for (x, _, text), height in zip(points, figures.apart(points), strict=True)
+                for (x, _, text), height in zip(points, figures.label_heights(points), strict=True)
             ]
             marks = [(x - 3, x + 3, y - 3, y + 3) for x, y, _ in points]
             for a, (left, right, low, high) in enumerate(boxes):
                 for u, v, below, above in (*boxes[:a], *marks):
                     assert v <= left or right <= u or above <= low + 1e-9 or high <= below + 1e-9
-    assert figures.apart([(0, 90, "a"), (0, 10, "b")]) == [90, 10]  # what has room stays
+    assert figures.label_heights([(0, 90, "a"), (0, 10, "b")]) == [90, 10]  # what has room stays
 
 
 def test_points_of_one_number_of_paths_are_a_strip() -> None:

@@ -18,7 +18,7 @@ import pytest
 from command_line import keff
 from keff import plugins
 from keff.analysis.estimates import Settings, analyze
-from keff.cli._sampling import Wishes, on_cluster
+from keff.cli._sampling import SampleOptions, on_cluster
 from keff.engine import Engine
 from keff.errors import EngineError, UsageError
 from keff.reading.open import Opening
@@ -173,7 +173,7 @@ def test_stores_of_parts_merge_into_the_run_that_one_process_draws(tmp_path: Pat
 
 def test_all_parts_need_a_cluster(tmp_path: Path) -> None:
     assert parse_shard("4") == (0, 4)
-    wishes = Wishes(task=str(tmp_path / "x.jsonl"), run=tmp_path / "run", engine="fake", shard="4")
+    wishes = SampleOptions(task=str(tmp_path / "x.jsonl"), run=tmp_path / "run", engine="fake", shard="4")
     (tmp_path / "x.jsonl").write_text('{"id": "q", "question": "1 + 1?", "answer": "2"}\n')
     with pytest.raises(UsageError, match="--shard 4: write i/m, or add --on ray"):
         wishes.job()

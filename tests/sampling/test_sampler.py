@@ -20,7 +20,7 @@ from keff.errors import EngineError, StoreError, UsageError
 from keff.policy import parse_policy, tally
 from keff.records import Sampling
 from keff.sampling.job import Job, execute, parse_templates, score
-from keff.sampling.sampler import Order, Progress, wanted
+from keff.sampling.sampler import Order, Progress, paths_per_slot
 from keff.sampling.store import DATABASE, Run
 
 
@@ -136,7 +136,7 @@ def test_a_spent_budget_stops_cleanly(tmp_path: Path) -> None:
 
 
 def test_paths_cycle_through_the_templates(tmp_path: Path) -> None:
-    assert wanted(7, (2, 0, 5)) == [(2, 3), (0, 2), (5, 2)]
+    assert paths_per_slot(7, (2, 0, 5)) == [(2, 3), (0, 2), (5, 2)]
     file = tmp_path / "t.toml"
     file.write_text('templates = ["Think.", "Be brief.", "Check twice."]')
     task = plugins.load("task", "jsonl", data=questions(tmp_path, 4), template=str(file))

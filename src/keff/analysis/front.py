@@ -36,7 +36,7 @@ from keff.reading.join import align
 from keff.reading.open import Record
 from keff.reading.repeated import RepeatedScores, of_rows
 from keff.reading.several import by_column, one_model
-from keff.reading.source import How, opening_of, record_of, scored_of, unknown
+from keff.reading.source import SourceOptions, opening_of, record_of, scored_of, unknown
 from keff.records import Interval
 from keff.sampling.cost import Price
 from keff.stats.intervals import interval_c
@@ -46,7 +46,7 @@ from keff.stats.voting import choose
 from keff.stats.voting.plurality import plurality_at_k
 
 
-class AnalysisRequest(How, Wanted):
+class AnalysisRequest(SourceOptions, Wanted):
     """Keywords of ``keff.analyze``: how a source is read, and the aim of its analysis."""
 
 
@@ -75,7 +75,7 @@ def replay(
     settings: replaying.Replaying | None = None,
     *,
     seed: int = 0,
-    **how: Unpack[How],
+    **how: Unpack[SourceOptions],
 ) -> Replay:
     """Compare stopping policies on recorded paths, at equal cost; ``source`` as in ``analyze``.
 
@@ -91,7 +91,7 @@ def replay(
     return replace(found, warnings=(*ballot.notes, *found.warnings))
 
 
-def noise(source: object, **how: Unpack[How]) -> Noise:
+def noise(source: object, **how: Unpack[SourceOptions]) -> Noise:
     """Measure how far to trust a score: its noise from run to run, power, pass@k and pass^k.
 
     ``source`` as in ``analyze``, or an array or nested lists of graded scores (0 to 1, 1 to 10, 0 to 100),
@@ -100,11 +100,13 @@ def noise(source: object, **how: Unpack[How]) -> Noise:
 
     Example: ``keff.noise([[1, 0, 1], [0.5, 0.25]])``.
     """
-    (only,) = scored(source, how, 1)
+    (only,) = scores_of(source, how, 1)
     return repeated_scores.noise(only)
 
 
-def scored(source: object, how: Any, most: int | None = None, *, apart: bool = False) -> list[RepeatedScores]:
+def scores_of(
+    source: object, how: Any, most: int | None = None, *, apart: bool = False
+) -> list[RepeatedScores]:
     """Return the repeated scores of a source, one for each model; UsageError for more than ``most``."""
     if isinstance(source, RepeatedScores):
         return [source]
@@ -124,7 +126,7 @@ def _repeats(source: object, number: int, how: Any) -> list[RepeatedScores]:
     """Return the repeats of one run in a source, of one or (in a folder) several logs."""
     if isinstance(source, str | Path):
         return arms.repeats_of(str(source), opening_of(how))
-    return [_named(each, number) for each in scored(source, how, 1)]
+    return [_named(each, number) for each in scores_of(source, how, 1)]
 
 
 def _named(each: RepeatedScores, number: int) -> RepeatedScores:
@@ -141,7 +143,7 @@ IN_MEMORY = ("scores", "votes", "array", "lists", "frame")
 
 @overload
 def compare(
-    first: object, *others: object, settings: arms.Comparing | None = None, **how: Unpack[How]
+    first: object, *others: object, settings: arms.Comparing | None = None, **how: Unpack[SourceOptions]
 ) -> Comparison | ScoreComparison: ...
 
 
@@ -152,7 +154,7 @@ def compare(
     gate: float,
     max_repeats: int = 8,
     new_questions: bool = False,
-    **how: Unpack[How],
+    **how: Unpack[SourceOptions],
 ) -> Gate: ...
 
 
@@ -163,7 +165,7 @@ def compare(
     gate: float | None = None,
     max_repeats: int = 8,
     new_questions: bool = False,
-    **how: Unpack[How],
+    **how: Unpack[SourceOptions],
 ) -> Comparison | ScoreComparison | Gate:
     """Test whether another model, prompt or version is better, on the questions that both answered.
 
@@ -184,14 +186,14 @@ def compare(
         found = [
             _named(each, number)
             for number, one in enumerate((first, *others))
-            for each in scored(one, how, apart=not others)
+            for each in scores_of(one, how, apart=not others)
         ]
         return arms.compare_all(found, len(others), settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
-def audit(*sources: object, **how: Unpack[How]) -> Audit:
+def audit(*sources: object, **how: Unpack[SourceOptions]) -> Audit:
     """Find gold answers that may be wrong; sources as in ``analyze``, one per model.
 
     Raises UsageError for records without answers or gold answers.
@@ -217,7 +219,7 @@ def mix(
     false_accept: float | None = None,
     prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None = None,
     seed: int = 0,
-    **how: Unpack[How],
+    **how: Unpack[SourceOptions],
 ) -> MixFindings:
     """Find which models or prompts to combine, and in what order; sources as in ``analyze``, one per branch.
 
@@ -237,7 +239,7 @@ def mix(
 
 
 def combine(
-    source: object, *, embeddings: str | Path | ArrayLike | None = None, **how: Unpack[How]
+    source: object, *, embeddings: str | Path | ArrayLike | None = None, **how: Unpack[SourceOptions]
 ) -> Combination:
     """Judge weighted votes and pruned slots, cross-fitted; ``source`` as in ``analyze``.
 
@@ -263,7 +265,7 @@ def read(source: object, how: Any, *, texts: bool = False) -> Record:
     return record_of(source, how)
 
 
-def c(source: object, *, level: float = 0.95, **how: Unpack[How]) -> Interval:
+def c(source: object, *, level: float = 0.95, **how: Unpack[SourceOptions]) -> Interval:
     """Return the correlation of two paths' correctness, without bias, with an interval of this level.
 
     ``source`` is a 0/1 array [n, K], or anything that ``keff.analyze`` takes. Raises UsageError without gold
@@ -312,7 +314,7 @@ def k_star(c: float | Interval, epsilon: float = 0.025, k_max: int = 32) -> int:
         raise UsageError(str(error)) from None
 
 
-def majority(source: object, **how: Unpack[How]) -> FloatArray:
+def majority(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
     """Return the accuracy of a strict majority of right paths at 1..K paths [K], averaged over all subsets.
 
     ``source`` is a 0/1 array [n, K], or anything that ``keff.analyze`` takes. Ties count one half.
@@ -322,7 +324,7 @@ def majority(source: object, **how: Unpack[How]) -> FloatArray:
     return majority_at_k(_labelled(source, how))
 
 
-def plurality(source: object, **how: Unpack[How]) -> FloatArray:
+def plurality(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
     """Return the accuracy of the most frequent answer at 1..K paths [K], averaged over all subsets.
 
     ``source`` is nested lists of answers with ``gold_answer=[...]``, or anything that ``keff.analyze``
@@ -339,7 +341,7 @@ def plurality(source: object, **how: Unpack[How]) -> FloatArray:
     return plurality_at_k(votes)
 
 
-def _labelled(source: object, how: How) -> Votes:
+def _labelled(source: object, how: SourceOptions) -> Votes:
     votes = read(source, how).ballot.votes
     if votes.correct is None:
         raise UsageError(

@@ -48,7 +48,7 @@ class StatedAim:
             raise PolicyError("cost_per_path must not be negative")
 
     @property
-    def stated(self) -> bool:
+    def is_stated(self) -> bool:
         """Whether an aim is stated."""
         return (self.retain, self.budget, self.value_per_correct) != (None, None, None)
 

@@ -227,7 +227,7 @@ class PathTokens:
         paths = np.bincount(own.ravel(), minlength=size * k)
         return (counts / np.maximum(paths, 1) / repeats)[own]
 
-    def spent(self, drawn: FloatArray, pattern: IntArray) -> FloatArray:
+    def tokens_per_question(self, drawn: FloatArray, pattern: IntArray) -> FloatArray:
         """Return the mean tokens of each question [n], from the draws of its paths."""
         parts = [
             np.einsum("ij,ij->i", drawn[pattern[rows]], self.tokens[rows])
@@ -383,7 +383,7 @@ class RecordedPaths:
         if self.tokens is None or self.rows.pattern is None:
             return whole
         drawn = np.concatenate([drawn for _, drawn in parts if drawn is not None])
-        return replace(whole, tokens=self.tokens.spent(drawn, self.rows.pattern))
+        return replace(whole, tokens=self.tokens.tokens_per_question(drawn, self.rows.pattern))
 
     def _outcome_of_patterns(
         self, policy: Policy, rows: slice, draws: Draws

@@ -71,7 +71,7 @@ class Accounts:
         dollars = self.terms.budget_dollars
         if dollars is None or self.rates is None:
             return aim
-        if aim.stated:
+        if aim.is_stated:
             raise UsageError("state one aim: a budget in dollars is one")
         each = float(self.rates.alone(self.votes).mean())
         if each <= 0:

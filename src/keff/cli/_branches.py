@@ -15,7 +15,7 @@ from keff.analysis.mix.drop import LOOKS, beaten
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
 from keff.cli._preflight import Spending, is_paid, sample_as_wished
-from keff.cli._sampling import Shown, Wishes, report
+from keff.cli._sampling import SampleOptions, Shown, report
 from keff.errors import UsageError
 from keff.files import toml_of
 from keff.policies.retry import reads_verdicts
@@ -43,7 +43,7 @@ DROPPED = "dropped.json"
 DEAR = 4.0
 
 
-def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
+def read_branches(files: Sequence[Path], wishes: SampleOptions) -> dict[str, SampleOptions]:
     """Return each branch's options: the command's, overridden by its TOML file, with its own run.
 
     The name of a branch is ``name`` in its file, else the name of the file. Raises UsageError for a file
@@ -51,7 +51,7 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
     """
     if len(files) < 2:
         raise UsageError("one branch only: give --branch twice or more, or leave it out")
-    branches: dict[str, Wishes] = {}
+    branches: dict[str, SampleOptions] = {}
     for file in files:
         given = toml_of(file)
         name = str(given.pop("name", file.stem))
@@ -74,7 +74,10 @@ def read_branches(files: Sequence[Path], wishes: Wishes) -> dict[str, Wishes]:
 
 
 def draw_branches(
-    branches: Mapping[str, Wishes], prices: Mapping[str, Price] | None = None, *, keep_all: bool = False
+    branches: Mapping[str, SampleOptions],
+    prices: Mapping[str, Price] | None = None,
+    *,
+    keep_all: bool = False,
 ) -> None:
     """Draw the pilot of every branch, in rounds, within the one total of tokens or dollars.
 
@@ -124,7 +127,7 @@ def _rounds(n: int | None) -> list[int | None]:
     return [*(size for size in sizes if size < n), n]
 
 
-def _drop_beaten(going: Mapping[str, Wishes], size: int, prices: Mapping[str, Price] | None) -> None:
+def _drop_beaten(going: Mapping[str, SampleOptions], size: int, prices: Mapping[str, Price] | None) -> None:
     """Mark the run folders of branches dropped after ``size`` questions."""
     group = _drawn(going)
     if group.n > size:
@@ -148,14 +151,14 @@ def dropped_by(run: Path) -> str | None:
         raise UsageError(f"{mark}: not what a pilot writes; remove it to count the branch in full") from None
 
 
-def _drawn(branches: Mapping[str, Wishes]) -> Aligned:
+def _drawn(branches: Mapping[str, SampleOptions]) -> Aligned:
     records = [open_record(wishes.run, Opening(partial=True)) for wishes in branches.values()]
     return align(records, list(branches))
 
 
 def _fewer_of_the_dear(
-    branches: Mapping[str, Wishes], prices: Mapping[str, Price] | None
-) -> dict[str, Wishes]:
+    branches: Mapping[str, SampleOptions], prices: Mapping[str, Price] | None
+) -> dict[str, SampleOptions]:
     """Return the branches with half the paths for dear ones, by what the paths drawn so far cost."""
     cost = [float(paid.mean()) for paid in path_costs(_drawn(branches), prices).paths]
     cheapest = min((value for value in cost if value > 0), default=math.inf)
@@ -167,7 +170,7 @@ def _fewer_of_the_dear(
     }
 
 
-def sample_under_policy(branches: Mapping[str, Wishes]) -> dict[str, tuple[Job, Progress]]:
+def sample_under_policy(branches: Mapping[str, SampleOptions]) -> dict[str, tuple[Job, Progress]]:
     """Sample under a policy over branches within one total budget; returns their counts.
 
     Raises UsageError where a paid run was not agreed to with ``--yes``.

@@ -91,7 +91,7 @@ def say_all(statements: Iterable[str]) -> None:
         say(statement, bold=not place)
 
 
-def tabled(rows: Sequence[Sequence[str]]) -> None:
+def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print a table after an empty line: first column text, others numbers."""
     say(f"\n{text_table(rows)}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keff.cli import _options as o
-from keff.cli._sample_options import named
+from keff.cli._sample_options import name_value_pairs
 from keff.errors import UsageError
 from keff.reading.open import Opening
 from keff.records import frozen
@@ -24,7 +24,7 @@ def opening_of(format: str | None, answer_space: str | None, **how: Any) -> Open
     """
     name, _, options = (format or "").partition(":")
     given: dict[str, str | float] = {}
-    for word, value in named(filter(None, options.split(",")), f"--format {format}:"):
+    for word, value in name_value_pairs(filter(None, options.split(",")), f"--format {format}:"):
         if word not in ("scorer", "threshold"):
             line = f"--format {format}: its options are scorer=NAME and threshold=NUMBER, not {word!r}"
             raise UsageError(line)

@@ -12,7 +12,7 @@ import typer
 
 from keff import plugins
 from keff.cli._console import note
-from keff.cli._sampling import Shown, Wishes, draw
+from keff.cli._sampling import SampleOptions, Shown, draw
 from keff.errors import RunError, UsageError
 from keff.records import text_table
 from keff.sampling import RUN_FILE
@@ -44,7 +44,7 @@ class Spending:
     held: dict[Path, Usage]
 
     @classmethod
-    def of(cls, *runs: Wishes) -> Spending:
+    def of(cls, *runs: SampleOptions) -> Spending:
         """Return the limits of runs; raises UsageError when a dollar limit has no price to count with."""
         prices = {wishes.run: price_at(wishes) for wishes in runs}
         held = {wishes.run: held_by(wishes.run) for wishes in runs}
@@ -110,7 +110,7 @@ def held_by(folder: Path) -> Usage:
     return Usage(held["prompt_tokens"], held["cached_tokens"], held["tokens"], held["paths"])
 
 
-def price_at(wishes: Wishes) -> Price | None:
+def price_at(wishes: SampleOptions) -> Price | None:
     """Return the requested model's price; raises UsageError where a dollar limit needs one."""
     table = read_prices(wishes.prices) if wishes.prices else {}
     local = plugins.declares("engine", wishes.engine, "local")
@@ -132,7 +132,7 @@ def is_paid(engine: str, base_url: str | None) -> bool:
 
 
 def sample_as_wished(
-    wishes: Wishes, spending: Spending | None = None, shown: Shown | None = None
+    wishes: SampleOptions, spending: Spending | None = None, shown: Shown | None = None
 ) -> tuple[Job, Progress]:
     """Draw what is still owed, after confirmation where it may cost money.
 
@@ -165,7 +165,7 @@ def sample_as_wished(
     return job, drawn
 
 
-def confirm(job: Job, wishes: Wishes, spending: Spending) -> None:
+def confirm(job: Job, wishes: SampleOptions, spending: Spending) -> None:
     """Draw the first items, forecast the rest, and ask; drawn paths are kept.
 
     Without a terminal to ask at, ``--yes`` must have been given: raises UsageError. A refusal exits.

@@ -140,7 +140,7 @@ StudyRuns = Annotated[
 ]
 
 
-def named(pairs: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
+def name_value_pairs(pairs: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
     """Yield (name, value) of ``name=value`` texts, with underscores; raises UsageError for others."""
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -152,7 +152,7 @@ def named(pairs: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
 def parse_pairs(pairs: list[str] | None, flag: str) -> dict[str, object]:
     """Return options of ``name=value`` texts; values that are JSON are parsed."""
     options: dict[str, object] = {}
-    for name, value in named(pairs or (), flag):
+    for name, value in name_value_pairs(pairs or (), flag):
         try:
             options[name] = json.loads(value)
         except json.JSONDecodeError:

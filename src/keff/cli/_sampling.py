@@ -77,7 +77,7 @@ class DrawOptions:
 
 
 @frozen
-class Wishes(DrawOptions):
+class SampleOptions(DrawOptions):
     """What is drawn of how many questions and paths; each field is an option of sample."""
 
     n: s.AllOrN = None

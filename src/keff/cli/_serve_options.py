@@ -14,7 +14,7 @@ from keff import narrow
 from keff.answers import settle
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
-from keff.cli._sample_options import named
+from keff.cli._sample_options import name_value_pairs
 from keff.errors import UsageError, unknown
 from keff.files import toml_of
 from keff.gateway.options import ServeSettings
@@ -65,7 +65,7 @@ def read_settings(pairs: Iterable[str], config: Path | None) -> ServeSettings:
         if (text := os.environ.get(f"KEFF_{name.upper()}")) is not None:
             told[name] = text.split() if _is_list(name) else text
     said: dict[str, list[str]] = {}
-    for name, value in named(pairs, "--set"):
+    for name, value in name_value_pairs(pairs, "--set"):
         check_kept(name)
         if name not in NAMES:
             raise UsageError(f"--set: {unknown('setting', name, NAMES)}")

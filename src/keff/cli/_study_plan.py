@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keff import plugins, sandbox
-from keff.cli._console import say, tabled
+from keff.cli._console import print_table, say
 from keff.cli._preflight import ask, is_paid, refuse_unasked
 from keff.cli._sampling import load_task
 from keff.engine import Engine
@@ -207,7 +207,7 @@ def show_status(rows: Sequence[Row]) -> None:
         paths = f"{sum(cell['paths'] for cell in cells):,}/{sum(cell['wanted'] for cell in cells):,}"
         tokens = f"{sum(cell['tokens'] for cell in cells):,}"
         lines.append((model, task, *map(str, counts), paths, tokens))
-    tabled([("model", "task", *stages, "paths", "tokens"), *lines])
+    print_table([("model", "task", *stages, "paths", "tokens"), *lines])
 
 
 def forecast(place: Place, grid: Sequence[Cell], prices: Mapping[str, Price]) -> list[Row]:
@@ -299,7 +299,7 @@ def show_forecast(rows: Sequence[Row]) -> None:
         sums = (f"{row[name]:,}" for name in ("paths", "tokens"))
         lines.append((row["model"], *counts, *sums, dollars, hours, row["tokens_are"]))
     head = ("model", "cells", "to draw", "paths", "tokens", "dollars", "hours", "tokens are")
-    tabled([head, *lines])
+    print_table([head, *lines])
     if any(row["hours"] is None and row["paths"] for row in rows):
         say("Hours need a measured rate: draw one cell first (--only model=...,task=...).")
 

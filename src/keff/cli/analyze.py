@@ -16,7 +16,7 @@ from keff.analysis.matching import agreement_sentences
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import counted
 from keff.cli import _options as o
-from keff.cli._console import note, say, say_all, tabled, tell_runs, warn, warn_all
+from keff.cli._console import note, print_table, say, say_all, tell_runs, warn, warn_all
 from keff.cli._groups import LogOptions, WantedOptions
 from keff.errors import UsageError
 from keff.narrow import fields
@@ -128,7 +128,7 @@ def _print_few(branches: Sequence[tuple[Record, Analysis]]) -> None:
     rows = [("record", "accuracy", "questions")]
     for record, analysis in ranked:
         rows.append((record.info.model or record.path, percent(analysis.p), f"{analysis.n:,}"))
-    tabled(rows)
+    print_table(rows)
     first, *others = (dict.fromkeys(note.message for note in analysis.warnings) for _, analysis in branches)
     for text in first:
         if all(text in other for other in others):

@@ -26,7 +26,7 @@ from keff.analysis.results.words import first_sentence
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import note
-from keff.cli._sampling import Wishes, draw, report
+from keff.cli._sampling import SampleOptions, draw, report
 from keff.cli.analyze import show
 from keff.engines._local import cores
 from keff.errors import PluginError
@@ -63,7 +63,7 @@ def patience() -> tuple[float, str]:
     return (360.0, "one core: six minutes") if cores() == 1 else (180.0, "two cores: three minutes")
 
 
-def decided(wishes: Wishes, most: int) -> tuple[Record, Analysis]:
+def decided(wishes: SampleOptions, most: int) -> tuple[Record, Analysis]:
     """Draw rounds until the decision is settled, time is up or ``most`` questions are asked."""
     begun = time.monotonic()
     size = min(FIRST, most)
@@ -99,7 +99,7 @@ def command(
     own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
     if not run.exists():
         note(BEGIN.format(model or "SmolLM2-135M-Instruct", k, patience()[1]))
-    wishes = Wishes(
+    wishes = SampleOptions(
         task="starter",
         run=run,
         engine="llamacpp",

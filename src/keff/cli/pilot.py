@@ -18,7 +18,7 @@ from keff.cli._branches import draw_branches, read_branches
 from keff.cli._console import note
 from keff.cli._groups import WantedOptions
 from keff.cli._preflight import sample_as_wished
-from keff.cli._sampling import DrawOptions, Wishes, report
+from keff.cli._sampling import DrawOptions, SampleOptions, report
 from keff.cli.analyze import analyze_records
 from keff.cli.mix import Outputs, mix_runs, read_table
 from keff.errors import UsageError
@@ -57,7 +57,7 @@ def command(
         raise UsageError(f"--rule {wanted.rule} is a rule of one model: leave out --branch")
     if wanted.rule and 1 in (n, k):
         raise UsageError(f"--rule {wanted.rule} needs two questions and two paths (the paper: --k 4)")
-    wishes = Wishes(**asdict(drawing), n=n or usual[0], k=k or usual[1])
+    wishes = SampleOptions(**asdict(drawing), n=n or usual[0], k=k or usual[1])
     if branch:
         branches = read_branches(branch, wishes)
         aim = MixAim(wanted.retain, wanted.budget_dollars, wanted.value_per_correct, wanted.cost_per_path)

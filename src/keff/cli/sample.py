@@ -13,12 +13,12 @@ from keff.cli import _options as o
 from keff.cli._branches import read_branches, sample_under_policy
 from keff.cli._console import print_json
 from keff.cli._preflight import sample_as_wished
-from keff.cli._sampling import Wishes, check_whole, counts, report
+from keff.cli._sampling import SampleOptions, check_whole, counts, report
 from keff.errors import UsageError
 
 
 @o.grouped
-def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> None:
+def command(wishes: SampleOptions, branch: o.Branches = None, json: o.Json = False) -> None:
     """Draw what the run still owes."""
     if branch:
         _sample_branches(wishes, branch, json=json)
@@ -31,7 +31,7 @@ def command(wishes: Wishes, branch: o.Branches = None, json: o.Json = False) -> 
     check_whole(job, drawn)
 
 
-def _sample_branches(wishes: Wishes, files: list[Path], *, json: bool) -> None:
+def _sample_branches(wishes: SampleOptions, files: list[Path], *, json: bool) -> None:
     if wishes.policy is None:
         raise UsageError("--branch needs --policy, such as 'cascade:small(lead_k:2,cap=4)/large(fixed:1)'")
     drawn = sample_under_policy(read_branches(files, wishes))

@@ -128,7 +128,7 @@ class _Judge:
         name = options.pop("name", self._manifest.config.task.get("name"))
         return plugins.load("task", str(name), **options)
 
-    def judged(self, item: Item, paths: Sequence[Scored]) -> list[Scored]:
+    def scored_paths(self, item: Item, paths: Sequence[Scored]) -> list[Scored]:
         """Return the paths with scores; those that cannot be scored are left out."""
         result = [path if path.judged else replace(path, judged=self._read(item, path)) for path in paths]
         kept = [path for path in result if path.judged]
@@ -194,7 +194,7 @@ class RunLog:
         with Run.open(path) as run:
             judge = _Judge(run.manifest)
             for item in run.items():
-                kept = judge.judged(item, _launched(run, item.id))
+                kept = judge.scored_paths(item, _launched(run, item.id))
                 if kept:
                     yield _question(run, item, kept, texts=texts)
             if judge.left_out:

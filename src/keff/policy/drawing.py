@@ -196,7 +196,7 @@ class InFlight(Over):
         decision = self.rule.decide(View(keys, view.confidence[: self.cap]))
         if isinstance(decision, Sample) or not self._enough(keys):
             return Sample(1)
-        return self.settled(decision, keys, view.launched)
+        return self.in_launch_order(decision, keys, view.launched)
 
     @property
     def alone(self) -> bool:
@@ -211,7 +211,7 @@ class InFlight(Over):
         seen = tally(keys)
         return seen.v1 - seen.v2 > self.cap - len(keys)
 
-    def settled(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:
+    def in_launch_order(self, stop: Stop, keys: Sequence[str | None], launched: Sequence[int]) -> Stop:
         """Return the stop with ties broken in launch order, for rules that count votes."""
         seen = tally(keys)
         weighs = part_of(self.rule, Answering) is not None

@@ -31,7 +31,7 @@ EXACT_PATHS = 1000
 FOR_STRUCTURES = frozenset({"json", "list", "set"})
 
 
-def taken(
+def limit_paths(
     questions: Iterable[Recorded], space: str, tell: NoteSink, trim: int | None, most: int | None
 ) -> Iterator[Recorded]:
     """Yield the questions, cut to the path limit, and note at the end what was cut.
@@ -87,7 +87,7 @@ def _judged(questions: Iterable[Recorded], tell: NoteSink) -> Iterator[Recorded]
         tell(Note("left_out", f"{unjudged} paths are left out: each has no verdict"))
 
 
-def merged(notes: Iterable[Note]) -> list[Note]:
+def merge_notes(notes: Iterable[Note]) -> list[Note]:
     """Return the notes on parts of a log as those on all of it.
 
     Each is there once; of those that differ in the number that they begin with there is one, with the sum.

@@ -162,7 +162,7 @@ def ballot(
     }
     votes = Votes(
         answers=(codes := None if any(table.only_scores) else _codes(keys.codes, closed=reading.closed)),
-        correct=scored(codes, correct, notes),
+        correct=correctness(codes, correct, notes),
         slots=None if (slots := paths.of("slots")) is None else _one_order(np.maximum(slots, 0)),
         clusters=_clusters(table),
         confidences=paths.of("confidences"),
@@ -360,7 +360,7 @@ def admitted(sizes: IntArray, labelled: BoolArray, trim: int | None) -> tuple[in
     return k, places.astype(np.int64), notes
 
 
-def scored(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) -> IntArray | None:
+def correctness(codes: IntArray | None, correct: IntArray | None, notes: list[Note]) -> IntArray | None:
     """Return correctness [n, K] with abstentions wrong, and a note where the record differs."""
     lost = 0 if correct is None or codes is None else int(np.count_nonzero(correct[codes < 0]))
     if correct is not None and codes is not None and lost:

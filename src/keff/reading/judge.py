@@ -107,7 +107,7 @@ class Jury:
         return all(said == "same" for said in both)
 
     @property
-    def spent(self) -> JudgeCost:
+    def cost(self) -> JudgeCost:
         """Return the cost so far."""
         return JudgeCost(self._calls, self._hits, self._prompt_tokens, self._tokens)
 
@@ -329,7 +329,7 @@ async def judge_record(
         pairs=jury.pairs - asked[0],
         flips=jury.flips - asked[1],
         unread=jury.unread - asked[2],
-        spent=jury.spent,
+        spent=jury.cost,
         reliability=measured,
         labels=recorded if pairs is None else "the pairs given",
     )

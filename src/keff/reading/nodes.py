@@ -15,7 +15,7 @@ from keff.errors import UsageError
 from keff.log import Log, LogInfo, NoteSink, address, path_text
 from keff.logs.parquet import ParquetLog
 from keff.logs.parts.batches import ColumnBatch
-from keff.reading.admit import merged
+from keff.reading.admit import merge_notes
 from keff.reading.ballot import Reading
 from keff.reading.open import Opening, begin, read_share
 from keff.reading.questions import RecordedQuestions
@@ -55,7 +55,7 @@ def read_on_nodes(
     finally:
         for task in tasks:
             ray.cancel(task)
-    for note in merged(notes):
+    for note in merge_notes(notes):
         tell(note)
     if table.repeats_ids:
         for _ in log.questions(path):  # one by one they say where

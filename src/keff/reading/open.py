@@ -15,7 +15,7 @@ from keff import answers, plugins
 from keff.errors import LogError, TaskError
 from keff.log import Log, LogInfo, NoteSink, Question, find_log, ignore, path_text
 from keff.logs.parts.batches import BatchedLog, Batching, ColumnBatch
-from keff.reading.admit import EXACT_PATHS, taken, with_verdicts, within_memory
+from keff.reading.admit import EXACT_PATHS, limit_paths, with_verdicts, within_memory
 from keff.reading.ballot import (
     COMPLETIONS,
     Ballot,
@@ -112,8 +112,8 @@ def open_record(path: str | Path, opening: Opening | None = None) -> Record:
     log = read_log(path, opening)
     with naming(path):
         if opening.part is not None and opening.part in log.questions.branch_names:
-            return recorded(log, log.questions.of_branch(opening.part), opening, opening.part)
-        return recorded(log, one_part(log.questions, opening.part), opening)
+            return record_of_log(log, log.questions.of_branch(opening.part), opening, opening.part)
+        return record_of_log(log, one_part(log.questions, opening.part), opening)
 
 
 def log_info(log: Log, path: Path, opening: Opening, tell: NoteSink = ignore) -> LogInfo:
@@ -148,7 +148,7 @@ def begin(path: Path, opening: Opening, tell: NoteSink) -> tuple[Log, LogInfo, R
     return log, info, reading(info, opening)
 
 
-def opened(
+def questions_of_log(
     path: Path, opening: Opening, tell: NoteSink, *, texts: bool, whole: bool = False
 ) -> tuple[Log, LogInfo, Reading, Iterator[Question]]:
     """Return a log's reader, metadata, reading, and stream of questions.
@@ -159,7 +159,7 @@ def opened(
     recorded = log.questions(path, texts=texts or how.again, tell=tell)
     if whole:
         recorded = only_part(recorded, opening.part)
-    questions = taken(recorded, how.space, tell, opening.trim, None if whole else EXACT_PATHS)
+    questions = limit_paths(recorded, how.space, tell, opening.trim, None if whole else EXACT_PATHS)
     return log, info, how, with_verdicts(questions, how, tell, rescore=opening.rescore)
 
 
@@ -189,7 +189,7 @@ def read_share(
         found = log.batches(path, Batching(EXACT_PATHS, how.again, how.rescore, share), tell)
     else:
         found = log.questions(path, texts=opening.texts or how.again, tell=tell)
-    found = taken(found, how.space, tell, opening.trim, EXACT_PATHS)
+    found = limit_paths(found, how.space, tell, opening.trim, EXACT_PATHS)
     found = with_verdicts(found, how, tell, rescore=opening.rescore)
     found = (_voting(each, how, names, texts=opening.texts) for each in found)
     table = within_memory(found, tell, whole=opening.texts)
@@ -226,7 +226,7 @@ def _scores_of_completions(table: RecordedQuestions, tell: NoteSink) -> Recorded
     return table.as_scores()
 
 
-def recorded(log: ReadLog, questions: RecordedQuestions, opening: Opening, name: str = "") -> Record:
+def record_of_log(log: ReadLog, questions: RecordedQuestions, opening: Opening, name: str = "") -> Record:
     """Return one record of a log's questions: all, or one part or branch ``name``."""
     names = questions.branch_names
     if len(names) > 1:

@@ -13,7 +13,7 @@ from keff.errors import LogError, UsageError
 from keff.log import Question, path_text
 from keff.reading.ballot import Reading, correct_of, with_answers
 from keff.reading.branches import columns_apart
-from keff.reading.open import Opening, ReadLog, Record, SourceKind, naming, read_log, recorded, trim_of
+from keff.reading.open import Opening, ReadLog, Record, SourceKind, naming, read_log, record_of_log, trim_of
 from keff.reading.questions import RecordedQuestions
 from keff.reading.several import logs_at, one_model, parts_of
 from keff.records import Note, frozen
@@ -84,7 +84,7 @@ def _scored_as(
     ragged = np.ptp(own.sizes) > 0 and opening.trim is None and not log.info.stopped
     ragged |= kind is not None and not _all_answered(own)
     if not ragged and own.flat("scores") is None:
-        return of_record(recorded(log, own, opening, mark), kind)
+        return of_record(record_of_log(log, own, opening, mark), kind)
     trim, stopped = trim_of(log.info, own, opening) if log.info.stopped else (opening.trim, None)
     heard = replace(log, notes=[*log.notes, stopped]) if stopped else log
     return _of_questions(own, heard, trim, label, kind)

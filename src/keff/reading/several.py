@@ -15,7 +15,7 @@ from keff.log import LOG_ENDINGS, Question, find_log, path_text
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, with_copies_together
-from keff.reading.open import Opening, ReadLog, Record, named_part, naming, one_part, read_log, recorded
+from keff.reading.open import Opening, ReadLog, Record, named_part, naming, one_part, read_log, record_of_log
 from keff.reading.questions import RecordedQuestions
 from keff.records import Note
 from keff.sampling import RUN_FILE
@@ -119,9 +119,9 @@ def parts_of(questions: RecordedQuestions, part: str | None) -> dict[str, Record
 def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part: str) -> list[Record]:
     names, own = questions.branch_names, dict[str, RecordedQuestions]()
     if opening.sources is not None:
-        return [recorded(log, questions, opening, part)]
+        return [record_of_log(log, questions, opening, part)]
     if len(names) < 2:
-        whole = recorded(log, questions, opening, part)
+        whole = record_of_log(log, questions, opening, part)
         differ, note = columns_apart(whole.ballot)
         if not differ:
             return [whole if note is None else _noted(whole, note)]
@@ -139,7 +139,7 @@ def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part
     return [
         _noted(
             replace(
-                recorded(log, table, opening, f"{part}/{name}" if part else name),
+                record_of_log(log, table, opening, f"{part}/{name}" if part else name),
                 info=replace(log.info, model=name),
             ),
             note,

@@ -17,14 +17,14 @@ from keff.narrow import Fields
 from keff.plugins import import_extra
 from keff.reading.arrays import questions_of, record_of_votes
 from keff.reading.ballot import with_answers
-from keff.reading.open import Opening, ReadLog, Record, SourceKind, naming, reading, recorded
+from keff.reading.open import Opening, ReadLog, Record, SourceKind, naming, reading, record_of_log
 from keff.reading.questions import RecordedQuestions
 from keff.reading.repeated import RepeatedScores, of_record, scores_of
 from keff.records import Note
 from keff.stats.votes import Votes
 
 
-class How(TypedDict, total=False):
+class SourceOptions(TypedDict, total=False):
     """Options of reading a source.
 
     ``answer_space`` says how answers are compared (default: what a log names, else exact text), ``trim``
@@ -56,7 +56,7 @@ class How(TypedDict, total=False):
 
 
 OPENING = ("answer_space", "trim", "format", "part", "partial", "rescore", "sources")
-WORDS = tuple(word for word in How.__annotations__ if word not in OPENING)
+WORDS = tuple(word for word in SourceOptions.__annotations__ if word not in OPENING)
 
 EXPECTED = (
     "give a path, a Record, Votes, a 0/1 array [questions, paths], nested lists of answers with "
@@ -86,7 +86,7 @@ def record_of(source: object, how: Fields) -> Record:
         return source if isinstance(source, Record) else record_of_votes(source)
     log, opening = log_of(source, how)
     with _keywords(), naming(log.path):
-        return recorded(log, log.questions, opening)
+        return record_of_log(log, log.questions, opening)
 
 
 def scored_of(source: object, how: Fields, *, apart: bool = False) -> list[RepeatedScores]:

@@ -16,7 +16,7 @@ from keff.logs.run import PREFIX, RECORDED
 from keff.narrow import Object
 from keff.plugins import import_extra
 from keff.reading.ballot import Reading, correct_of, keys_of, read_again, with_answers
-from keff.reading.open import Opening, naming, only_part, opened
+from keff.reading.open import Opening, naming, only_part, questions_of_log
 from keff.records import Completion, Item, Note, frozen, stable_hash
 from keff.records import Path as Drawn
 from keff.sampling.manifest import IMPORTED, Config
@@ -47,14 +47,14 @@ def question_rows(
             "question": question.question,
             "gold_answer": question.gold,
             "cluster": question.cluster or None,
-            **{name: known(values) for name, values in lists.items() if values is not None},
+            **{name: null_for_nan(values) for name, values in lists.items() if values is not None},
             **about,
         }
         meta = {name: value for name, value in question.meta.items() if name not in KNOWN}
         yield _packed(row, meta) if packed else row | meta
 
 
-def known(values: Sequence[object]) -> list[object]:
+def null_for_nan(values: Sequence[object]) -> list[object]:
     """Return path values as JSON, NaN as null."""
     return [value if value == value else None for value in values]
 
@@ -256,7 +256,7 @@ def _atomically(out: Path, rows: Iterator[Object], *, packed: bool = False, vote
 def _open(path: Path, opening: Opening, *, texts: bool) -> _Source:
     notes, counts = list[Note](), [0, 0]
     # Nothing is analysed here, so records of any length pass through.
-    log, info, how, questions = opened(path, opening, notes.append, texts=texts, whole=True)
+    log, info, how, questions = questions_of_log(path, opening, notes.append, texts=texts, whole=True)
 
     def answered() -> Iterator[Question]:
         for question in questions:
@@ -276,7 +276,10 @@ def _check_answers(path: Path, question: Question) -> None:
 def _item(question: Question, source: _Source) -> Item:
     messages = () if question.question is None else ({"role": "user", "content": question.question},)
     given = {name: getattr(question, name) for name in RECORDED}
-    meta = {**question.meta, **{PREFIX + name: known(values) for name, values in given.items() if values}}
+    meta = {
+        **question.meta,
+        **{PREFIX + name: null_for_nan(values) for name, values in given.items() if values},
+    }
     return Item(question.id, messages, question.gold, source.reading.space, question.cluster, meta)
 
 

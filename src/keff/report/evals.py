@@ -56,7 +56,8 @@ def power(found: Noise) -> Datasets:
                 "questions": line.questions,
                 "repeats": line.repeats,
                 "difference": line.difference,
-                "told": f"{line.questions:,} x {line.repeats}: {found.said(line.difference, points=True)}",
+                "told": f"{line.questions:,} x {line.repeats}: "
+                + found.score_text(line.difference, points=True),
             }
             for line in found.power
             if line.repeats == _at_hand(found)
@@ -208,8 +209,8 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         about=f"{path}: {found.n:,} questions, {found.k} repeats",
         answer=found.sentence(),
         tiles=[
-            ("score, for questions like these", found.said(found.score)),
-            ("standard deviation of one run", found.said(found.run_to_run_sd, points=True)),
+            ("score, for questions like these", found.score_text(found.score)),
+            ("standard deviation of one run", found.score_text(found.run_to_run_sd, points=True)),
         ],
         lines=[],
         chart=_chart("power", shares=found.shares),

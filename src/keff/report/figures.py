@@ -148,7 +148,7 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Sp
     margin = 0.08 * (high - low) or 1.0
     low, high = low - margin, high + margin
     # Points of the plot that the figure's edges leave: names are placed by them.
-    names = apart(
+    names = label_heights(
         [
             (PLOT[0] * row["diversity"] / right, PLOT[1] * row["change"] / (high - low), row["benchmark"])
             for row in values
@@ -171,7 +171,7 @@ def predictor(rows: Sequence[Row], fit: tuple[float, float] | None = None) -> Sp
     )
 
 
-def apart(labels: Sequence[tuple[float, float, str]]) -> list[float]:
+def label_heights(labels: Sequence[tuple[float, float, str]]) -> list[float]:
     """Return the heights of labels of x, y (points, upwards) and text, each to the right of its point.
 
     They are moved down until none covers another label or point. A letter is taken to be half as wide as it

@@ -18,7 +18,7 @@ from keff.errors import PolicyError, UsageError
 from keff.plugins import import_extra
 from keff.policy import parse_policy
 from keff.reading.open import Record
-from keff.reading.source import How
+from keff.reading.source import SourceOptions
 from keff.stats.votes import Votes
 
 # Rules that need no second pass over the votes: the page should be there in seconds.
@@ -28,7 +28,7 @@ CAP = 32
 
 
 def write_report(
-    source: object, file: str | PathLike[str], settings: Settings | None = None, **how: Unpack[How]
+    source: object, file: str | PathLike[str], settings: Settings | None = None, **how: Unpack[SourceOptions]
 ) -> Path:
     """Analyse and write one self-contained interactive HTML page; returns its path.
 

@@ -22,7 +22,7 @@ from keff.records import frozen, stable_hash
 from keff.sampling import RUN_FILE
 from keff.sampling.job import Job, execute, prompt_of
 from keff.sampling.manifest import Config
-from keff.sampling.orders import OnProgress, Progress, wanted
+from keff.sampling.orders import OnProgress, Progress, paths_per_slot
 from keff.sampling.sampler import TOGETHER
 from keff.sampling.selection import Selection, remember
 from keff.sampling.store import Run, Tables
@@ -85,7 +85,7 @@ def _whole(job: Job, items: Selection) -> set[str]:
     """Return the ids of complete questions; none under a policy, whose number of paths is unknown."""
     if job.order.policy is not None or not (job.folder / RUN_FILE).exists():
         return set()
-    shares = wanted(job.order.k, job.order.slots)
+    shares = paths_per_slot(job.order.k, job.order.slots)
     with Run.open(job.folder) as run:
         return {item for rows in items.parts(TOGETHER) for item in run.complete_ids(rows, shares)}
 

@@ -87,7 +87,7 @@ OnProgress = Callable[[Progress], None]
 Halt = Callable[[Progress], str | None]
 
 
-def wanted(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
+def paths_per_slot(k: int, slots: Sequence[int]) -> list[tuple[int, int]]:
     """Return how many of K paths each slot gets when path i uses ``slots[i % len(slots)]``."""
     return [(slot, len(range(position, k, len(slots)))) for position, slot in enumerate(slots)]
 

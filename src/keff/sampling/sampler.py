@@ -24,7 +24,7 @@ from keff.policy.weighting import logprob_of
 from keff.protocol.reply import answer_logprob
 from keff.protocol.server import pause
 from keff.records import Completion, Item, Path, frozen
-from keff.sampling.orders import OnProgress, Order, Progress, advised, wanted
+from keff.sampling.orders import OnProgress, Order, Progress, advised, paths_per_slot
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
 from keff.sampling.store.rows import SEEDS, item_of, path_seed
@@ -114,7 +114,7 @@ class _Arrival:
         """Whether reading the answers needs a worker process or may be slow."""
         return self.item.space in SLOW_SPACES
 
-    def judged(self, task: Task) -> list[tuple[Path, ScoredText]]:
+    def scored_paths(self, task: Task) -> list[tuple[Path, ScoredText]]:
         """Return the paths with extracted and scored answers."""
         return [
             (path, task.judge(self.item, path.completion))
@@ -150,7 +150,7 @@ class Session:
 
     def units(self, items: Iterable[Item]) -> Iterator[Coroutine[None, None, None]]:
         """Yield one task per request of a fixed-K run."""
-        shares = wanted(self.order.k, self.order.slots)
+        shares = paths_per_slot(self.order.k, self.order.slots)
         items = Selection.of(items)
         if items.is_of_the_run and self.run.complete(shares) == len(items):
             self._count(len(items), self.order.k * len(items))
@@ -346,7 +346,7 @@ class Session:
             finally:
                 self._keep_all()
         if arrival.slow:  # a process that is killed meanwhile has lost no path
-            judged = await asyncio.to_thread(arrival.judged, self.task)
+            judged = await asyncio.to_thread(arrival.scored_paths, self.task)
             with self.run.committed():
                 self._keep_scores(judged)
 
@@ -357,7 +357,7 @@ class Session:
         judged: list[tuple[Path, ScoredText]] = []
         try:
             for each in arrived:
-                judged += [] if each.slow else each.judged(self.task)
+                judged += [] if each.slow else each.scored_paths(self.task)
         finally:
             with self.run.committed():
                 self.run.add([path for each in arrived for path in each.paths])

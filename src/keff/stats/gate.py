@@ -29,14 +29,14 @@ NODES = 120
 FAR = 8.0
 
 
-def spent(information: float, alpha: float) -> float:
+def error_budget(information: float, alpha: float) -> float:
     """Return the error that may be spent up to a share 0 to 1 of the information (O'Brien and Fleming)."""
     return 2 * float(ndtr(ndtri(alpha / 2) / math.sqrt(information)))
 
 
 @lru_cache(maxsize=64)
 def bounds(
-    information: tuple[float, ...], alpha: float, spend: Callable[[float, float], float] = spent
+    information: tuple[float, ...], alpha: float, spend: Callable[[float, float], float] = error_budget
 ) -> tuple[float, ...]:
     """Return the one-sided bound of z at each look, for increasing shares 0 to 1 of the information.
 

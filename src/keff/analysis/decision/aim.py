@@ -48,7 +48,7 @@ class Aim(StatedAim):
     @property
     def asks_share(self) -> bool:
         """Whether the aim is a share of accuracy to keep (the default)."""
-        return self.retain is not None or not self.stated
+        return self.retain is not None or not self.is_stated
 
     @property
     def share(self) -> float:

@@ -156,7 +156,7 @@ class Better(Result):
         chance = self.same_model_chance
         return "unknown" if chance is None else f"{chance:.1%}" if chance >= 0.001 else "under 0.1%"
 
-    def said(self, value: float) -> str:
+    def difference_text(self, value: float) -> str:
         """Return a difference in points with its sign; on other scales as it is."""
         return f"{100 * value:+z.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
 
@@ -164,16 +164,20 @@ class Better(Result):
     def reach(self) -> str:
         """The limits of the difference as text; empty without limits."""
         limits = self.difference.limits
-        ends = "" if limits is None else f"[{self.said(limits[0])}, {self.said(limits[1])}]"
+        ends = (
+            ""
+            if limits is None
+            else f"[{self.difference_text(limits[0])}, {self.difference_text(limits[1])}]"
+        )
         return ends.replace(" points", "")
 
     def facts(self) -> dict[str, str]:
         """Return the figures of the test, and of what would decide it, by label."""
-        noise = "unknown" if self.noise is None else self.said(self.noise)
+        noise = "unknown" if self.noise is None else self.difference_text(self.noise)
         style = ".1%" if self.scale == (0.0, 1.0) else ".2f"
         return {
             "scores, first and second": ", ".join(format(score, style) for score in self.scores),
-            "difference": self.said(self.difference.value),
+            "difference": self.difference_text(self.difference.value),
             "95% interval": self.reach or "–",
             "p-value (Holm's, where several)": p_text(self.p_adjusted).removeprefix("= "),
             "standard deviation from repeats alone": noise.lstrip("+"),
@@ -195,11 +199,11 @@ class Better(Result):
         between = (
             "" if limits is None else f"95% interval {self._bare(limits[0])} to {self._bare(limits[1])}, "
         )
-        value = self.said(self.difference.value)
+        value = self.difference_text(self.difference.value)
         return f"{what}: {value} ({between}p {p_text(self.p_adjusted)})"
 
     def _bare(self, value: float) -> str:
-        return self.said(value).removesuffix(" points")
+        return self.difference_text(value).removesuffix(" points")
 
 
 def _better(pairs: Sequence[Better]) -> Iterator[str]:

@@ -206,7 +206,7 @@ class Noise(Finding):
         """Whether scores are on 0 to 1 and shown in percent."""
         return self.scale == (0.0, 1.0)
 
-    def said(self, value: Interval | float | None, *, points: bool = False) -> str:
+    def score_text(self, value: Interval | float | None, *, points: bool = False) -> str:
         """Return a score in percent, or a difference in points; on other scales as it is."""
         if value is None:
             return "–"
@@ -221,12 +221,12 @@ class Noise(Finding):
 
     def line(self) -> str:
         """Return the score with its run-to-run error, in one sentence."""
-        known = "unknown" if self.run_to_run_sd is None else self.said(self.run_to_run_sd, points=True)
+        known = "unknown" if self.run_to_run_sd is None else self.score_text(self.run_to_run_sd, points=True)
         clusters = f" in {self.clusters} clusters" if self.clusters < self.n else ""
         size = f"{self.n:,} questions x {self.k} repeats{clusters}"
         if self.sources is not None:
             size += f" of {len(self.sources.scores)} sources"
-        return f"{size}: score {self.said(self.score)}, standard deviation of one run {known}"
+        return f"{size}: score {self.score_text(self.score)}, standard deviation of one run {known}"
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff noise`` prints: the score, its noise, and the power of comparisons."""
@@ -242,7 +242,7 @@ class Noise(Finding):
         if self.equal_cost:
             rows = [("questions x repeats", "margin (95%)")]
             for line in self.equal_cost[:SHOWN_REPEATS]:
-                off = self.said(1.96 * line.standard_error, points=True)
+                off = self.score_text(1.96 * line.standard_error, points=True)
                 rows.append((f"{line.questions:,} x {line.repeats}", f"± {off}"))
             yield f"\n{text_table(rows, 'The same number of answers, split differently')}"
         if self.sources is not None:
@@ -259,7 +259,7 @@ class Noise(Finding):
         if self.sources is None:
             return []
         named = sorted(self.sources.scores.items(), key=lambda pair: -pair[1])
-        rows = [("source", "score"), *((name, self.said(score)) for name, score in named[:SHOWN])]
+        rows = [("source", "score"), *((name, self.score_text(score)) for name, score in named[:SHOWN])]
         return [*rows, (f"and {len(named) - SHOWN} more", "")] if len(named) > SHOWN else rows
 
     def design_rows(self) -> list[tuple[str, ...]]:
@@ -269,7 +269,11 @@ class Noise(Finding):
         sizes, sources = (sorted({place[axis] for place in lines}) for axis in (0, 1))
 
         def told(line: Design) -> str:
-            return f"{self.said(line.standard_error)} ({self.said(line.these_questions)})".replace("%", "")
+            return (
+                f"{self.score_text(line.standard_error)} ({self.score_text(line.these_questions)})".replace(
+                    "%", ""
+                )
+            )
 
         return [
             ("questions", *(f"{number} source{'s' * (number > 1)}" for number in sources)),
@@ -282,7 +286,7 @@ class Noise(Finding):
             return "keff cannot tell yet what another source would score"
         if self.gap_of_two_runs is None:
             return "keff cannot tell the noise of the score yet. Run every question once more"
-        gap = self.said(self.gap_of_two_runs, points=True)
+        gap = self.score_text(self.gap_of_two_runs, points=True)
         if self.sources is not None and self.sources.random:
             return f"Two sources like these can differ on these questions by up to {gap} by chance"
         return f"Two runs of the same model on these questions can differ by up to {gap} by chance"
@@ -290,11 +294,11 @@ class Noise(Finding):
     def rows(self) -> list[tuple[str, str]]:
         """Return the table of the main figures."""
         also = "" if self.sources is None or self.sources.new_source is None else " and sources"
-        rows = [("", "value [95%]"), (f"score, for questions{also} like these", self.said(self.score))]
+        rows = [("", "value [95%]"), (f"score, for questions{also} like these", self.score_text(self.score))]
         if self.sources is not None and self.sources.new_source is not None:
             rows += [
-                ("score that another source would give", self.said(self.sources.new_source)),
-                ("standard deviation between sources", self.said(self.sources.sd, points=True)),
+                ("score that another source would give", self.score_text(self.sources.new_source)),
+                ("standard deviation between sources", self.score_text(self.sources.sd, points=True)),
             ]
         if self.run_to_run_sd is None or self.variance is None:
             return rows
@@ -302,11 +306,11 @@ class Noise(Finding):
         rows += [
             (
                 f"standard deviation of one {run} on these questions",
-                self.said(self.run_to_run_sd, points=True),
+                self.score_text(self.run_to_run_sd, points=True),
             ),
             (
                 f"largest difference of two {run}s by chance (95%)",
-                self.said(self.gap_of_two_runs, points=True),
+                self.score_text(self.gap_of_two_runs, points=True),
             ),
             (f"correlation c of {'two sources' if also else 'the repeats of a question'}", number(self.c)),
         ]
@@ -334,7 +338,9 @@ class Noise(Finding):
         sizes, repeats = (sorted({place[axis] for place in lines}) for axis in (0, 1))
 
         def told(line: PowerLine) -> str:
-            return f"{self.said(line.difference)} ({self.said(line.these_questions)})".replace("%", "")
+            return f"{self.score_text(line.difference)} ({self.score_text(line.these_questions)})".replace(
+                "%", ""
+            )
 
         return [
             ("questions", *(f"{r} repeat{'s' * (r > 1)}" for r in repeats)),

@@ -73,7 +73,7 @@ class Tries(Finding):
         )
         if any(row.wrong is not None for row in self.lines):
             yield "Wrong: the share of the answers that pass and are wrong; it grows with every try."
-        if stated(self.false_accept):
+        if given_by_user(self.false_accept):
             yield "keff works these figures out from the share of wrong answers that you say pass."
         else:
             yield f"Up to the {self.k} recorded tries the share right is measured; the rest keff predicts."
@@ -84,13 +84,13 @@ class Tries(Finding):
                 f"We expect that no number of tries solves {self.never.value:.0%} of questions like these "
                 f"(95% interval {lo:.0%} to {hi:.0%}): ask another model there (keff mix)."
             )
-        if self.false_accept is not None and not stated(self.false_accept):
+        if self.false_accept is not None and not given_by_user(self.false_accept):
             rejects = (
                 "" if self.false_reject is None else f", and fails {percent(self.false_reject)} of right ones"
             )
             yield f"The checker passes {percent(self.false_accept)} of wrong answers{rejects}."
 
 
-def stated(share: Interval | None) -> bool:
+def given_by_user(share: Interval | None) -> bool:
     """Return whether a share of false accepts is the user's own, and not measured."""
     return share is not None and share.limits is None

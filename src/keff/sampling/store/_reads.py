@@ -16,7 +16,7 @@ from keff.records import Item, frozen
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Manifest
 from keff.sampling.store._database import ANSWER, JUDGED, clear_errors, damaged
-from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, scored
+from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, stored_path
 
 # Slots with the number of paths that are wanted of each.
 PathPlaces = Sequence[tuple[int, int]]
@@ -229,7 +229,7 @@ class Reads:
             (item,),
         )
         try:
-            return [scored(row) for row in rows]
+            return [stored_path(row) for row in rows]
         except ValueError as error:
             raise StoreError(
                 f"{self.folder}: item {item!r} is damaged ({error}): restore the folder from a copy"

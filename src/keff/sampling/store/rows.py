@@ -77,7 +77,7 @@ def _parsed(kept: str) -> object:
         return json.loads(kept)
 
 
-def scored(row: sqlite3.Row) -> Scored:
+def stored_path(row: sqlite3.Row) -> Scored:
     """Return the path and score of a database row; raises ValueError for a damaged one.
 
     The row holds all columns of ``paths``, then version, answer, key, correct and rule of
