@@ -120,14 +120,13 @@ def two_models(folder: Path) -> Path:
 def test_several_models_are_not_replayed_or_compared_as_one(tmp_path: Path, command: str) -> None:
     file = two_models(tmp_path)
     paths = [file] * (2 if command == "compare" else 1)
-    quick = ["--replicates", "100"] if command == "compare" else []
-    done = keff(command, *paths, *quick)
+    done = keff(command, *paths)
     assert done.returncode == 2
     assert "holds 2 models or prompts (small, large), not paths of one" in done.stderr.replace("\n", " ")
     # The line that it names works when it is typed.
     assert f"{file.name}#small" in done.stderr.replace("\n", "")
     named = [f"{file}#small", f"{file}#large"][: len(paths)]
-    again = keff(command, *named, *quick)
+    again = keff(command, *named)
     assert again.returncode == 0, again.stderr
 
 
