@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 import numpy as np
@@ -23,15 +24,16 @@ from keff.analysis.mix.choose import PlanTable
 from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.tries import BranchTries, try_plans
 from keff.stats.intervals import interval_mean, mean_share
-from keff.stats.models.tries import checked
-from keff.stats.votes import BoolArray, FloatArray
+from keff.stats.models.tries import checked, until_passed
+from keff.stats.votes import BoolArray, FloatArray, IntArray
 
+THREE = (1.0, 5.0, 20.0)
 WORTHS, PRICES = (30.0, 100.0, 300.0), (5.0, 20.0)
 MOST_PAIRS = 9
 FIXED = ("small(retry:1)", "small(retry:3)", "large(retry:1)", "small(retry:1)/large(retry:1)",
          "small(retry:2)/large(retry:1)", "small(retry:3)/large(retry:1)", "small(retry:3)/large(retry:3)",
          "small(retry:8)/large(retry:3)")  # fmt: skip
-NAMES = ("small", "large")
+NAMES = ("smallest", "small", "large")
 
 
 def records() -> dict[str, dict[str, BoolArray]]:
@@ -44,18 +46,53 @@ def records() -> dict[str, dict[str, BoolArray]]:
     return out
 
 
-def plans_of(right: tuple[BoolArray, BoolArray], price: float, most: int) -> list[CandidatePlan]:
+def plans_of(rights: Sequence[BoolArray], prices: Sequence[float], most: int) -> list[CandidatePlan]:
     """Return the plans on some questions, as ``keff mix`` replays them."""
     tried = [
         BranchTries.of(Verdicts(own, None, np.arange(len(own))), np.full(own.shape, cost), most, 0.0)
-        for own, cost in zip(right, (1.0, price), strict=True)
+        for own, cost in zip(rights, prices, strict=True)
     ]
-    return list(try_plans(tried, NAMES, np.array([1.0, price])))
+    return list(try_plans(tried, NAMES[-len(prices) :], np.array(prices)))
 
 
-def table(plans: list[CandidatePlan], n: int, k: tuple[int, int]) -> PlanTable:
+def table(plans: list[CandidatePlan], n: int, k: tuple[int, ...]) -> PlanTable:
     """Return the table that ``keff mix`` chooses from."""
-    return PlanTable.of(plans, k, np.ones((2, n), np.float32), np.arange(n))
+    return PlanTable.of(plans, k, np.ones((len(k), n), np.float32), np.arange(n))
+
+
+def pilot_of(right: BoolArray, rows: IntArray, k: int, rng: np.random.Generator) -> BoolArray:
+    """Return k paths in random order of some questions."""
+    order = rng.random((rows.size, right.shape[1])).argsort(axis=1)[:, :k]
+    return np.take_along_axis(right[rows], order, axis=1)
+
+
+def of_three(
+    models: Sequence[BoolArray], rng: np.random.Generator, shape: tuple[int, int]
+) -> Iterator[tuple[float, float, float]]:
+    """Yield worth and regret of the plan chosen on a pilot of three models: of all plans, of those of two."""
+    (questions, k), n = shape, len(models[0])
+    most = min(16, *(own.shape[1] for own in models))
+    rows = rng.choice(n, questions, replace=n < 2 * questions)
+    plans = plans_of([pilot_of(own, rows, k, rng) for own in models], THREE, most)
+    held, two = table(plans, questions, (k,) * 3), np.array([len(plan.branches) < 3 for plan in plans])
+    figures = [
+        [until_passed(own.astype(float), own), until_passed(np.ones(own.shape), own) * price]
+        for own, price in zip(models, THREE, strict=True)
+    ]
+    true = np.array([_in_truth(plan, figures) for plan in plans])
+    for worth in WORTHS:
+        net, expected = worth * true[:, 0] - true[:, 1], worth * held.expected - held.expected_cost
+        chosen = net[np.argmax(expected)], net[np.argmax(np.where(two, expected, -np.inf))]
+        yield worth, *(float(net.max() - value) for value in chosen)
+
+
+def _in_truth(plan: CandidatePlan, figures: Sequence[Sequence[FloatArray]]) -> tuple[float, float]:
+    right = paid = np.zeros(len(figures[0][0]))
+    left = 1.0 + right
+    for branch, tries in zip(plan.branches, plan.most, strict=True):
+        solved, spent = (values[:, tries] for values in figures[branch])
+        right, paid, left = right + left * solved, paid + left * spent, left * (1 - solved)
+    return float(right.mean()), float(paid.mean())
 
 
 def plug_in(passed: BoolArray, most: int) -> FloatArray:
@@ -78,7 +115,7 @@ class Regrets:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the share right and the cost of each plan, from all recorded paths."""
         if (pair, price) not in self.true:
-            plans = plans_of(truth, price, most)
+            plans = plans_of(truth, (1.0, price), most)
             figures = (
                 np.array([getattr(plan, name).mean() for plan in plans]) for name in ("accuracy", "cost")
             )
@@ -97,16 +134,11 @@ class Regrets:
         questions, k = shape
         n = len(truth[0])
         rows = rng.choice(n, questions, replace=n < 2 * questions)
-        seen = tuple(
-            np.take_along_axis(
-                own[rows], rng.random((questions, own.shape[1])).argsort(axis=1)[:, :k], axis=1
-            )
-            for own in truth
-        )
+        seen = [pilot_of(own, rows, k, rng) for own in truth]
         most = min(16, *(own.shape[1] for own in truth))
         small, large = (plug_in(own, most) for own in seen)
         for price in PRICES:
-            plans = plans_of((seen[0], seen[1]), price, most)
+            plans = plans_of(seen, (1.0, price), most)
             right, paid = self.truth(pair, truth, price, most)
             held = table(plans, questions, (k, k))
             naive = np.array([_naive(plan, small, large) for plan in plans])
@@ -223,7 +255,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=200, help="simulated records with false accepts")
     asked = parser.parse_args()
     false_accepts(asked.turns, np.random.default_rng(1))
-    rng, found = np.random.default_rng(0), Regrets()
+    rng, found, thirds = np.random.default_rng(0), Regrets(), defaultdict[float, list[list[float]]](list)
     for group, models in records().items():
         order = sorted(models, key=lambda name: models[name].mean())
         pairs = list(combinations(order, 2))
@@ -233,7 +265,18 @@ def main() -> None:
             for _ in range(asked.pilots):
                 pair = (models[small], models[large])
                 found.pilot((group, small, large), pair, rng, (asked.questions, asked.paths))
+        for three in list(combinations(order, 3))[:: max(len(pairs) // 3, 1)][:3]:
+            for _ in range(asked.pilots):
+                for worth, *regrets in of_three(
+                    [models[name] for name in three], rng, (asked.questions, asked.paths)
+                ):
+                    thirds[worth].append(regrets)
     found.show()
+    for worth, each in thirds.items():
+        all_plans, pairs_only = np.mean(each, axis=0)
+        print(
+            f"three models, worth {worth:g}: regret {all_plans:.2f}, of plans of two {pairs_only:.2f} ({len(each)} pilots)"
+        )
 
 
 if __name__ == "__main__":

@@ -31,12 +31,14 @@ def plans(found: MixFindings) -> dict[str, PlanLine]:
     return {line.policy: line for line in lines}
 
 
-def by_enumeration(small: list[list[int]], large: list[list[int]], policy: str) -> tuple[float, float]:
-    """Return the share solved and the cost (1 and 10 a try) by running a policy on every order of paths."""
+def by_enumeration(
+    tries: dict[str, list[list[int]]], prices: dict[str, int], policy: str
+) -> tuple[float, float]:
+    """Return the share solved and the cost by running a policy on every order of paths."""
     rule, solved, spent, runs = parse_policy(policy), 0.0, 0.0, 0
-    for ours, theirs in zip(small, large, strict=True):
-        for orders in product(permutations(ours), permutations(theirs)):
-            left = {"small": list(orders[0]), "large": list(orders[1])}
+    for rows in zip(*tries.values(), strict=True):
+        for orders in product(*map(permutations, rows)):
+            left = {name: list(order) for name, order in zip(tries, orders, strict=True)}
             keys: list[str] = []
             ratings: list[float] = []
             names: list[str] = []
@@ -46,21 +48,42 @@ def by_enumeration(small: list[list[int]], large: list[list[int]], policy: str) 
                 keys.append("x")
                 names.append(name)
             solved += decision.weight
-            spent += names.count("small") + 10 * names.count("large")
+            spent += sum(prices[name] for name in names)
             runs += 1
     return solved / runs, spent / runs
 
 
 def test_plans_are_what_the_deployed_policy_does_on_all_orders() -> None:
-    small, large = branch(0.7, 16, 3, 1), branch(1.2, 16, 3, 2)
-    prices = {"small": {"path": 1}, "large": {"path": 10}}
-    found = plans(mixed(small, large, prices=prices, cap=3))
+    tries = {"small": branch(0.7, 16, 3, 1), "large": branch(1.2, 16, 3, 2)}
+    prices = {"small": 1, "large": 10}
+    priced = {name: {"path": price} for name, price in prices.items()}
+    found = plans(mixed(*tries.values(), prices=priced, cap=3))
     both = [policy for policy in found if "/" in policy]
     assert both, "some plan asks both"
     for policy in [*both[:4], "cascade:small(retry:3)", "cascade:large(retry:2)"]:
-        solved, spent = by_enumeration(small, large, policy)
+        solved, spent = by_enumeration(tries, prices, policy)
         assert found[policy].accuracy.value == pytest.approx(solved, abs=1e-6)
         assert found[policy].cost.value == pytest.approx(spent, rel=1e-6)
+
+
+def test_a_third_branch_is_asked_where_two_leave_questions_open() -> None:
+    tries = {
+        name: branch(chance, 40, 2, seed)
+        for seed, (name, chance) in enumerate((("a", 0.5), ("b", 0.9), ("c", 1.3)))
+    }
+    prices = {"a": 1, "b": 5, "c": 25}
+    priced = {name: {"path": price} for name, price in prices.items()}
+    found = keff.mix(
+        *map(np.array, tries.values()), names=[*tries], prices=priced, cap=2, value_per_correct=1000
+    )
+    assert found.advice.plan.branches == ("a", "b", "c")
+    three = [line for line in plans(found).values() if len(line.branches) == 3]
+    for line in three[:3]:
+        solved, spent = by_enumeration(tries, prices, line.policy)
+        assert line.accuracy.value == pytest.approx(solved, abs=1e-6)
+        assert line.cost.value == pytest.approx(spent, rel=1e-6)
+    reach = found.escalation.reach if found.escalation else ()
+    assert reach[0] == 1 and reach[0] > reach[1] > reach[2] > 0
 
 
 def test_the_worth_of_a_right_answer_says_how_far_to_go() -> None:

@@ -38,7 +38,7 @@ from keff.analysis.mix.search import (
     singles,
     triples,
 )
-from keff.analysis.mix.tries import BranchTries, reached, try_plans
+from keff.analysis.mix.tries import BranchTries, reach, try_plans
 from keff.analysis.sources import mean_luck
 from keff.errors import UsageError
 from keff.reading.join import Aligned
@@ -163,8 +163,7 @@ class MixAnalysis:
             if orders is not None:
                 self.escalation = escalation(taken.spec, orders, group)
             elif tried is not None:
-                failing, first = reached(taken, tried)
-                self.escalation = self._escalated(taken, failing, first)
+                self.escalation = self._escalated(taken, tried)
 
     def _tries(self, verdicts: Sequence[Verdicts]) -> list[BranchTries]:
         """Return what tries of each branch do; UsageError for verdicts that say nothing."""
@@ -177,12 +176,13 @@ class MixAnalysis:
             out.append(BranchTries.of(own, cost, self.settings.cap, 0.0 if share is None else share.value))
         return out
 
-    def _escalated(self, plan: CandidatePlan, failing: Reals, first: Reals) -> Escalation:
-        """Return how often the first branch passes questions on, of a plan that a checker ends."""
+    def _escalated(self, plan: CandidatePlan, tried: Sequence[BranchTries]) -> Escalation:
+        """Return how often branches pass questions on, of a plan that a checker ends."""
         names = tuple(self.group.names[branch] for branch in plan.branches)
         share = self.correct[plan.branches[0]].mean(axis=1)
-        binned = tuple(_binned(share, failing, first, plan.accuracy))
-        return Escalation(names, (1.0, float(failing.mean())), binned)
+        first, tries = tried[plan.branches[0]], plan.most[0]
+        binned = _binned(share, first.failing[:, tries], first.solved[:, tries], plan.accuracy)
+        return Escalation(names, reach(plan, tried), tuple(binned))
 
     def line(self, place: int) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""

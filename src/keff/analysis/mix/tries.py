@@ -1,4 +1,4 @@
-"""Candidate plans where a checker judges answers: m tries of one branch, then l of another."""
+"""Candidate plans where a checker judges answers: m tries of one branch, then l of another, and a third."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from itertools import permutations, product
 import numpy as np
 
 from keff.analysis.decision.tries import Verdicts
-from keff.analysis.mix.orders import Reals
-from keff.analysis.mix.search import CandidatePlan
+from keff.analysis.mix.search import CandidatePlan, undominated
 from keff.records import frozen
 from keff.stats.models.tries import TryLaw, checked, tries_made, until_passed
 from keff.stats.votes import FloatArray
@@ -34,6 +33,11 @@ class BranchTries:
     failing: FloatArray
     spent: FloatArray
     expected: tuple[FloatArray, FloatArray, FloatArray]
+
+    @property
+    def measured(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The figures solved, failing and spent."""
+        return self.solved, self.failing, self.spent
 
     @classmethod
     def of(cls, verdicts: Verdicts, cost: FloatArray, most: int, false_accept: float) -> BranchTries:
@@ -69,40 +73,52 @@ class BranchTries:
 def try_plans(
     branches: Sequence[BranchTries], names: Sequence[str], cost: FloatArray
 ) -> Iterator[CandidatePlan]:
-    """Yield the plans of one branch and of two in turn; ``cost`` [A] of a try says which are dearer."""
+    """Yield the plans of one branch, of two in turn, and a third behind the undominated ones of two.
+
+    ``cost`` [A] of a try says which branches are dearer.
+    """
     most = branches[0].solved.shape[1] - 1
     ladder = sorted({tries for tries in (*LADDER, most) if tries <= most})
-    for number, own in enumerate(branches):
-        for tries in ladder:
-            spec = f"cascade:{names[number]}(retry:{tries})"
-            yield CandidatePlan(
-                spec,
-                "single",
-                (number,),
-                own.solved[:, tries],
-                own.spent[:, tries],
-                (own.expected[0][:, tries], own.expected[2][:, tries]),
-            )
-    for a, b in permutations(range(len(branches)), 2):
-        if len(branches) > EVERY_ORDER and cost[b] < cost[a]:
-            continue
-        first, second = branches[a], branches[b]
-        solved, failing, spent = first.expected
-        for m, more in product(ladder, repeat=2):
-            yield CandidatePlan(
-                f"cascade:{names[a]}(retry:{m})/{names[b]}(retry:{more})",
-                "cascade",
-                (a, b),
-                first.solved[:, m] + first.failing[:, m] * second.solved[:, more],
-                first.spent[:, m] + first.failing[:, m] * second.spent[:, more],
-                (
-                    solved[:, m] + failing[:, m] * second.expected[0][:, more],
-                    spent[:, m] + failing[:, m] * second.expected[2][:, more],
-                ),
-            )
+    every = range(len(branches))
+    for branch, tries in product(every, ladder):
+        yield _in_turn(branches, names, [(branch, tries)])
+    pairs = [
+        _in_turn(branches, names, [(a, m), (b, more)])
+        for a, b in permutations(every, 2)
+        if len(branches) <= EVERY_ORDER or cost[b] >= cost[a]
+        for m, more in product(ladder, repeat=2)
+    ]
+    yield from pairs
+    # A third solves what two leave: of three recorded models regret falls by more than half where a right
+    # answer is worth 300 tries (docs/checker.md).
+    for plan in undominated(pairs):
+        stages = list(zip(plan.branches, plan.most, strict=True))
+        for third, tries in product(set(every).difference(plan.branches), ladder):
+            yield _in_turn(branches, names, [*stages, (third, tries)])
 
 
-def reached(plan: CandidatePlan, branches: Sequence[BranchTries]) -> tuple[Reals, Reals]:
-    """Return on each question [n] how often the first branch's tries all fail, and how often one is right."""
-    first, tries = branches[plan.branches[0]], plan.most[0]
-    return first.failing[:, tries], first.solved[:, tries]
+def _in_turn(
+    branches: Sequence[BranchTries], names: Sequence[str], stages: Sequence[tuple[int, int]]
+) -> CandidatePlan:
+    """Return the plan of at most so many tries of each branch, each where those before it fail."""
+    figures: list[tuple[FloatArray, FloatArray]] = []
+    for each in ([own.measured for own in branches], [own.expected for own in branches]):
+        n = len(each[0][0])
+        right, paid, left = np.zeros(n), np.zeros(n), np.ones(n)
+        for branch, tries in stages:
+            solved, failing, spent = (values[:, tries] for values in each[branch])
+            right, paid, left = right + left * solved, paid + left * spent, left * failing
+        figures.append((right, paid))
+    (accuracy, cost), by_law = figures
+    spec = "cascade:" + "/".join(f"{names[branch]}(retry:{tries})" for branch, tries in stages)
+    numbers = tuple(branch for branch, _ in stages)
+    return CandidatePlan(spec, "cascade" if len(stages) > 1 else "single", numbers, accuracy, cost, by_law)
+
+
+def reach(plan: CandidatePlan, branches: Sequence[BranchTries]) -> tuple[float, ...]:
+    """Return the share of questions that come to each branch of a plan."""
+    left, out = np.ones(len(branches[0].solved)), list[float]()
+    for branch, tries in zip(plan.branches, plan.most, strict=True):
+        out.append(float(left.mean()))
+        left = left * branches[branch].failing[:, tries]
+    return tuple(out)
