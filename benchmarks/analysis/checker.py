@@ -83,7 +83,7 @@ def of_three(
     for worth in WORTHS:
         net, expected = worth * true[:, 0] - true[:, 1], worth * held.expected - held.expected_cost
         chosen = net[np.argmax(expected)], net[np.argmax(np.where(two, expected, -np.inf))]
-        yield worth, *(float(net.max() - value) for value in chosen)
+        yield worth, float(net.max() - chosen[0]), float(net.max() - chosen[1])
 
 
 def _in_truth(plan: CandidatePlan, figures: Sequence[Sequence[FloatArray]]) -> tuple[float, float]:
@@ -219,7 +219,7 @@ def false_accepts(turns: int, rng: np.random.Generator) -> None:
     )
     for (name, (a, b, never)), share in product(LAWS.items(), (0.02, 0.1, 0.3)):
         theta = np.where(rng.random(200_000) < never, 0.0, rng.beta(a, b, 200_000))
-        failing, solved = checked((1 - theta)[:, None] ** np.arange(17), share)
+        failing, solved = checked((1 - theta)[:, None] ** np.arange(17.0), share)
         true, passes = solved.mean(axis=0), 1 - failing.mean(axis=0)
         held, errors = defaultdict[int, list[list[bool]]](list), defaultdict[int, list[list[float]]](list)
         for _ in range(turns):
@@ -274,9 +274,8 @@ def main() -> None:
     found.show()
     for worth, each in thirds.items():
         all_plans, pairs_only = np.mean(each, axis=0)
-        print(
-            f"three models, worth {worth:g}: regret {all_plans:.2f}, of plans of two {pairs_only:.2f} ({len(each)} pilots)"
-        )
+        told = f"regret {all_plans:.2f}, of plans of two {pairs_only:.2f}"
+        print(f"three models, worth {worth:g}: {told} ({len(each)} pilots)")
 
 
 if __name__ == "__main__":
