@@ -10,6 +10,7 @@ questions are drawn, and others, that were not among them, are the truth. Nothin
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -24,9 +25,11 @@ from keff.reading.open import Opening, Record, open_record
 from keff.stats import sources as stats
 from keff.stats.branches.slots import slot_accuracies
 from keff.stats.branches.weights import weighted_vote
+from keff.stats.intervals import interval_c
 from keff.stats.repeats import run_to_run
 from keff.stats.sources import SourceScores
-from keff.stats.votes import FloatArray
+from keff.stats.votes import FloatArray, Votes
+from keff.stats.voting.choose import k_eff_block, k_eff_interval
 
 # Records whose paths are sources, by family.
 FILES = {
@@ -92,6 +95,20 @@ def _pass(many: FloatArray, k: int, rng: np.random.Generator) -> float:
 def _correlation(many: FloatArray, rng: np.random.Generator) -> float:
     p = float(many.mean())
     return (_pass(many, 2, rng) - p * p) / (p * (1 - p))
+
+
+def worth_of_judges(turns: int, rng: np.random.Generator) -> Iterator[tuple[str, float]]:
+    """Yield how often K_eff of simulated judges holds that of endless questions."""
+    for size, n, spread in itertools.product((3, 5, 9), (50, 200), (0.0, 0.6, 1.2)):
+        logit = rng.normal(0.9, 1.3, (100_000, 1)) + spread * rng.standard_normal(size)
+        chance = 1 / (1 + np.exp(-(logit + 0.5 * spread * rng.standard_normal(logit.shape))))
+        right = (rng.random(chance.shape) < chance).astype(np.int64)
+        true, held = k_eff_block(Votes.from_correct(right)), list[bool]()
+        for _ in range(turns):
+            votes = Votes.from_correct(right[rng.choice(len(right), n, replace=False)])
+            lo, hi = k_eff_interval(size, interval_c(votes).interval).limits or (-math.inf, math.inf)
+            held.append(lo <= true <= hi)
+        yield f"{size} judges, {n} questions, sd {spread} logits", float(np.mean(held))
 
 
 def recorded() -> Iterator[tuple[str, Record]]:
@@ -190,8 +207,14 @@ def main() -> None:
     rng = np.random.default_rng(61)
     for name, found in simulated(options.turns, rng):
         print(f"{name:28s}", "  ".join(f"{what} {share:.1%}" for what, share in found.items()))
+    covered = dict(worth_of_judges(options.turns, rng))
+    for name, share in covered.items():
+        print(f"{name:40s} K_eff {share:.1%}")
+    least, most = min(covered.values()), max(covered.values())
+    print(f"claim: K_eff of simulated judges inside its 95% interval | {least:.1%} to {most:.1%} | 93 to 97%")
     if "KEFF_SHARED" not in os.environ:
         print("the records with sources are in the shared folder: KEFF_SHARED=../shared")
+    others, gains = list[float](), list[float]()
     for family, record in recorded():
         right = record.ballot.votes.scored().astype(float)
         found = left_out(right, options.turns, rng)
@@ -202,11 +225,19 @@ def main() -> None:
             f" {found['new questions']:.2f} on new questions, {found['same questions']:.2f} on the same"
         )
         told = panels(record, options.splits, rng)
+        others.append(found["new source"])
+        gains.append(told["recommended"])
         print(
             f"    panel against the best judge {told['recommended']:+.2f} points (taken {told['taken']:.0%});"
             f" all judges {told['all judges']:+.2f}; K_eff of halves within limits"
             f" {told['K_eff of halves']:.0%}"
         )
+    if not others:
+        return
+    new = f"{min(others):.1%} to {max(others):.1%}"
+    print(f"claim: score of a left-out prompt, method or model inside its 95% interval | {new} | 90 to 98%")
+    gained = f"{min(gains):+.2f} to {max(gains):+.2f}"
+    print(f"claim: points of a recommended panel over the best judge, other half | {gained} | at least -0.5")
 
 
 if __name__ == "__main__":
