@@ -13,9 +13,10 @@ from keff.records import frozen
 from keff.stats.intervals import IMAGINED
 from keff.stats.votes import FloatArray
 
-# The usual variance of a vote's gain for each flip of one path, worth so many questions. Without it the
-# questions that a pilot says are needed err by a third more (docs/which-policy-measured.md).
-USUAL_VARIANCE, USUAL_QUESTIONS = 0.1, 30
+# The usual variance of a vote's gain for each flip of one path, worth so many questions: fitted by
+# ``benchmarks.constants.usual_vote``. Without it the questions that a pilot says are needed err by a third
+# more (docs/which-policy-measured.md).
+USUAL_VARIANCE, USUAL_QUESTIONS = 0.13, 30
 
 
 @frozen
