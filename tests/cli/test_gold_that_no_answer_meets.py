@@ -26,6 +26,7 @@ UNMET: dict[str, tuple[Written, Written]] = {
 WRITTEN_OTHERWISE: dict[str, tuple[Written, Written]] = {
     "separators": (lambda n: str(1000 + n), lambda n: f"1,{n:03d}"),
     "currency": (lambda n: str(n + 5), lambda n: f"${n + 5}.00"),
+    "truth": (lambda n: str(n % 2 == 0), lambda n: "no" if n % 2 else "yes"),
     "brackets": (lambda n: "ABCD"[n % 4], lambda n: f"({'abcd'[n % 4]})"),
 }
 SOLUTIONS: dict[str, Written] = {

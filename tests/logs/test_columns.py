@@ -62,6 +62,24 @@ def test_obvious_names_are_found_and_said(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_names_in_camel_case_are_those_with_underscores(tmp_path: Path, kind: str) -> None:
+    called = {"question_id": "questionId", "prediction": "Model Answer", "target": "answerKey"}
+    rows = [{called.get(name, name): value for name, value in row.items()} for row in ROWS]
+    read = open_record(written(tmp_path, kind, rows)).ballot.votes
+    plain = open_record(written(tmp_path, kind)).ballot.votes
+    assert read.correct is not None and plain.correct is not None
+    assert read.correct.tolist() == plain.correct.tolist()
+
+
+@pytest.mark.parametrize("name", ["solution", "goldAnswers2", "true_label", "expected_value"])
+def test_a_column_that_may_hold_the_gold_answers_is_named(name: str) -> None:
+    found = lay_out(["id", "answer", name])
+    assert not isinstance(found, str)
+    assert any(f"--columns gold_answer={name}" in note.message for note in found.notes)
+    assert f"answer={name}" not in str(lay_out(["id", name, "guess"]))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_rows_in_the_order_of_epochs_are_gathered(tmp_path: Path, kind: str) -> None:
     check(open_record(written(tmp_path, kind, sorted(ROWS, key=lambda row: -row["epoch"]))))
 

@@ -10,7 +10,18 @@ import pytest
 from keff.errors import LogError
 from keff.reading.open import Opening, open_record
 
-NAMES = ["rollout_id", "turn", "metric", "attempt"]
+NAMES = [
+    "rollout_id",
+    "turn",
+    "metric",
+    "attempt",
+    "step",
+    "messageIndex",
+    "Scorer",
+    "retry_count",
+    "criterion",
+]
+NAMES += ["trajectory_id", "filter", "language", "evaluator name"]
 
 
 def written(folder: Path, kind: str, name: str, *, per_path: int = 1) -> Path:
@@ -58,6 +69,9 @@ TOLD: dict[str, tuple[object, object]] = {
     "Status": ("TIMEOUT", "ok"),
     "error": ("429 Too Many Requests", ""),
     "exception": ({"type": "ReadTimeout"}, None),
+    "is_error": (True, False),
+    "success": ("no", "yes"),
+    "http_status": (503, 200),
 }
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from keff.log import LogInfo, NoteSink, Question, ignore
 from keff.logs.parts.batches import Batching, ColumnBatch, batch_of_rows
-from keff.logs.parts.columns import OBVIOUS
+from keff.logs.parts.columns import may_be_gold
 from keff.logs.parts.lines import first_row, head_row, json_lines
-from keff.logs.parts.tabled import model_of, once_each, question_of, said_by
+from keff.logs.parts.tabled import KNOWN, model_of, once_each, question_of, said_by
 from keff.logs.parts.values import is_structured
 
 # Rows that are turned into columns at a time.
@@ -32,7 +32,11 @@ class KeffJsonl:
             return row
         if is_structured(row.get("id", [])):
             return 'the first line has no "id"'
-        if "gold_answer" not in row and "all_correct" not in row and set(OBVIOUS["gold_answer"]) & set(row):
+        if (
+            "gold_answer" not in row
+            and "all_correct" not in row
+            and any(map(may_be_gold, row.keys() - KNOWN))
+        ):
             return "the first line has a gold answer by another name"
         return None if {"all_answers", "all_scores"} & set(row) else 'the first line has no "all_answers"'
 

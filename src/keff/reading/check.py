@@ -27,7 +27,7 @@ LONG = 80
 # A wrong answer that leads on so many questions, and on this share of them, is looked at.
 FEWEST_LED, LED_SHARE, MOST_LED = 5, 0.05, 2000
 # Spaces that are tried for advice, the plainest first.
-TRIED = ("numeric", "choice", "math", "text")
+TRIED = ("numeric", "choice", "binary", "math", "text")
 _TEXT = "long text"
 _NUMBER = re.compile(r"[-+]?[$€£]?[\d.,\s]*\d[\d.,\s]*%?")
 
@@ -87,9 +87,9 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     forms: set[str] = set()
     for row, question in enumerate(islice(iter(ballot.questions), MOST_LOOKED_AT)):
         # Which members of an object vote is another question, and has a note of its own.
-        if question.gold is None or isinstance(question.gold, dict) or question.correct is not None:
-            continue
         said = [answer for answer in question.answers if answer is not None]
+        if question.gold is None or _are_objects(question) or question.correct is not None:
+            continue
         looked += 1
         given += bool(said)
         forms.update(map(_form, said))
@@ -102,15 +102,23 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     if 2 * len(strange) <= looked and len(unmet) < looked:
         return ballot
     shown = strange or unmet
-    count = "none" if len(unmet) == looked else f"only {looked - len(unmet)}"
+    met = looked - len(unmet)
+    count, verb = (f"only {met}", "are") if met > 1 else ("only 1", "is") if met else ("none", "is")
     gold = _examples(each for question in shown for each in golds(question.gold))
     said = _examples(answer for question in shown for answer in question.answers if answer is not None)
-    text = f"{count} of {looked} gold answers is ever given: gold looks like {gold}, answers like {said}"
+    text = f"{count} of {looked} gold answers {verb} ever given: gold looks like {gold}, answers like {said}"
     remedy = _remedy(shown, ballot.reading)
     if len(unmet) >= ENOUGH and (2 * len(strange) > looked or remedy):
         raise LogError(f"{text}: {remedy or 'write the gold answers as answers are written'}")
     note = Note("gold_never_given", f"{text}: {remedy or 'check that they belong to these questions'}")
     return replace(ballot, notes=(note, *ballot.notes))
+
+
+def _are_objects(question: Question) -> bool:
+    """Return whether gold answer and answers are JSON objects."""
+    return isinstance(question.gold, dict) and any(
+        (each or "").lstrip()[:1] == "{" for each in question.answers
+    )
 
 
 def _remedy(questions: Sequence[Question], how: Reading) -> str | None:

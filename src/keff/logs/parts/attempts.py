@@ -20,6 +20,14 @@ ENDINGS = frozenset(
 # Columns that hold an error where there was one.
 ERROR = frozenset({"error", "error_message", "error_type", "exception"})
 
+NO_ERROR = frozenset({"none", "null", "nan", "n/a", "na", "<na>", "ok", "-", "no error"})
+# Columns that say yes or no, and what of it is an error.
+FLAGS = {
+    **dict.fromkeys(("is_error", "has_error", "errored", "failed", "timed_out", "crashed"), 1),
+    **dict.fromkeys(("success", "succeeded", "is_success", "ok", "completed"), 0),
+}
+CODES = frozenset({"http_status", "status_code", "http_code", "http_status_code"})
+
 Members = list[tuple[str, Fields]]
 
 
@@ -40,9 +48,10 @@ class Attempts:
     @classmethod
     def of(cls, row: Fields, layout: Layout) -> Attempts:
         """Return the attempts of a table by its first row."""
-        names = [name for name in row if name.strip().lower() in STATUS | ERROR]
+        told = STATUS | ERROR | CODES | FLAGS.keys()
+        names = [name for name in row if name.strip().lower() in told]
         # Rows of JSON have further names where there was an error.
-        return cls(layout, frozenset({*names, *STATUS, *ERROR}) - layout.used)
+        return cls(layout, frozenset({*names, *told}) - layout.used)
 
     def last(self, members: Members) -> Members:
         """Return the rows of one id without those that were tried again."""
@@ -91,9 +100,13 @@ def tells_error(name: str, value: object) -> bool:
     name = name.strip().lower()
     if name in STATUS:
         return isinstance(value, str) and value.strip().lower() in ENDINGS
+    if name in FLAGS:
+        return TRUTHS.get(str(value).strip().lower()) == FLAGS[name]
+    if name in CODES:
+        return str(value).strip().startswith(("4", "5"))
     if name not in ERROR:
         return False
     if isinstance(value, str):
         word = value.strip().lower()
-        return bool(word) and TRUTHS.get(word, 1) != 0 and not says_none(value)
+        return bool(word) and TRUTHS.get(word, 1) != 0 and word not in NO_ERROR
     return value is True or isinstance(value, dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 
 from keff.errors import LogError
@@ -20,7 +21,8 @@ correct is_correct is_right right exact_match acc passed graded correctness \
 correctness_math_verify symbolic_correct feedback_correct feedback_correctness
 score
 gold_answer gold target reference_answer reference ground_truth expected_answer expected \
-correct_answer label gt gts reference_output
+correct_answer label gt gts reference_output answer_key answerkey expected_output gold_label true_answer \
+right_answer correct_option correct_choice ideal
 model model_name model_id
 slot template prompt_template prompt_name \
 judge judge_name judge_model judge_id grader rater rater_id annotator annotator_id
@@ -78,6 +80,8 @@ DECISIVE = ("id", "answer", "correct", "gold_answer")
 
 # Columns of these names say who judged: a source of paths where it differs between those of a question.
 JUDGES = frozenset(name for name in OBVIOUS["slot"] if name.startswith(("judge", "grader", "rater", "annot")))
+
+_GOLD_LIKE = re.compile(r"gold|truth|reference|expected|solution|ideal|oracle|correct|label|target")
 
 # Letters by chance are less alike.
 LIKE = 0.65
@@ -174,6 +178,7 @@ def lay_out(
     taken += [f"{column} as {word}" for word, column in beside.items()]
     notes = [Note("columns", f"Columns used: {', '.join(taken)}")] if taken else []
     notes += _unread_score(given, single, numbered, say)
+    notes += _unread_gold(names, {*single, *numbered}, {*single.values()}, say)
     lacking = _lacking({*single, *numbered})
     if lacking:
         used = {*single.values(), *(name for run in numbered.values() for name in run)}
@@ -198,6 +203,19 @@ def _unread_score(
     numbered.pop("score", None)
     if score and "correct" not in {*single, *numbered}:
         yield Note("score_unread", f"{score} is not read: {say}correct={score} where it is 0 and 1")
+
+
+def _unread_gold(names: Sequence[str], has: set[str], used: set[str], say: str) -> Iterator[Note]:
+    """Yield a note on a column that may hold the gold answers, where none is known to."""
+    if {"answer", "text"} & has and not {"gold_answer", "correct", "score"} & has:
+        for name in [name for name in names if name not in used and may_be_gold(name)][:1]:
+            yield Note("gold_unread", f"if {name} holds the gold answers, add {say}gold_answer={name}")
+
+
+def may_be_gold(name: str) -> bool:
+    """Return whether a column of this name may hold gold answers."""
+    form = _form(name)
+    return form in OBVIOUS["gold_answer"] or _GOLD_LIKE.search(form) is not None
 
 
 def _singular(name: str) -> str:
@@ -327,10 +345,12 @@ def _example(
     Columns of one path each go by their stem.
     """
     stems = {name: stem for stem, run in runs.items() if len(run) > 1 for name in run}
-    meant = [name for name in names if name and name not in used and not _is_about_runs(name)]
+    meant = [n for n in names if n and n not in used and not _is_about_runs(n) and not may_be_gold(n)]
     free = list(dict.fromkeys(stems.get(name, name) for name in meant))
     return ",".join(f"{word}={_nearest(word, free)}" for word in lacking)
 
+
+_NUMBERING = frozenset({"id", "index", "idx", "name", "number", "no", "num", "count"})
 
 # Words in names of columns that count, measure or remark on a path: none is its answer, or an id.
 _ABOUT_RUNS = frozenset(
@@ -343,8 +363,15 @@ _ABOUT_RUNS = frozenset(
 )
 
 
+def is_called(name: str, words: AbstractSet[str]) -> bool:
+    """Return whether a column's name has one of the words, alone or with what numbers it: ``step_id``."""
+    parts = _form(name).split("_")
+    return parts[-1] in words or (parts[-1] in _NUMBERING and parts[-2:-1] != [] and parts[-2] in words)
+
+
 def _is_about_runs(name: str) -> bool:
-    return not _ABOUT_RUNS.isdisjoint(_form(name).split("_"))
+    words = _form(name).split("_")
+    return not _ABOUT_RUNS.isdisjoint(words) and words[0] not in ("question", "item", "problem", "task")
 
 
 def _nearest(word: str, free: list[str]) -> str:
@@ -367,7 +394,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _form(name: str) -> str:
-    return re.sub(r"[\s.\-]+", "_", name.strip()).lower()
+    """Return a name as it is compared: ``answerKey``, ``Answer key`` and ``answer.key`` are answer_key."""
+    return re.sub(r"[\s.\-]+|(?<=[a-z\d])(?=[A-Z])", "_", name.strip()).lower()
 
 
 def _numbered(names: Sequence[str]) -> dict[str, tuple[str, ...]]:

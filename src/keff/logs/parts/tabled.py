@@ -15,7 +15,7 @@ from typing import Any
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, NoteSink, Question, ignore, path_text
 from keff.logs.parts.attempts import Attempts
-from keff.logs.parts.columns import JUDGES, OBVIOUS, Columned, Layout
+from keff.logs.parts.columns import JUDGES, OBVIOUS, Columned, Layout, is_called
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
     completion_text,
@@ -385,18 +385,40 @@ def _with_prompts(rows: Rows, first: Row, layout: Layout, tell: NoteSink) -> Lay
     return layout
 
 
-# Columns whose rows may be parts of one path, or its repeats: a file of both looks the same.
+# Words in the names of columns whose rows may be parts of one path, or its repeats: both look the same.
 FINER = frozenset(
     (
-        *("rollout", "rollout_id", "turn", "turn_id", "turn_index", "metric", "metric_name"),
-        *("attempt", "attempt_id", "retry"),
+        *(
+            "rollout",
+            "trajectory",
+            "span",
+            "turn",
+            "message",
+            "step",
+            "round",
+            "iteration",
+            "attempt",
+            "retry",
+        ),
+        *(
+            "retries",
+            "metric",
+            "scorer",
+            "evaluator",
+            "criterion",
+            "criteria",
+            "rubric",
+            "dimension",
+            "aspect",
+        ),
+        *("filter", "checkpoint", "language", "lang", "locale"),
     )
 )
 
 
 def _finer(row: Row, layout: Layout) -> list[str]:
     """Return the columns of no known meaning that may tell parts of a path apart."""
-    return [name for name in row if name not in layout.used and name.strip().lower() in FINER]
+    return [name for name in row if name not in layout.used and is_called(name, FINER)]
 
 
 def _refuse_finer(members: list[tuple[str, Row]], finer: Sequence[str], layout: Layout) -> None:
