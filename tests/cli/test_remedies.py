@@ -76,6 +76,58 @@ FILES: dict[str, tuple[str, bytes]] = {
             lambda i, j, right: f"q{i},so we get \\boxed{{{i + 5}}},{value(i, j, right)}",
         ),
     ),
+    "names of programmers": (
+        "a.csv",
+        table("idx,y_pred,y_true", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
+    ),
+    "a number of the question": (
+        "a.csv",
+        table("question_number,final,truth", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
+    ),
+    "steps": (
+        "a.csv",
+        table("id,gold,answer,step", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)},{j}"),
+    ),
+    "runs one after the other": (
+        "a.csv",
+        b"id,gold,answer,part\n"
+        + b"".join(
+            f"q{i},{i + 5},{value(i, j, right)},{j}\n".encode()
+            for i, j, right in sorted(CELLS, key=lambda c: c[1])
+        ),
+    ),
+    "verdicts in words": (
+        "a.csv",
+        table("id,verdict", lambda i, j, right: f"{i},{'correct' if right else 'incorrect'}"),
+    ),
+    "percentages": (
+        "a.csv",
+        table("id,gold,answer", lambda i, j, right: f"{i},{(i + 5) / 100},{value(i, j, right)}%"),
+    ),
+    "letters in brackets": (
+        "a.csv",
+        table("id,gold,answer", lambda i, j, right: f"{i},{'ABCD'[i % 4]},({'abcd'[(i + 1 - right) % 4]})"),
+    ),
+    "truth and yes": (
+        "a.csv",
+        table(
+            "id,gold,answer",
+            lambda i, j, right: f"{i},{i % 2 == 0},{'yes' if right == (i % 2 == 0) else 'no'}",
+        ),
+    ),
+    "messages": (
+        "a.jsonl",
+        rows(
+            lambda i, j, right: {
+                "id": i,
+                "gold": i + 5,
+                "messages": [
+                    {"role": "user", "content": "?"},
+                    {"role": "assistant", "content": f"It is {value(i, j, right)}"},
+                ],
+            }
+        ),
+    ),
     "packed": ("a.csv.gz", gzip.compress(PLAIN)),
 }
 

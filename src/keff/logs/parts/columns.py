@@ -150,7 +150,7 @@ def lay_out(
     given = dict(given or {})
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
-        return f"the column {twice[0]!r} occurs twice"
+        return f"the column {twice[0]!r} occurs twice: rename one"
     runs = _numbered(names)
     single: dict[str, str] = {}
     numbered: dict[str, tuple[str, ...]] = {}
@@ -347,7 +347,17 @@ def _example(
     stems = {name: stem for stem, run in runs.items() if len(run) > 1 for name in run}
     meant = [n for n in names if n and n not in used and not _is_about_runs(n) and not may_be_gold(n)]
     free = list(dict.fromkeys(stems.get(name, name) for name in meant))
-    return ",".join(f"{word}={_nearest(word, free)}" for word in lacking)
+    nearest = {word: _nearest(word, free) for word in lacking}
+    return ",".join(
+        f"{'text' if word == 'answer' and _form(name) in _CONVERSATIONS else word}={name}"
+        for word, name in nearest.items()
+    )
+
+
+# Columns of whole conversations, whose last message is a completion and no ready answer.
+_CONVERSATIONS = frozenset(
+    ("messages", "conversation", "transcript", "trajectory", "chat", "history", "trace", "dialogue")
+)
 
 
 _NUMBERING = frozenset({"id", "index", "idx", "name", "number", "no", "num", "count"})
