@@ -93,6 +93,38 @@ def test_a_header_says_how_many_paths_were_repeated() -> None:
     assert reply.json()["keff"]["share"] == 1.0
 
 
+HITS = [
+    ("x-cache", "HIT from proxy"),
+    ("cf-aig-cache-status", "HIT"),
+    ("x-portkey-cache-status", "SEMANTIC HIT"),
+    ("cache-status", "proxy; hit; ttl=30"),
+    ("x-cache-hit", "True"),
+]
+MISSES = [("x-cache", "MISS"), ("cache-status", "proxy; fwd=miss"), ("x-cache-hit", "false"), ("age", "3")]
+
+
+@pytest.mark.parametrize("seeds", [{}, {"seed": 1}])
+@pytest.mark.parametrize(("name", "value"), [*HITS, *MISSES])
+def test_an_answer_that_says_it_is_cached_is_no_new_path_under_whatever_id(
+    name: str, value: str, seeds: dict[str, int]
+) -> None:
+    """Two draws that differ, then one of them again and again, each time under an id of its own or none."""
+
+    def reply(number: int, _: Any) -> list[bytes]:
+        text = "So it is 8." if number == 1 else "It is 7."
+        headers = {name.replace("-", "_"): value} if number > 1 else {}
+        return http(json.dumps(chat(f"c{number}" if number % 2 else "", text)).encode(), **headers)
+
+    with raw_server(reply) as url, gateway(url, planless=True) as rig:
+        # One after the other, as a cache gives what was given before.
+        asked = {"model": "m", "messages": QUESTION, "keff": {"policy": "lead_k:9,cap=6"}}
+        told = rig.post(asked | seeds).json()
+    # With a seed for each path a cache gives each its own.
+    hit = (name, value) in HITS and not seeds
+    votes = {"7": 1, "8": 1} if hit else {"7": 5, "8": 1}
+    assert (told["keff"]["votes"], told["keff"]["repeated"]) == (votes, 4 if hit else 0)
+
+
 @pytest.mark.parametrize("name", ["", None, "same"])
 def test_choices_of_one_reply_and_replies_without_an_id_are_different_paths(name: str | None) -> None:
     """Three equal choices of one reply; and of a server whose ids name nothing, every reply is a path."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -234,7 +234,8 @@ class Service:
         job.limits = answer.limits or job.limits
         if branch is not None:
             count("keff_branch_seconds_total", time.perf_counter() - begun, branch=branch.name)
-        return answer
+        # With a seed for each path a cache holds them apart, and gives each its own.
+        return replace(answer, cached=answer.cached and not job.ask.seeds)
 
     async def _paths(self, job: RequestJob, answer: Answer) -> list[Drawn]:
         """Return the paths of one upstream answer with their vote keys."""

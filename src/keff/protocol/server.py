@@ -174,6 +174,19 @@ class Sharing:
             self.most = 1
 
 
+# Headers by which caching proxies say that they gave an answer again, and what they say then.
+CACHES = (
+    *("cache-status", "x-cache", "x-cache-hit", "x-cache-status", "cf-cache-status", "cf-aig-cache-status"),
+    *("helicone-cache", "x-portkey-cache-status"),
+)
+_HIT = re.compile(r"\b(?:hit|true)\b", re.I)
+
+
+def is_cached(headers: Mapping[str, str]) -> bool:
+    """Return whether an answer says that it came from a cache; ``headers`` have names in lower case."""
+    return any(_HIT.search(headers.get(name, "")) for name in CACHES)
+
+
 SHOWN = "***"
 
 # Only so many times what is shown is searched for secrets: hostile bodies may be long.

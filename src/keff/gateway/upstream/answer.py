@@ -154,11 +154,12 @@ class UpstreamCall(NamedTuple):
 
 @frozen
 class Answer:
-    """One upstream response: choices by index, whole body, and rate limits."""
+    """One upstream response: choices by index, whole body, rate limits, and whether a cache gave it."""
 
     choices: list[Object]
     body: Object
     limits: Headers = field(default_factory=dict[str, str])
+    cached: bool = False
 
 
 class StreamedPath:

@@ -27,7 +27,7 @@ from keff.protocol.assembler import StreamEnds
 from keff.protocol.client import BROKEN, EVENTS, Call, Client, UnreachableError, plain
 from keff.protocol.reply import RepeatedError
 from keff.protocol.responses import chat_usage
-from keff.protocol.server import Mask, refusal_of
+from keff.protocol.server import Mask, is_cached, refusal_of
 from keff.protocol.values import LARGEST, Object, decoded, encoded
 
 # Requests that differ and failed in a row after which a trial decides whether a server is down.
@@ -190,7 +190,7 @@ class Upstream:
     def _answer(self, body: Object, response: Call, call: UpstreamCall) -> Answer:
         told = {name: value for name, value in response.headers.items() if name.startswith(TOLD_BACK)}
         try:
-            return Answer(*call.api.read(body), told)
+            return Answer(*call.api.read(body), told, is_cached(response.headers))
         except EngineError as error:
             raise self._useless(error, call, body.get("usage")) from None
 

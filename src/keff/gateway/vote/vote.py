@@ -28,7 +28,7 @@ from keff.policy import (
 )
 from keff.protocol.reply import repeats, source_of
 from keff.protocol.server import Sharing, pause
-from keff.protocol.values import Object
+from keff.protocol.values import Object, sendable
 from keff.records import frozen
 
 # Paths that say whether a text has an answer, at least: one without may be an accident.
@@ -48,7 +48,7 @@ class Drawn(NamedTuple):
 
     ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
     drew it, where the policy asks several. ``unread``: nobody knows what its answer means, so it has no key.
-    ``repeated``: it is an earlier path again, and no vote of its own.
+    ``cached``: a cache gave it. ``repeated``: it is an earlier path again, and no vote of its own.
     """
 
     choice: Object
@@ -59,6 +59,7 @@ class Drawn(NamedTuple):
     readings: Mapping[str, str] | None = None
     unread: bool = False
     branch: str = ""
+    cached: bool = False
     repeated: bool = False
 
     @property
@@ -382,19 +383,26 @@ class Vote:
         self.failed += max(0, len(entries(answer.body.get("choices"))) - len(answer.choices))
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
-            self.drawn[start + place] = path._replace(branch=branch) if branch else path
+            self.drawn[start + place] = path._replace(branch=branch, cached=answer.cached)
         self._mark_repeats()
         return min(len(paths), n)
 
     def _mark_repeats(self) -> None:
-        """Mark the paths that a cache gave again, and those of a greedy branch after its first."""
+        """Mark the paths that a cache gave again, and those of a greedy branch after its first.
+
+        A cache may give an answer a new id: then its headers say that it is one that was given before.
+        """
         places = sorted(self.drawn)
         again = repeats([source_of(path.body, path.choice, path.branch) for path in self._at(places)])
         seen = set[str]()
+        said = set[tuple[str, bytes]]()
         for place, repeated in zip(places, again, strict=True):
             path = self.drawn[place]
             same = path.branch in self.greedy and path.branch in seen
             seen.add(path.branch)
+            message = (path.branch, sendable(path.choice.get("message")))
+            same = same or (path.cached and message in said)
+            said.add(message)
             self.drawn[place] = path._replace(repeated=repeated or same)
 
     def _outcome(self, counted: Sequence[int], stop: Stop | None, cause: Cause, cancelled: int) -> Outcome:
