@@ -135,3 +135,11 @@ def test_other_files_of_the_run_are_no_logs(tmp_path: Path) -> None:
     for name in ("run_spec", "scenario", "stats", "per_instance_stats"):
         file.with_name(f"{name}.json").write_text("[]")
     assert len(open_records(tmp_path, Opening(answer_space="numeric"))) == 1
+
+
+@pytest.mark.parametrize("name", [{"a": 1}, ["a"], {}])
+def test_an_instance_whose_id_is_no_text_is_refused(tmp_path: Path, name: object) -> None:
+    states = [state(i, ["2", "2"]) for i in (1, 2)]
+    states[0]["instance"]["id"] = name  # type: ignore[index]
+    with pytest.raises(LogError, match="id"):
+        open_record(log(tmp_path, states), Opening(answer_space="numeric"))

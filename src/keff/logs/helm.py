@@ -69,7 +69,7 @@ class Helm(FieldReader):
             trial = row.get("train_trial_index")
             if isinstance(trial, bool) or not isinstance(trial, int) or trial < 0:
                 raise LogError(f"{where}: train_trial_index must be an integer, not {str(trial)[:40]!r}")
-            request = (at(row, "instance/id"), trial, str(at(row, "request/random")))
+            request = (str(at(row, "instance/id")), trial, str(at(row, "request/random")))
             if not any(value_of(row, source) for source in self.table.left_out.values()):
                 if request in seen:
                     raise LogError(f"{where}: the instance {request[0]!r} was asked twice in one trial")
