@@ -269,7 +269,7 @@ RESAMPLES, FEWEST, QUESTIONS = 25, 5, 25_000
 # Each of the two tests is one-sided at 5%, so intervals are two-sided at 90%.
 SIDE = 0.95
 
-METHOD = "paired on the pilot, corrected for the choice by resampling, 90%"
+METHOD = "expected, with the paired error on the pilot, corrected for the choice by resampling, 90%"
 
 # Chooses from a table.
 Chooser = Callable[[PlanTable], PlanChoice]
@@ -333,9 +333,10 @@ def claims_of(
 ) -> Claims:
     """Return selection-corrected estimates for the plan chosen on a pilot.
 
-    The best of many plans looks better on the pilot that it was chosen on than it is. How much: the choice
-    is made again on resamples of the clusters, and what the plan chosen there has more on the resample than
-    on the pilot is the optimism of one choice (Efron 1983). Its mean is taken off, and its variance added to
+    Accuracies are the expected ones, by which plans are chosen. The best of many looks better on the pilot
+    that it was chosen on than it is. How much: the choice is made again on resamples of the clusters, and
+    what is expected of the plan chosen there more on the resample than on the pilot is the optimism of one
+    choice (Efron 1983). Its mean is taken off, and its variance added to
     the paired one of the pilot, for the optimism of this very choice is not known. Influences
     C_i / Cbar - C0_i / Cbar0 on the log ratio and A_i - A0_i on the difference, by cluster. ``luck`` [A] is
     the variance of each branch's accuracy over other sources (prompts, judges); that of a plan counts its
@@ -384,9 +385,9 @@ def _optimism(table: PlanTable, rows: IntArray, ids: IntArray, chooser: Chooser)
 
 
 def _figures(table: PlanTable, choice: PlanChoice) -> FloatArray:
-    """Return the choice's accuracy, then log cost ratio and accuracy difference to each baseline [5]."""
+    """Return the choice's expected accuracy, then log cost ratio and difference to each baseline [5]."""
     places = [choice.taken, choice.best, choice.cheap]
-    right = table.accuracy[places].mean(axis=1, dtype=np.float64)
+    right = table.expected[places]
     paid = np.log(np.maximum(table.cost[places].mean(axis=1, dtype=np.float64), 1e-300))
     beside = np.stack([paid[0] - paid[1:], right[0] - right[1:]], axis=1)
     return np.append(right[0], beside)

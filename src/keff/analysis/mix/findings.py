@@ -43,7 +43,8 @@ class BranchLine(Result):
 class PlanLine(Result):
     """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches.
 
-    ``expected`` is the accuracy counted in the choice (``expected_accuracies``).
+    ``expected`` is the accuracy counted in the choice (``expected_accuracies``); of the recommended plan that
+    of the advice, which is corrected for the choice.
     ``seconds`` stay None until records time their paths.
     """
 
@@ -239,7 +240,8 @@ class MixFindings(Finding):
         yield f"{advice.verdict.capitalize()}: {advice.because}."
         yield f"  {advice.plan.policy}"
         if math.isfinite(advice.cost_ratio.value):
-            yield f"Accuracy {advice.accuracy.percent()}, corrected for picking the best of many plans."
+            told = advice.accuracy.percent()
+            yield f"Expected accuracy {told}, corrected for picking the best of many plans."
             if advice.plan.policy != self.best_single.policy:
                 held = advice.cost_ratio, advice.accuracy_difference
                 yield self._against("the best plan of one branch", self.best_single, *held)
@@ -285,7 +287,8 @@ class MixFindings(Finding):
         ]
         head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "pays from")
         title = (
-            "The best plans on this pilot. Adjusted: accuracy corrected for picking the best of many plans. "
+            "The best plans on this pilot. Adjusted: accuracy that keff expects on other questions, with what "
+            "votes gained on other workloads; of the recommended plan also corrected for picking it. "
             f"Pays from: what a right answer must be worth, in {self.cost_unit}, for the plan to pay."
         )
         yield "\n" + text_table([head, *plans], title)

@@ -12,7 +12,7 @@ import numpy as np
 
 from keff.analysis.audit import ceiling
 from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, checkable, errors_of
-from keff.analysis.mix.choose import Against, MixAim, PlanTable, choose, claims_of
+from keff.analysis.mix.choose import Against, Claims, MixAim, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
     BranchLine,
@@ -156,6 +156,10 @@ class MixAnalysis:
             self.luck = np.array([mean_luck(branch.votes, units) for branch in group.branches])
         self.choose = partial(choose, aim=settings.aim)
         self.choice = self.choose(self.table)
+        self.claims: Claims | None = None
+        if self.stats.units >= FEWEST:
+            rng = np.random.default_rng(settings.seed + 1)
+            self.claims = claims_of(self.table, self.choice, self.choose, rng, self.luck)
         taken = self.table.plans[self.choice.taken]
         # The orders are not kept: of a large record they take as much memory as its votes.
         self.escalation: Escalation | None = None
@@ -196,6 +200,8 @@ class MixAnalysis:
             accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")
         names = tuple(self.group.names[branch] for branch in plan.branches)
         expected = float(self.table.expected[place])
+        if self.claims is not None and place == self.choice.taken:
+            expected = self.claims.accuracy.value
         return PlanLine(plan.spec, plan.kind, names, accuracy, expected, cost.interval)
 
     def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
@@ -262,15 +268,14 @@ class MixAnalysis:
 
     def _advice(self, units: int) -> MixAdvice:
         taken = self.line(self.choice.taken)
-        if units < FEWEST:
+        if self.claims is None:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
             why = f"{units} independent questions are too few to choose, you need at least {FEWEST}"
             why = _joined(why, self._declined())
             found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
-            rng = np.random.default_rng(self.settings.seed + 1)
-            claims = claims_of(self.table, self.choice, self.choose, rng, self.luck)
+            claims = self.claims
             accuracy, best, cheap = claims.accuracy, claims.best.intervals(), claims.cheap.intervals()
             found = self._verdict(taken, claims.best)
         verdict, needed, why = found
