@@ -287,8 +287,8 @@ class MixFindings(Finding):
         ]
         head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "pays from")
         title = (
-            "The best plans on this pilot. Adjusted: accuracy that keff expects on other questions, with what "
-            "votes gained on other workloads; of the recommended plan also corrected for picking it. "
+            "The best plans on this pilot. Adjusted: the accuracy that keff expects on other questions, with "
+            "what votes gained on other workloads; for the recommended plan also corrected for picking it. "
             f"Pays from: what a right answer must be worth, in {self.cost_unit}, for the plan to pay."
         )
         yield "\n" + text_table([head, *plans], title)
