@@ -120,10 +120,10 @@ def posterior_of(
     lost = _losses(seen, first, other, flips, law, groups, ratios, prior, rng)
     if cap == 2 and seen.loss is not None:
         # A vote of two is right as often as one of them but for abstentions, which this pilot counts: no
-        # usual price of an answer that changes holds for it, and nothing is left to imagine.
-        drawn, noise = first["loss"], other["loss"] - seen.rows.means(seen.loss)
-        gains = drawn[:, [seen.specs.index("fixed:1")]] - drawn
-        lost = replace(lost, drawn=drawn, noise=noise, gain_alone=np.quantile(gains, [0.025, 0.975], axis=0))
+        # usual price of an answer that changes holds for it, and where none abstains nothing is left to know.
+        lost = replace(lost, drawn=first["loss"], noise=other["loss"] - seen.rows.means(seen.loss))
+        if np.abs(seen.loss).max() < 1e-9:
+            lost = replace(lost, gain_alone=np.zeros_like(lost.gain_alone))
     right = first.get("right")
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
