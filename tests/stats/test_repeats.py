@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy
 
+import keff
 from keff.stats.intervals import mean_share, wilson
 from keff.stats.repeats import (
     Repeats,
@@ -181,3 +182,11 @@ def test_ragged_repeats_lose_nothing() -> None:
     assert within(repeats).value == pytest.approx(p * (1 - p) * (1 - c), rel=0.05)
     found = icc_interval(repeats)
     assert found.lo < c < found.hi
+
+
+def test_of_few_questions_no_deviation_is_above_what_scores_can_have() -> None:
+    """Two of four repeats are right: the unbiased variance is 1/3, and no share has more than 1/4."""
+    found = keff.noise([["a", "a", "b", "b"]], gold_answer=["a"])
+    assert found.run_to_run_sd is not None and found.run_to_run_sd.value == 0.5
+    assert found.gap_of_two_runs == 1
+    assert not any("two repeats" in note.message for note in found.warnings)

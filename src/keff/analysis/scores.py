@@ -71,7 +71,7 @@ def noise(scored: RepeatedScores) -> Noise:
         clusters=repeats.units,
         score=on_scale(mean_share(repeats.mean, repeats.ids), wide, low),
         run_to_run_sd=None if sd is None else on_scale(sd, wide),
-        gap_of_two_runs=None if sd is None else TWO_RUNS * sd.value * wide,
+        gap_of_two_runs=None if sd is None else min(TWO_RUNS * sd.value, 1.0) * wide,
         c=icc_interval(repeats),
         variance=None if spread is None else _split(spread, repeats, wide),
         pass_at_k=told(any_right, ks),
@@ -135,6 +135,9 @@ def _notes(scored: RepeatedScores, spread: Components | None) -> Iterator[Note]:
     # Limits by the t distribution rest on a variance of fewer clusters than that.
     if repeats.units < 10:
         yield Note("few_questions", f"with only {repeats.units} independent questions intervals are rough")
+    if spread is None and repeats.several.any():
+        yield Note("one_question", "one question says nothing about others, however often it is repeated")
+        return
     if spread is None:
         yield Note(
             "one_repeat",

@@ -345,12 +345,13 @@ def run_to_run(repeats: Repeats) -> Interval | None:
     """Return the standard deviation of the mean score of one run on these very questions.
 
     sqrt(mean v / n), which is sqrt(p(1-p)(1-c)/n) for right and wrong. Gamma interval over other repeats of
-    the same questions. None where no question has two repeats.
+    the same questions. No score between 0 and 1 has a variance above 1/4 (Popoviciu 1935), though its
+    unbiased estimate may. None where no question has two repeats.
     """
     inside = within(repeats)
     if inside is None:
         return None
-    value, lo, hi = (math.sqrt(x / repeats.n) for x in (inside.value, *inside.limits()))
+    value, lo, hi = (math.sqrt(min(x, 0.25) / repeats.n) for x in (inside.value, *inside.limits()))
     return Interval(value, lo, hi, "gamma, given these questions")
 
 
