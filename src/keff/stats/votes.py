@@ -91,8 +91,7 @@ class Votes:
     @classmethod
     def from_correct(cls, matrix: ArrayLike, clusters: ArrayLike | None = None) -> Votes:
         """Make votes from a correctness matrix [n, K] of 0 and 1 alone."""
-        ids = None if clusters is None else _integers(clusters, "clusters", 1)
-        return cls(answers=None, correct=_binary(matrix), clusters=ids)
+        return cls(None, cast("IntArray", matrix), clusters=cast("IntArray | None", clusters))
 
     @property
     def n(self) -> int:
@@ -144,9 +143,8 @@ class Votes:
     def take(self, items: ArrayLike) -> Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)
-        clusters = None if self.clusters is None else self.clusters[rows]
-        tries = None if self.tries is None else self.tries[rows]
-        return self.picked(lambda values: values[rows], clusters=clusters, tries=tries)
+        own = {name: ids[rows] for name in ("clusters", "tries") if (ids := getattr(self, name)) is not None}
+        return self.picked(lambda values: values[rows], **own)
 
     def paths(self, columns: ArrayLike) -> Votes:
         """Return the votes of some paths: column indices or a boolean mask [K]."""
@@ -199,8 +197,7 @@ def cluster_numbers(clusters: ArrayLike | None, n: int) -> IntArray:
 def as_hist(source: Votes | ArrayLike) -> IntArray:
     """Return the count histogram N_0..N_K of votes, or check a histogram that was given.
 
-    A statistic that needs only how many items have s correct paths takes either, so that its cost does
-    not depend on n once the votes are counted.
+    A statistic of how many items have s right paths takes either: its cost then does not depend on n.
     """
     if isinstance(source, Votes):
         return source.hist
