@@ -17,7 +17,7 @@ from keff.gateway.vote.extraction import reader_of
 from keff.reading.open import open_record
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
-from keff.usercode import Stamp, UserCode, settle, without_code
+from keff.usercode import Stamp, UserCode, require_same_code, without_code
 
 SCORER = """from pathlib import Path
 Path("{mark}").touch()
@@ -125,12 +125,12 @@ def test_a_task_name_from_a_manifest_is_a_name_and_no_path(tmp_path: Path) -> No
 def test_settle_refuses_what_is_missing_or_different(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def f(text):\n    return text\n")
     given = UserCode.parse(f"{tmp_path / 'a.py'}:f", "answer key")
-    settle("the plan", "answer_key", given.stamp, given.stamp)
-    settle("the plan", "answer_key", None, None)
+    require_same_code("the plan", "answer_key", given.stamp, given.stamp)
+    require_same_code("the plan", "answer_key", None, None)
     with pytest.raises(UsageError, match=r"--answer-key FILE\.py:function"):
-        settle("the plan", "answer_key", given.stamp, None)
+        require_same_code("the plan", "answer_key", given.stamp, None)
     with pytest.raises(UsageError, match="put the old one back"):
-        settle("the plan", "answer_key", Stamp("a.py:f", "0" * 64), given.stamp)
+        require_same_code("the plan", "answer_key", Stamp("a.py:f", "0" * 64), given.stamp)
 
 
 def test_what_is_hashed_is_what_runs(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from keff.analysis.decision import Aim, decide
 from keff.analysis.decision.chain import chain
 from keff.analysis.decision.confidences import rated_paths, rules_on
 from keff.analysis.replay import Replaying, replay
-from keff.analysis.walks import expectations, rated, run
+from keff.analysis.walks import expectations, run, with_fitted_confidences
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.reading.open import open_record
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
@@ -67,7 +67,7 @@ def outcomes(
     votes: Votes, rules: list[Policy], seed: int, orders: int = ORDERS, held: Calibration | None = None
 ) -> Outcomes:
     """Return accuracy and paths of each question under each rule [n, C]; cross-fitted where none is held."""
-    ready = rated(votes, rules)
+    ready = with_fitted_confidences(votes, rules)
     if held is not None:
         scores = np.asarray(votes.confidences)
         made = {CONFIDENCE + CHANCE: held.chance(scores), CONFIDENCE + WEIGHT: held.weight(scores)}

@@ -95,7 +95,7 @@ def _loaded(code: UserCode, what: str) -> Callable[..., object]:
     return function
 
 
-def settle(
+def require_same_code(
     where: str,
     kind: str,
     recorded: Stamp | None,

@@ -60,7 +60,7 @@ def test_cached_prompts_by_hand() -> None:
     known = rates(CACHED, "m", tariff)
     assert known.cached == pytest.approx(0.8)
     whole = 2 * (100 + 20 + 20) * 2 + 2 * (80 + 80) * 0.5 + 60 * 10
-    assert known.recorded(CACHED) == pytest.approx(whole / 1e6)
+    assert known.cost_of_record(CACHED) == pytest.approx(whole / 1e6)
     ones = np.ones(2)
     three = known.dollars(3 * ones, 3 * ones, 30 * ones, None)
     assert three.tolist() == pytest.approx([(100 * 2 + 2 * (20 * 2 + 80 * 0.5) + 300) / 1e6] * 2)

@@ -24,7 +24,7 @@ TARIFF = Tariff({"m": Price(prompt=2, output=10)}, "prices.toml")
 
 def test_the_cost_of_a_record_by_hand() -> None:
     known = rates(VOTES, "m-1", TARIFF)
-    assert known.recorded(VOTES) == pytest.approx(((7 + 9) * 2 + (100 + 400) * 10) / 1e6)
+    assert known.cost_of_record(VOTES) == pytest.approx(((7 + 9) * 2 + (100 + 400) * 10) / 1e6)
     # A path alone sends the prompt: (7 x 2 + 25 x 10 + 9 x 2 + 100 x 10) / 2.
     assert known.alone(VOTES).mean() == pytest.approx((14 + 250 + 18 + 1000) / 2 / 1e6)
 

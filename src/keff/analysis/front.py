@@ -126,10 +126,10 @@ def _repeats(source: object, number: int, how: Any) -> list[RepeatedScores]:
     """Return the repeats of one run in a source, of one or (in a folder) several logs."""
     if isinstance(source, str | Path):
         return arms.repeats_of(str(source), opening_of(how))
-    return [_named(each, number) for each in scores_of(source, how, 1)]
+    return [_with_letter(each, number) for each in scores_of(source, how, 1)]
 
 
-def _named(each: RepeatedScores, number: int) -> RepeatedScores:
+def _with_letter(each: RepeatedScores, number: int) -> RepeatedScores:
     """Return scores from memory, named by the letter of their source."""
     if each.path not in IN_MEMORY:
         return each
@@ -184,7 +184,7 @@ def compare(
             sides = [_repeats(one, number, how) for number, one in enumerate((first, *others))]
             return gates.gate(sides[0], [*chain(*sides[1:])], gates.Gating(gate, max_repeats, new_questions))
         found = [
-            _named(each, number)
+            _with_letter(each, number)
             for number, one in enumerate((first, *others))
             for each in scores_of(one, how, apart=not others)
         ]
@@ -273,7 +273,7 @@ def c(source: object, *, level: float = 0.95, **how: Unpack[SourceOptions]) -> I
 
     Example: ``keff.c([[1, 1, 0], [0, 0, 0], [1, 1, 1]]).value``.
     """
-    votes = _labelled(source, how)
+    votes = _votes_with_gold(source, how)
     if votes.k < 2 or votes.n < 2:
         raise UsageError(f"c needs at least 2 questions with 2 paths each, not {votes.n} x {votes.k}")
     return interval_c(votes, level=level).interval
@@ -321,7 +321,7 @@ def majority(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
 
     Example: ``keff.majority([[1, 1, 0]]).tolist() == [2 / 3, 2 / 3, 1.0]``.
     """
-    return majority_at_k(_labelled(source, how))
+    return majority_at_k(_votes_with_gold(source, how))
 
 
 def plurality(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
@@ -332,7 +332,7 @@ def plurality(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
 
     Example: ``keff.plurality([["7", "7", "8"]], gold_answer=["7"]).tolist() == [2 / 3, 2 / 3, 1.0]``.
     """
-    votes = _labelled(source, how)
+    votes = _votes_with_gold(source, how)
     if votes.answers is None:
         raise UsageError(
             "correctness alone does not say which wrong answers agree: give the answers "
@@ -341,7 +341,7 @@ def plurality(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
     return plurality_at_k(votes)
 
 
-def _labelled(source: object, how: SourceOptions) -> Votes:
+def _votes_with_gold(source: object, how: SourceOptions) -> Votes:
     votes = read(source, how).ballot.votes
     if votes.correct is None:
         raise UsageError(

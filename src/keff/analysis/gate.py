@@ -14,7 +14,7 @@ import numpy as np
 
 from keff.analysis.results.comparison import QuestionChange
 from keff.analysis.results.gate import Gate, GateVerdict
-from keff.analysis.scores import ENOUGH_DIFFERENCES, on_shared, question_changes, regressed, source_luck
+from keff.analysis.scores import ENOUGH_DIFFERENCES, on_shared, question_changes, source_luck, worse_questions
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note, frozen
@@ -65,7 +65,7 @@ def gate(baselines: Sequence[RepeatedScores], runs: Sequence[RepeatedScores], ho
         said = replace(said, difference=paired(first, second, luck=luck).difference)
     repeats = tuple(int(side.count.max()) for side in (first, second))
     changes = question_changes(first, second, ids)
-    worse = regressed(changes)
+    worse = worse_questions(changes)
     low = first.scale[0]
     return Gate(
         verdict=_verdict(said.difference, allowed, last=how.new_questions or repeats[1] >= how.max_repeats),

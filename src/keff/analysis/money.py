@@ -161,7 +161,7 @@ class Rates:
         """Return the mean dollars of one path of each question [n], each path a request of its own."""
         return path_dollars(votes, self.price).mean(axis=1)
 
-    def recorded(self, votes: Votes) -> float:
+    def cost_of_record(self, votes: Votes) -> float:
         """Return the dollars that drawing the record cost, with prompts as billed."""
         dollars = float(path_dollars(replace(votes, prompt_tokens=None), self.price).sum())
         if self.rating is not None:
@@ -277,7 +277,7 @@ def complete(votes: Votes, pace: Pace | None = None) -> Votes:
     return replace(votes, tokens=tokens, seconds=seconds, prompt_tokens=prompts)
 
 
-def priced(
+def with_prices(
     votes: Votes, model: str | None, tariff: Tariff | None, pace: Pace | None
 ) -> tuple[Votes, Rates | None, tuple[Note, ...]]:
     """Return completed votes, their prices, and notes on both.
@@ -315,7 +315,7 @@ def bill_of(
     cost: Interval | None, saved: Interval | None, votes: Votes, rates: Rates, volume: int | None
 ) -> Bill:
     """Return the bill of a rule by its mean cost per question, and the change of it: a saving is below 0."""
-    record = rates.recorded(votes)
+    record = rates.cost_of_record(votes)
     return Bill(
         model=rates.model,
         per_path=mean_of(rates.alone(votes), votes, "recorded cost of a path"),

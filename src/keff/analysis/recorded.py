@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.money import Rates
-from keff.analysis.walks import PolicyOutcome, Walks, at_once, expectations, joined, run
+from keff.analysis.walks import PolicyOutcome, Walks, expectations, is_vectorised, joined, run
 from keff.policy import Fittable, Policy, in_flight_of
 from keff.records import Interval, frozen
 from keff.stats.intervals import bootstrap_means, interval_mean, mean_share, paired_difference
@@ -310,7 +310,7 @@ class RecordedPaths:
         ``timed`` says that the seconds of single paths matter, as they do to paths in flight.
         """
         rules = (*rules, now)
-        one_by_one = not all(at_once(rule) or unfitted(rule) for rule in rules)
+        one_by_one = not all(is_vectorised(rule) or unfitted(rule) for rule in rules)
         orders, rows = drawn_orders(
             votes,
             max([cap, *(rule.cap for rule in rules)]),

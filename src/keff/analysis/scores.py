@@ -239,7 +239,7 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
         repeats_needed=found.repeats_needed,
         scores=(low + wide * float(a.mean.mean()), low + wide * float(b.mean.mean())),
         scale=a.scale,
-        regressed=regressed(question_changes(a, b, ids)),
+        regressed=worse_questions(question_changes(a, b, ids)),
     )
     return better, [*first.notes, *second.notes, *notes, *_contest_notes(better, a, b)]
 
@@ -280,7 +280,7 @@ def question_changes(first: Repeats, second: Repeats, ids: Sequence[str]) -> lis
     ]
 
 
-def regressed(changes: Sequence[QuestionChange]) -> tuple[QuestionChange, ...] | None:
+def worse_questions(changes: Sequence[QuestionChange]) -> tuple[QuestionChange, ...] | None:
     """Return the questions that surely got worse, the surest first; None where no question can be told."""
     told = [(each.chance, each) for each in changes if each.chance is not None]
     sure = sorted((pair for pair in told if pair[0] >= SURE), key=lambda pair: -pair[0])

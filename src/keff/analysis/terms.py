@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision import Aim, Decided
-from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, priced, waits_of
+from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, waits_of, with_prices
 from keff.analysis.results.decision import Bill, CurvePoint, Seconds
 from keff.analysis.walks import reference_of
 from keff.analysis.workload import Workload
@@ -63,7 +63,7 @@ class Accounts:
     @classmethod
     def of(cls, votes: Votes, model: str | None, terms: Terms) -> Accounts:
         """Return the accounts of a record; raises UsageError for prices or counts that are missing."""
-        full, known, notes = priced(votes, model, terms.tariff, terms.pace)
+        full, known, notes = with_prices(votes, model, terms.tariff, terms.pace)
         return cls(full, known, terms, (*notes, *_gaps(votes)))
 
     def aim(self, aim: Aim) -> Aim:

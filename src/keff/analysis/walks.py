@@ -74,7 +74,7 @@ def with_cap(text: str, k: int) -> Policy:
     return parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
 
 
-def rated(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
+def with_fitted_confidences(votes: Votes, rules: Sequence[Policy], resample: int = 0) -> Votes:
     """Return votes with only the confidences that the rules read, cross-fitted.
 
     Chances and weights of calibrated ones are cross-fitted by clusters, whatever a plan holds: on all of the
@@ -180,11 +180,11 @@ class Walks:
         return self.stop if self.launched is None else self.launched
 
 
-def at_once(policy: Policy) -> bool:
+def is_vectorised(policy: Policy) -> bool:
     """Return whether a policy, or the rule it wraps, is evaluated on many orders at once."""
     # Waves and weighted votes are followed at once only where their rule is.
     if isinstance(policy, Over):
-        return at_once(policy.rule)
+        return is_vectorised(policy.rule)
     return isinstance(policy, Vectorised)
 
 
@@ -209,7 +209,7 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
     if isinstance(policy, TablePolicy) and type(policy).ahead is TablePolicy.ahead:
         # Looked up only where an order comes by: it skips most prefixes.
         ahead, table, course = draws.cells(policy.cap + 1), policy.table, draws.distinct_orders[1]
-    elif at_once(policy) and isinstance(policy, Vectorised):
+    elif is_vectorised(policy) and isinstance(policy, Vectorised):
         ahead = policy.ahead(draws)
     else:
         return _one_by_one(policy, draws)
@@ -285,8 +285,8 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
         rounds=walks.rounds.mean(axis=1),
         agrees=(walks.answer == draws.tallies.leader[:, :, cap]).mean(axis=1),
         accuracy=None if walks.credit is None else walks.credit.mean(axis=1, dtype=np.float64),
-        tokens=_spent(walks, draws, draws.tokens),
-        busy=_spent(walks, draws, draws.seconds),
+        tokens=_mean_spending(walks, draws, draws.tokens),
+        busy=_mean_spending(walks, draws, draws.seconds),
         wait=walks.wait,
         at_once=_seconds_in_parallel(walks, draws.until_rated if walks.rated else draws),
         as_now=None if today is None else (walks.answer == today.answer).mean(axis=1),
@@ -295,7 +295,7 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
     )
 
 
-def _spent(walks: Walks, draws: Draws, each: Float32Array | None) -> FloatArray | None:
+def _mean_spending(walks: Walks, draws: Draws, each: Float32Array | None) -> FloatArray | None:
     """Return the mean tokens or seconds paid for each question [n]."""
     if each is None:
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from keff.analysis.money import Rates
 from keff.analysis.recorded import RecordedPaths, Rows, unfitted
-from keff.analysis.walks import PolicyOutcome, at_once, exact, rated
+from keff.analysis.walks import PolicyOutcome, exact, is_vectorised, with_fitted_confidences
 from keff.policy import Policy, in_flight_of
 from keff.records import Interval, frozen
 from keff.stats.time import NO_CONTENTION, Crowding
@@ -40,7 +40,7 @@ WAYS: tuple[Way, ...] = ("votes", "rated", "timed", "single")
 
 def way_of(rule: Policy) -> Way:
     """Return how a rule is followed."""
-    if not (at_once(rule) or unfitted(rule)):
+    if not (is_vectorised(rule) or unfitted(rule)):
         return "single"
     if in_flight_of(rule) is not None:
         return "timed"
@@ -80,7 +80,9 @@ class Workload:
     ) -> Workload:
         """Return the workload of votes with answers; ``cap`` are the most paths of a choice (today's)."""
         longest = min(max(now.cap, cap or 1), votes.k)
-        return cls(rated(votes, [*rules, now]), (*rules, now), now, longest, rates, seed, crowding)
+        return cls(
+            with_fitted_confidences(votes, [*rules, now]), (*rules, now), now, longest, rates, seed, crowding
+        )
 
     @property
     def rows(self) -> Rows:

@@ -261,16 +261,18 @@ def served_plan(plan: Plan, files: Sequence[Path], prices: Mapping[str, Price] |
     other branch, for fields that do not fit, and where the table lacks a branch.
     """
     told = dict(map(_read, files))
-    known = [branch.name for branch in plan.branches] + _compared(plan)
+    known = [branch.name for branch in plan.branches] + _compared_names(plan)
     strange = [name for name in told if name not in known]
     if strange:
         shown = ", ".join(dict.fromkeys(known)) or "none"
         raise UsageError(f"--branch: the plan knows no branch {strange[0]}; its branches are {shown}")
-    branches = tuple(_priced(_told(branch, told.get(branch.name, {})), prices) for branch in plan.branches)
+    branches = tuple(
+        _with_price(_with_fields(branch, told.get(branch.name, {})), prices) for branch in plan.branches
+    )
     return plan.model_copy(update={"branches": branches})
 
 
-def _compared(plan: Plan) -> list[str]:
+def _compared_names(plan: Plan) -> list[str]:
     """Return the names of branches in the plan's estimates, also those not used or dropped."""
     lines = [line for what in ("branches", "dropped") for line in narrow.entries(plan.estimates.get(what))]
     return [str(line["name"]) for line in lines if "name" in line]
@@ -293,7 +295,7 @@ def _read(file: Path) -> tuple[str, dict[str, object]]:
     return str(given.get("name", file.stem)), fields
 
 
-def _told(branch: BranchPlan, fields: Mapping[str, object]) -> BranchPlan:
+def _with_fields(branch: BranchPlan, fields: Mapping[str, object]) -> BranchPlan:
     try:
         return BranchPlan.model_validate(branch.model_dump() | dict(fields))
     except ValidationError as error:
@@ -301,7 +303,7 @@ def _told(branch: BranchPlan, fields: Mapping[str, object]) -> BranchPlan:
         raise UsageError(f"branch {branch.name}: {first['loc'][0]}: {first['msg']}") from None
 
 
-def _priced(branch: BranchPlan, prices: Mapping[str, Price] | None) -> BranchPlan:
+def _with_price(branch: BranchPlan, prices: Mapping[str, Price] | None) -> BranchPlan:
     if prices is None:
         return branch
     price = price_of(branch.name, prices) or price_of(branch.model or branch.name, prices)

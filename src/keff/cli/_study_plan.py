@@ -100,7 +100,7 @@ class StudyJobs:
 
     def _named(self, entry: TaskEntry) -> tuple[str, Object]:
         """Return the task's name and options as ``keff sample`` takes them."""
-        options, below = trusted(self._place, entry), self._place.file.parent
+        options, below = task_options(self._place, entry), self._place.file.parent
         template = options.pop("template", None)
         if template is not None:
             options["template"] = str((below / str(template)).resolve())
@@ -162,7 +162,7 @@ def _refuse(job: Job, cell: Cell, *, here: bool) -> None:
         sandbox.preflight()
 
 
-def trusted(place: Place, task: TaskEntry) -> Object:
+def task_options(place: Place, task: TaskEntry) -> Object:
     """Return a task's options; raises UsageError for code not named on this command line."""
     named = sorted(task.options.keys() - without_code(task.options).keys())
     if named and not (named == [UNSAFE] and place.unsafe_exec):

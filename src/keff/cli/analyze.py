@@ -76,11 +76,11 @@ def analyze_records(
         plan.write(out)
     show(analyses, verbose=verbose, json=json)
     if plan is not None and out is not None:
-        note(_held(plan, out))
+        note(_plan_note(plan, out))
     return analyses
 
 
-def _held(plan: Plan, file: Path) -> str:
+def _plan_note(plan: Plan, file: Path) -> str:
     """Return what a plan holds, what it lacks, and the line that serves it."""
     model = fields(fields(plan.config).get("engine")).get("model")
     of_model = f" and the model {model} with its prompt and sampling" if model else ""

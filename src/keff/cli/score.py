@@ -17,7 +17,7 @@ from keff.errors import UsageError
 from keff.sampling.job import score
 from keff.sampling.manifest import Manifest
 from keff.sampling.store import Run
-from keff.usercode import UNSAFE, Stamp, UserCode, settle
+from keff.usercode import UNSAFE, Stamp, UserCode, require_same_code
 
 
 def command(
@@ -54,7 +54,7 @@ def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: 
     if code is not None and recorded is None:
         raise UsageError(f"{run} was made without a scorer: sample into another --run folder with --scorer")
     if not changed or code is None:
-        settle(
+        require_same_code(
             f"the run {run}",
             "scorer",
             recorded,

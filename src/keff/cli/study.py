@@ -35,7 +35,7 @@ from keff.cli._study_plan import (
     show_forecast,
     show_status,
     status,
-    trusted,
+    task_options,
 )
 from keff.cli.reproduce import drawing, write_all
 from keff.errors import KeffError, RunError, UsageError
@@ -74,7 +74,7 @@ def run(place: Place, grid: Sequence[Cell]) -> list[CellOutcome]:
     Raises UsageError, before anything is drawn, when cells have paths under other settings.
     """
     for task in {cell.task.name: cell.task for cell in grid}.values():
-        trusted(place, task)
+        task_options(place, task)
     refuse_changes(place.study, grid)
     outcomes = [CellOutcome(cell) for cell in grid]
     made = StudyJobs(place)

@@ -47,7 +47,7 @@ class InWaves(Over):
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        return self.spelled(wave=self.sizes[0] if len(self.sizes) == 1 else "+".join(map(str, self.sizes)))
+        return self.spec_with(wave=self.sizes[0] if len(self.sizes) == 1 else "+".join(map(str, self.sizes)))
 
     def decide(self, view: View) -> Sample | Stop:
         """Return the rule's decision at the end of a wave; within one, the rest of it.
@@ -114,7 +114,7 @@ class GivesUp(Over):
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        return self.spelled(give_up=self.paths)
+        return self.spec_with(give_up=self.paths)
 
     def disagree(self, keys: Sequence[str | None]) -> bool:
         """Return whether there are enough paths, and all their answers differ."""
@@ -184,7 +184,7 @@ class InFlight(Over):
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        return self.spelled(in_flight=self.width, order=self.order)
+        return self.spec_with(in_flight=self.width, order=self.order)
 
     def decide(self, view: View) -> Sample | Stop:
         """Return the rule's stop, or one more path.

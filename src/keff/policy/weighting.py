@@ -51,7 +51,7 @@ class Over:
         """Return the wrapper with its rule fitted to a pilot."""
         return replace(self, rule=self.rule.fit(pilot)) if isinstance(self.rule, Fittable) else self
 
-    def spelled(self, **options: str | float | None) -> str:
+    def spec_with(self, **options: str | float | None) -> str:
         """Return the rule's policy string with further options, without those that are None."""
         rule = PolicySpec.parse(self.rule.spec)
         given = {name: option for name, option in options.items() if option is not None}
@@ -88,7 +88,7 @@ class ConfidenceVote(Over):
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
         named = None if self.confidence == CONFIDENCE else self.confidence
-        return self.spelled(weight="confidence", temperature=self.temperature, confidence=named)
+        return self.spec_with(weight="confidence", temperature=self.temperature, confidence=named)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -231,7 +231,7 @@ class LogOddsVote(Over, Calibrated):
     @property
     def spec(self) -> str:
         """The policy string, which parses to this policy."""
-        return self.spelled(weight="log_odds", confidence=self.named, give_up=self.give_up)
+        return self.spec_with(weight="log_odds", confidence=self.named, give_up=self.give_up)
 
     @property
     def needs(self) -> frozenset[Need]:

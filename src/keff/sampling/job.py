@@ -23,7 +23,7 @@ from keff.sampling.selection import Selection, choose, remember
 from keff.sampling.store import Run
 from keff.sampling.verifier import Verifier, rate_paths
 from keff.task import ScoredText, Task
-from keff.usercode import VERIFIER, VERIFIER_FLAGS, settle
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, require_same_code
 
 # Scores that are written at once, so that neither commits nor memory grow with the run.
 SCORES = 1000
@@ -200,7 +200,7 @@ async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
     config = configuration(job, items[0])
     stamp = None if job.verifier is None else job.verifier.stamp
     if (job.folder / RUN_FILE).exists():
-        settle(str(job.folder), VERIFIER, Manifest.read(job.folder).code.get(VERIFIER), stamp)
+        require_same_code(str(job.folder), VERIFIER, Manifest.read(job.folder).code.get(VERIFIER), stamp)
     with Run.write(
         job.folder,
         config,

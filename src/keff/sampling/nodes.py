@@ -46,7 +46,7 @@ async def draw_on_nodes(job: Job, watch: OnProgress) -> Progress:
     """
     cluster, parts = cast("Cluster", job.engine), job.shard[1]
     items, k = job.items(), job.order.k
-    whole = _whole(job, items)
+    whole = _complete_ids(job, items)
     total = Progress(None if job.order.policy else k * len(items), len(whole), k * len(whole))
     place = {"num_cpus": 1, "num_gpus": cluster.gpus_each(), "scheduling_strategy": "SPREAD"}
     draw = ray.remote(draw_part).options(max_retries=-1, **place)
@@ -81,7 +81,7 @@ async def draw_on_nodes(job: Job, watch: OnProgress) -> Progress:
     return total
 
 
-def _whole(job: Job, items: Selection) -> set[str]:
+def _complete_ids(job: Job, items: Selection) -> set[str]:
     """Return the ids of complete questions; none under a policy, whose number of paths is unknown."""
     if job.order.policy is not None or not (job.folder / RUN_FILE).exists():
         return set()

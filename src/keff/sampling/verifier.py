@@ -30,7 +30,7 @@ from keff.records import Item, Message, stable_hash
 from keff.sampling.store import Run
 from keff.stats.votes import CONFIDENCE
 from keff.task import Task
-from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, UserCode, settle
+from keff.usercode import VERIFIER, VERIFIER_FLAGS, Stamp, UserCode, require_same_code
 
 if TYPE_CHECKING:
     from keff.plan import Plan
@@ -165,7 +165,7 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
         return
     code = fields(fields((plan.task or {}).get("code")).get(VERIFIER))
     recorded = Stamp(str(code["name"]), str(code["sha256"])) if code else None
-    settle("the plan", VERIFIER, recorded, stamp)
+    require_same_code("the plan", VERIFIER, recorded, stamp)
     held = calibrated(policy)
     if stamp is not None:
         return

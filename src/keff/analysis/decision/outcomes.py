@@ -11,7 +11,7 @@ import numpy as np
 from keff.analysis.decision.timing import Timing
 from keff.analysis.money import Rates
 from keff.analysis.recorded import RecordedPaths, Rows
-from keff.analysis.walks import rated, run
+from keff.analysis.walks import run, with_fitted_confidences
 from keff.analysis.workload import Workload
 from keff.policy import Policy, calibrated
 from keff.records import frozen
@@ -121,7 +121,7 @@ def _calibration_error(
     found = np.zeros((RESAMPLES, 2, len(rules)))
     orders = drawn.orders
     for resample in range(RESAMPLES if votes.n <= CALIBRATED_BY else 0):
-        fitted = rated(votes, [rules[place] for place in reading], resample + 1)
+        fitted = with_fitted_confidences(votes, [rules[place] for place in reading], resample + 1)
         # Only now: calibrations are kept for the votes that they were made of.
         fitted = replace(fitted, seconds=drawn.votes.seconds)
         repeats = max(int(orders.repeats[0]) // RESAMPLES, 1)

@@ -93,7 +93,7 @@ def path_costs(group: Aligned, prices: Mapping[str, Price] | None, per_path: flo
     if free := [name for name, cost in zip(known, paths, strict=True) if not cost.any()]:
         text = f"paths of {', '.join(free)} cost 0 at these prices"
         notes.append(Note("free_branch", text))
-    recorded = tuple(own.recorded(votes) for votes, own in zip(every, found, strict=True))
+    recorded = tuple(own.cost_of_record(votes) for votes, own in zip(every, found, strict=True))
     return Costs(paths, "dollars", tuple(found), recorded, tuple(notes))
 
 

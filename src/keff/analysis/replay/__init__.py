@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision import Aim, Decided, decide
-from keff.analysis.money import Pace, Rates, Tariff, priced, waits_of
+from keff.analysis.money import Pace, Rates, Tariff, waits_of, with_prices
 from keff.analysis.recorded import unfitted
 from keff.analysis.replay.compare import (
     Fixed,
@@ -22,7 +22,7 @@ from keff.analysis.replay.compare import (
 )
 from keff.analysis.results.decision import Change, Decision
 from keff.analysis.results.replay import Replay, ReplayRow
-from keff.analysis.walks import PolicyOutcome, at_once, reference_of, with_cap
+from keff.analysis.walks import PolicyOutcome, is_vectorised, reference_of, with_cap
 from keff.analysis.workload import Workload, measured, way_of
 from keff.errors import PolicyError
 from keff.policies.retry import reads_verdicts
@@ -81,7 +81,7 @@ def replay(
     if votes.answers is None:
         now = parse_policy(f"retry:{now.cap}")
     _check(votes, rules, now, settings)
-    votes, prices, notes = priced(votes, settings.model, settings.tariff, settings.pace)
+    votes, prices, notes = with_prices(votes, settings.model, settings.tariff, settings.pace)
     decision, expected = None, dict[str, float]()
     if settings.aim is not None:
         decision, expected = _decided(votes, rules, prices, settings, settings.aim)
@@ -122,7 +122,9 @@ def _decided(
     if decision.kept is None:
         return decision, {}
     # What has to be followed path by path would take minutes, and is no rule of the chain.
-    beside = [rule for rule in rules if at_once(rule) and not unfitted(rule) and in_flight_of(rule) is None]
+    beside = [
+        rule for rule in rules if is_vectorised(rule) and not unfitted(rule) and in_flight_of(rule) is None
+    ]
     known = decided(beside).known
     if known is None or known.level is None:
         return decision, {}

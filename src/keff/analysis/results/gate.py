@@ -57,7 +57,10 @@ class Gate(Finding):
 
     def line(self) -> str:
         """Return the verdict in one sentence, with the loss and what may be lost."""
-        lost, most = self._moved(self.difference.value), self._moved(self.difference.lo or 0.0)
+        lost, most = (
+            self._difference_text(self.difference.value),
+            self._difference_text(self.difference.lo or 0.0),
+        )
         repeats = counted(self.repeats[1], "repeat")
         allowed = self._size(self.tolerance / (100 if self.scale == (0.0, 1.0) else 1))
         if self.verdict == "pass":
@@ -65,7 +68,9 @@ class Gate(Finding):
             return f"Pass after {repeats}: {lost}{bound}, within the {allowed} you allow"
         if self.verdict == "worse":
             return f"Worse after {repeats}: {lost}, which chance does not explain (you allow {allowed})"
-        between = f"{lost} so far, but it may be from {most} to {self._moved(self.difference.hi or 0.0)}"
+        between = (
+            f"{lost} so far, but it may be from {most} to {self._difference_text(self.difference.hi or 0.0)}"
+        )
         if self.verdict == "repeat":
             return f"Repeat once more: {between} ({self.repeats[1]} of at most {self.max_repeats} repeats)"
         if self.new_questions:
@@ -76,7 +81,7 @@ class Gate(Finding):
     def _size(self, value: float) -> str:
         return f"{100 * abs(value):.3g} points" if self.scale == (0.0, 1.0) else f"{abs(value):.3g}"
 
-    def _moved(self, value: float) -> str:
+    def _difference_text(self, value: float) -> str:
         """Return a difference in words, such as ``1.2 points lost``."""
         places = 1 if self.scale == (0.0, 1.0) else 2
         size = abs(value) * (100 if places == 1 else 1)
