@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from keff.stats.alarms import BETS, ShiryaevRoberts
+from keff.stats.drift import BETS, ShiryaevRoberts
 
 PILOT = np.array([0.62, 0.17, 0.08, 0.09, 0.04])
 DRIFTED = np.array([0.42, 0.23, 0.12, 0.15, 0.08])

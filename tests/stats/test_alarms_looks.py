@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri, stdtr
 
-from keff.stats.alarms import LOOKS, MeanLooks, normal_of_t
+from keff.stats.drift import LOOKS, MeanLooks, normal_of_t
 from keff.stats.votes import FloatArray
 
 ALPHA = 0.1

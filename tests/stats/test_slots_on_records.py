@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from keff.stats.alarms import ShiryaevRoberts
 from keff.stats.branches.slots import extraction_failures, phi_audit, slot_cv
 from keff.stats.branches.weights import judge_weights
+from keff.stats.drift import ShiryaevRoberts
 from keff.stats.votes import Votes
 from keff.stats.voting.correlation import equal_pairs
 

@@ -22,8 +22,7 @@ from keff.plan import Plan, Profile
 from keff.policy import Policy, Sample, View
 from keff.protocol.values import Object, decoded
 from keff.records import stable_hash
-from keff.stats.alarms import MeanLooks, ShiryaevRoberts
-from keff.stats.drift import agreeing_pairs, stop_score
+from keff.stats.drift import MeanLooks, ShiryaevRoberts, agreeing_pairs, stop_score
 
 log = logging.getLogger("keff.gateway")
 
