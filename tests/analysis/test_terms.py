@@ -138,7 +138,7 @@ def test_bad_input_says_what_to_do() -> None:
         Votes(ANSWERS, CORRECT, seconds=np.full((2, 4), -1.0))
     with pytest.raises(UsageError, match="milliseconds"):
         complete(Votes(ANSWERS, CORRECT, seconds=np.full((2, 4), 9e5)))
-    with pytest.raises(PolicyError, match="beyond the 4 recorded"):
+    with pytest.raises(PolicyError, match="the records hold 4"):
         replay(VOTES, ["fixed:1"], np.random.default_rng(0), Replaying(now="fixed:9"))
     with pytest.raises(UsageError, match="buys none"):
         from keff.analysis.decision import Aim

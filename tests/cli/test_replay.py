@@ -128,8 +128,8 @@ def test_no_figure_where_nothing_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("lead_k:3,rounds=2"), "rounds= was removed"),
-        (("--now", 64), "beyond the 20 recorded"),
+        (("lead_k:3,rounds=2",), "rounds= was removed"),
+        (("--now", 64), "the records hold 20"),
     ],
 )
 def test_what_cannot_be_is_one_line(log: Path, options: tuple[object, ...], says: str) -> None:
