@@ -12,7 +12,8 @@ from drawn import jsons, made
 from gateway_rig import make_plan
 from keff.answers import canonical_json
 from keff.errors import PlanError
-from keff.gateway.vote.extraction import Reader, reader_of, tool_key
+from keff.gateway.vote.extraction import Reader, reader_of
+from keff.gateway.vote.tool_calls import tool_key
 from keff.plan import Plan
 
 
