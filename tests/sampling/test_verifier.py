@@ -85,6 +85,40 @@ def test_a_run_tries_again_until_the_checker_passes(tmp_path: Path) -> None:
     assert "name --verifier FILE.py:function" in " ".join(without.stderr.split())
 
 
+@pytest.mark.slow
+def test_a_run_over_branches_asks_the_next_where_no_try_passes(tmp_path: Path) -> None:
+    """Two models in turn, each into a run of its own; what is taken up again draws no more."""
+    file, run = tmp_path / "check.py", tmp_path / "run"
+    file.write_text("import zlib\ndef check(prompt, text):\n    return zlib.crc32(text.encode()) % 4 == 0\n")
+    models = list[object]()
+    for name, p in (("small", 0.3), ("large", 0.7)):
+        (tmp_path / f"{name}.toml").write_text(f'engine = "fake"\n[engine_option]\np = {p}\n')
+        models += ["--branch", tmp_path / f"{name}.toml"]
+    asked = ("sample", "starter", *models, "--run", run, "--n", "8", "--k", "3", "--json")
+    policy = ("--policy", "cascade:small(retry:2)/large(retry:3)")
+    without = keff(*asked, *policy)
+    assert without.returncode == 2 and "name --verifier FILE.py:function" in " ".join(without.stderr.split())
+    first, again = (
+        json.loads(keff(*asked, *policy, "--verifier", f"{file}:check").stdout)["branches"] for _ in range(2)
+    )
+    tries = {name: dict[str, list[float]]() for name in ("small", "large")}
+    for name in tries:
+        with Run.open(run / name) as held:
+            tries[name] = {
+                item.id: [value for value, _ in held.ratings(item.id).values()] for item in held.items()
+            }
+    for item, small in tries["small"].items():
+        large = tries["large"].get(item, [])
+        made = [*small, *large]
+        assert not any(made[:-1]) and (made[-1] == 1 or len(made) == 5)
+        assert len(small) == 2 or not large
+    assert any(tries["large"].values()), "some question comes to the large one"
+    assert sum(branch["rated"] for branch in first.values()) == sum(
+        branch["drawn"] for branch in first.values()
+    )
+    assert [branch["drawn"] for branch in again.values()] == [0, 0]
+
+
 def test_the_verifier_is_named_again_and_unchanged(tmp_path: Path) -> None:
     file, run = tmp_path / "rm.py", tmp_path / "run"
     file.write_text(SOURCE)

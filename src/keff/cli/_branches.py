@@ -18,16 +18,14 @@ from keff.cli._preflight import Spending, is_paid, sample_as_wished
 from keff.cli._sampling import SampleOptions, Shown, report
 from keff.errors import UsageError
 from keff.files import toml_of
-from keff.policies.retry import reads_verdicts
 from keff.policy import Policy
 from keff.policy.spec import NAME
 from keff.reading.join import Aligned, align
 from keff.reading.open import Opening, open_record
 from keff.sampling.branches import BranchSampler, sample_branches
 from keff.sampling.cost import Price
-from keff.sampling.job import Job, configuration
+from keff.sampling.job import Job, needs_verifier, run_of
 from keff.sampling.orders import Progress
-from keff.sampling.store import Run
 from keff.sampling.verifier import rule_of
 
 # What a branch may set for itself: options of the command line under the same names.
@@ -179,15 +177,11 @@ def sample_under_policy(branches: Mapping[str, SampleOptions]) -> dict[str, tupl
     if any(is_paid(own.engine, own.base_url) for own in branches.values()) and not wishes.yes:
         raise UsageError("branches may cost money: give a --token-budget or --max-cost, and add --yes")
     policy = rule_of(wishes.policy or "")
-    if reads_verdicts(policy):
-        raise UsageError(
-            f"{policy.spec} asks a checker path by path, over one model only in a run: draw each branch with "
-            "--policy retry:m --verifier, and keff serve asks them in turn"
-        )
     total = Spending.of(*branches.values())
     jobs: dict[str, Job] = {}
     for name, own in branches.items():
         job = replace(own, policy=None).job()
+        needs_verifier(policy, job.verifier)
         jobs[name] = replace(job, order=replace(job.order, halt=total.halt(own.run)))
     drawn = asyncio.run(_sample(jobs, policy))
     return {name: (job, drawn[name]) for name, job in jobs.items()}
@@ -200,9 +194,6 @@ async def _sample(jobs: Mapping[str, Job], policy: Policy) -> dict[str, Progress
         for name, job in jobs.items():
             stack.push_async_callback(job.engine.close)
             await job.engine.start()
-            config = configuration(job, items[0])
-            run = stack.enter_context(
-                Run.write(job.folder, config, n=len(items), k=job.order.k, policy=policy, options=job.options)
-            )
-            arms[name] = BranchSampler(run, job.task, job.engine, job.order)
+            run = stack.enter_context(run_of(job, items, policy))
+            arms[name] = BranchSampler(run, job.task, job.engine, job.order, job.verifier)
         return await sample_branches(arms, items, policy)

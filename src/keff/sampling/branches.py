@@ -12,17 +12,19 @@ from keff.records import Item, frozen
 from keff.sampling.orders import Order, Progress
 from keff.sampling.sampler import PREPARED, MissingPathError, Session, bounded, launch_view
 from keff.sampling.store import Run
+from keff.sampling.verifier import Verifier
 from keff.task import Task
 
 
 @frozen
 class BranchSampler:
-    """One branch of a policy: its task, engine, drawing order and run folder."""
+    """One branch of a policy: its task, engine, drawing order, run folder and, if any, its checker."""
 
     run: Run
     task: Task
     engine: Engine
     order: Order
+    verifier: Verifier | None = None
 
 
 async def sample_branches(
@@ -36,7 +38,10 @@ async def sample_branches(
     branch that is not there.
     """
     _check(arms, policy)
-    sessions = {name: Session(arm.run, arm.task, arm.engine, arm.order, None) for name, arm in arms.items()}
+    sessions = {
+        name: Session(arm.run, arm.task, arm.engine, arm.order, None, arm.verifier)
+        for name, arm in arms.items()
+    }
     units = (_ItemVote(item, arms, sessions, policy).run() for item in items)
     await bounded(units, PREPARED * max(session.limit for session in sessions.values()))
     for session in sessions.values():
@@ -68,6 +73,7 @@ class _ItemVote:
         """Draw paths until the policy stops; stored paths count without being drawn."""
         for session in self.sessions.values():
             session.begin(self.item)
+            await session.rate(self.item, self.policy)
         held = self._stored()
         self.vote = RunningVote(self.policy, self._view, lambda place: len(self._at(place, held)) > 0)
         running: dict[asyncio.Task[None], Sequence[int]] = {}
@@ -84,23 +90,28 @@ class _ItemVote:
         asked = self.vote.branches
         for name in dict.fromkeys(asked[place] for place in places):
             own = [place for place in places if asked[place] == name]
-            yield own, self.sessions[name].reach(self.item, asked[: own[-1] + 1].count(name))
+            yield own, self._reach(self.sessions[name], asked[: own[-1] + 1].count(name))
+
+    async def _reach(self, session: Session, target: int) -> None:
+        await session.reach(self.item, target)
+        await session.rate(self.item, self.policy)
 
     def _view(self, places: Sequence[int]) -> View:
         stored = self._stored()
-        keys = [key for place in places for key in self._at(place, stored)]
-        if len(keys) < len(places):
+        seen = [path for place in places for path in self._at(place, stored)]
+        if len(seen) < len(places):
             raise MissingPathError
-        return View(keys, branches=self.vote.branches[: len(places)])
+        keys, confidence = [key for key, _ in seen], [rating for _, rating in seen]
+        return View(keys, confidence, branches=self.vote.branches[: len(places)])
 
-    def _stored(self) -> dict[str, Sequence[str | None]]:
+    def _stored(self) -> dict[str, View]:
         return {
-            name: launch_view(arm.run, arm.task, self.item, arm.order.slots[0], self.policy).keys
+            name: launch_view(arm.run, arm.task, self.item, arm.order.slots[0], self.policy)
             for name, arm in self.arms.items()
         }
 
-    def _at(self, place: int, stored: Mapping[str, Sequence[str | None]]) -> Sequence[str | None]:
-        """Return the key at a launch position, as a list of one; of none where it is not stored."""
+    def _at(self, place: int, stored: Mapping[str, View]) -> list[tuple[str | None, float]]:
+        """Return key and confidence at a launch position, a list of one; of none where it is not stored."""
         name = self.vote.branches[place]
-        index = self.vote.branches[:place].count(name)
-        return stored[name][index : index + 1]
+        index, view = self.vote.branches[:place].count(name), stored[name]
+        return [*zip(view.keys, view.confidence, strict=True)][index : index + 1]

@@ -13,7 +13,7 @@ from keff.engine import Engine
 from keff.errors import UsageError
 from keff.files import draft_of
 from keff.policies.retry import reads_verdicts
-from keff.policy import calibrated, for_one_model, in_flight_of
+from keff.policy import Policy, calibrated, for_one_model, in_flight_of
 from keff.records import Item, Path, Sampling, frozen, stable_hash
 from keff.sampling import EMBEDDINGS, RUN_FILE
 from keff.sampling.manifest import Config, Manifest
@@ -116,11 +116,16 @@ def prompt_of(job: Job, first: Item) -> str:
     return stable_hash([[dict(m) for m in job.task.messages(first, slot)] for slot in job.order.slots])
 
 
+def needs_verifier(policy: Policy, verifier: Verifier | None) -> None:
+    """Raise UsageError for a policy that a checker ends, without one."""
+    if reads_verdicts(policy) and verifier is None:
+        raise UsageError(f"{policy.spec} tries again until a checker passes: name {VERIFIER_FLAGS}")
+
+
 def _check(job: Job) -> None:
     order = job.order
     if order.policy is not None and reads_verdicts(order.policy):
-        if job.verifier is None:
-            raise UsageError(f"{order.policy.spec} tries again until a checker passes: name {VERIFIER_FLAGS}")
+        needs_verifier(order.policy, job.verifier)
         if in_flight_of(order.policy) is not None:
             raise UsageError(f"{order.policy.spec}: a run draws one try after the other: leave in_flight out")
     if order.policy is not None:
@@ -190,6 +195,26 @@ async def execute(job: Job, watch: OnProgress | None = None) -> Progress:
         await job.engine.close()
 
 
+def run_of(job: Job, items: Sequence[Item], policy: Policy | None) -> Run:
+    """Return the run that a job on a started engine draws its items into, under a policy.
+
+    Raises UsageError for another verifier than before, StoreError when the folder holds something else.
+    """
+    stamp = None if job.verifier is None else job.verifier.stamp
+    if (job.folder / RUN_FILE).exists():
+        require_same_code(str(job.folder), VERIFIER, Manifest.read(job.folder).code.get(VERIFIER), stamp)
+    config = configuration(job, items[0])
+    return Run.write(
+        job.folder,
+        config,
+        n=len(items),
+        k=job.order.k,
+        policy=policy,
+        options=job.options,
+        verifier=stamp,
+    )
+
+
 async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
     """Draw all paths the job still owes on a started engine, which stays open.
 
@@ -197,19 +222,7 @@ async def draw(job: Job, watch: OnProgress | None = None) -> Progress:
     """
     _check(job)
     items = job.items()
-    config = configuration(job, items[0])
-    stamp = None if job.verifier is None else job.verifier.stamp
-    if (job.folder / RUN_FILE).exists():
-        require_same_code(str(job.folder), VERIFIER, Manifest.read(job.folder).code.get(VERIFIER), stamp)
-    with Run.write(
-        job.folder,
-        config,
-        n=len(items),
-        k=job.order.k,
-        policy=job.order.policy,
-        options=job.options,
-        verifier=stamp,
-    ) as run:
+    with run_of(job, items, job.order.policy) as run:
         score(run, job.task)
         try:
             progress = await sample(run, job.task, job.engine, items, job.order, watch, job.verifier)

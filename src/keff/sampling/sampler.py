@@ -198,7 +198,7 @@ class Session:
         policy, slot = self.order.policy, self.order.slots[0]
         assert policy is not None
         self.begin(item)
-        await self._rate(item, policy)
+        await self.rate(item, policy)
         owed = {place for span in self._owed(item, policy.cap) for place in _places(span)}
 
         def calls(places: Sequence[int]) -> Iterator[tuple[range, Coroutine[None, None, None]]]:
@@ -227,9 +227,9 @@ class Session:
     async def _draw_rated(self, item: Item, span: OwedPaths, policy: Policy) -> None:
         """Draw one span, and rate its paths where a checker ends the policy."""
         await self._draw(item, span)
-        await self._rate(item, policy)
+        await self.rate(item, policy)
 
-    async def _rate(self, item: Item, policy: Policy) -> None:
+    async def rate(self, item: Item, policy: Policy) -> None:
         """Rate an item's paths that a checker has not yet judged, where one ends the policy."""
         if self.verifier is not None and reads_verdicts(policy):
             # Read after the wait: other questions count meanwhile.
