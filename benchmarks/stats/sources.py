@@ -13,12 +13,14 @@ import argparse
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+import keff
 from benchmarks.places import records_folder
 from keff.analysis.panel import learners, panel_of
 from keff.reading.open import Opening, Record, open_record
@@ -109,6 +111,36 @@ def worth_of_judges(turns: int, rng: np.random.Generator) -> Iterator[tuple[str,
             lo, hi = k_eff_interval(size, interval_c(votes).interval).limits or (-math.inf, math.inf)
             held.append(lo <= true <= hi)
         yield f"{size} judges, {n} questions, sd {spread} logits", float(np.mean(held))
+
+
+def mixes(turns: int, rng: np.random.Generator) -> dict[str, float]:
+    """Return how often ``keff mix`` holds the accuracy of a model under other prompts, by ``--sources``.
+
+    Two models, each under six prompts drawn for it, on 60 questions; the plan that asks the model once.
+    """
+    hits: dict[str, list[bool]] = {}
+    questions = rng.normal(0, 1.2, 4000)
+
+    def chance(level: float, rows: FloatArray, prompts: int) -> FloatArray:
+        return 1 / (1 + np.exp(-(level + rows[:, None] + 0.7 * rng.standard_normal(prompts))))
+
+    levels = {"small": 0.2, "large": 0.9}
+    truth = {name: float(chance(level, questions, 1000).mean()) for name, level in levels.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(turns):
+            rows, files = rng.choice(questions, 60), list[Path]()
+            for name, level in levels.items():
+                right = rng.random((60, 6)) < chance(level, rows, 6)
+                files.append(Path(folder) / f"{name}.csv")
+                lines = (f"q{n},t{s},{'BA'[int(right[n, s])]},A" for n, s in np.ndindex(60, 6))
+                files[-1].write_text("\n".join(("id,template,answer,gold_answer", *lines)))
+            for kind in ("fixed", "random"):
+                for line in keff.mix(*files, sources=kind).singles:
+                    (name,) = line.branches
+                    if line.policy == f"cascade:{name}(fixed:1)":
+                        lo, hi = line.accuracy.limits or (0.0, 1.0)
+                        hits.setdefault(f"{name}, {kind}", []).append(lo <= truth[name] <= hi)
+    return {what: float(np.mean(each)) for what, each in hits.items()}
 
 
 def recorded() -> Iterator[tuple[str, Record]]:
@@ -203,6 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--mixes", type=int, default=100)
     options = parser.parse_args()
     rng = np.random.default_rng(61)
     for name, found in simulated(options.turns, rng):
@@ -212,6 +245,8 @@ def main() -> None:
         print(f"{name:40s} K_eff {share:.1%}")
     least, most = min(covered.values()), max(covered.values())
     print(f"claim: K_eff of simulated judges inside its 95% interval | {least:.1%} to {most:.1%} | 93 to 97%")
+    for what, share in mixes(options.mixes, rng).items():
+        print(f"mix, {what} prompts: accuracy under other prompts inside {share:.1%}")
     if "KEFF_SHARED" not in os.environ:
         print("the records with sources are in the shared folder: KEFF_SHARED=../shared")
     others, gains = list[float](), list[float]()
