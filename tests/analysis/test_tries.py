@@ -194,3 +194,11 @@ def test_confidences_alone_are_verdicts_where_they_are_said_to_be(tmp_path: Path
     assert done.returncode == 2 and "--columns correct=all_confidences" in " ".join(done.stderr.split())
     told = command_line.keff("analyze", log, "--columns", "correct=all_confidences").stdout
     assert told.startswith("Keep trying up to 6 times")
+
+
+def test_more_tries_than_recorded_are_refused_with_what_can_be_replayed() -> None:
+    rows = np.array(verdicts(n=20, k=2))
+    with pytest.raises(KeffError, match=r"retry:4 may draw 4 paths and the records hold 2: write retry:2"):
+        keff.replay(rows, ["retry:4"])
+    replayed = keff.replay(rows, ["retry:2"])
+    assert replayed.policies[0].policy == "retry:2"

@@ -82,6 +82,9 @@ def test_tries_end_at_the_first_that_passes(kind: str, checkers: dict[str, Any])
         assert told["paths"] == 3 and told["weight"] == {"value": 1.0, "kind": "verdict"}
         assert reply["choices"][0]["message"]["content"].endswith("return 8")
         assert rig.metric('keff_verifier_paths_total{became="rated"}') == 3
+    with served("retry:4", checkers[kind], codes(7, 9, 8)) as rig:
+        # A request may ask for fewer.
+        assert rig.post({**SEEDED, "keff": {"cap": 2}}).json()["keff"]["paths"] == 2
     with served("retry:2", checkers[kind], codes(7, 9, 8)) as rig:
         reply = rig.post(SEEDED).json()
         assert reply["keff"]["weight"] == {"value": 0.0, "kind": "verdict"}

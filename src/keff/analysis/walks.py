@@ -29,7 +29,7 @@ from keff.policy import (
     in_flight_of,
     parse_policy,
 )
-from keff.policy.spec import MAX_CAP, PolicySpec
+from keff.policy.spec import COUNTED, MAX_CAP, PolicySpec
 from keff.policy.weighting import Answered, Answering, Over, part_of
 from keff.records import frozen
 from keff.stats.time import NO_CONTENTION, Crowding, cut, in_rounds
@@ -70,7 +70,7 @@ def exact(reference: Policy) -> Policy:
 def with_cap(text: str, k: int) -> Policy:
     """Return the policy of a spec; where the spec leaves its cap out, the cap is k."""
     spec = PolicySpec.parse(text)
-    capless = spec.name != "fixed" and "cap" not in spec.options and not isinstance(spec.value, str)
+    capless = spec.name not in COUNTED and "cap" not in spec.options and not isinstance(spec.value, str)
     return parse_policy(spec.with_cap(min(k, MAX_CAP)) if capless else spec)
 
 

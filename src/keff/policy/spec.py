@@ -23,6 +23,9 @@ DEFAULT_CAP = 32
 # The largest cap: the table of a rule has (cap + 1) cubed cells.
 MAX_CAP = 256
 
+# Policies whose value is the most paths that they draw.
+COUNTED = frozenset(("fixed", "retry"))
+
 # Every whole float up to this one is the integer that it shows.
 _EXACT = 2**53
 
@@ -78,7 +81,7 @@ class PolicySpec:
     @property
     def cap(self) -> Scalar:
         """The cap as written, not yet checked to be a number."""
-        if self.name == "fixed" and self.value is not None:
+        if self.name in COUNTED and self.value is not None:
             return self.value
         return self.options.get("cap", DEFAULT_CAP)
 
@@ -87,11 +90,12 @@ class PolicySpec:
         options = dict(self.options)
         if isinstance(flight := options.get("in_flight"), int):
             options["in_flight"] = min(flight, cap)
-        if self.name != "fixed" or self.value is None:
+        if self.name not in COUNTED:
             return replace(self, options={**options, "cap": cap})
-        options.pop("cap", None)
-        lower = not isinstance(self.value, str) and self.value > cap
-        return replace(self, value=cap if lower else self.value, options=options)
+        given = options.pop("cap", DEFAULT_CAP)
+        most = given if self.value is None else self.value
+        lower = not isinstance(most, str) and most > cap
+        return replace(self, value=cap if lower else most, options=options)
 
 
 def format_spec(
