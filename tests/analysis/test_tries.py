@@ -178,6 +178,10 @@ def test_tries_that_ended_at_the_first_pass_are_read_as_such(tmp_path: Path, fie
         noise = keff.noise(files[0], **options)
         assert noise.score.value == pytest.approx(first)
         assert "stopped_run" in {note.code for note in noise.warnings}
+    pooled = tmp_path / "pooled.jsonl"
+    command_line.keff("join", *files, "--pool", "-o", pooled)
+    kept = [json.loads(line)["all_correct"] for line in pooled.read_text().splitlines()]
+    assert kept == [[row[0], *row] for row in rows]
     other = enumerate(verdicts(n=300, k=4, seed=2, never=0.05))
     files[1].write_text("".join(json.dumps({"id": f"q{i}", field: row}) + "\n" for i, row in other))
     mixed = keff.mix(*files, value_per_correct=50, cost_per_path=1)

@@ -13,6 +13,7 @@ import numpy as np
 from keff.errors import LogError, UsageError
 from keff.log import LOG_ENDINGS, Question, find_log, path_text
 from keff.logs.parts.tabled import PER_PATH
+from keff.reading.admit import first_paths
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, with_copies_together
 from keff.reading.open import Opening, ReadLog, Record, named_part, naming, one_part, read_log, record_of_log
@@ -169,7 +170,12 @@ def _all_questions(records: Sequence[Record]) -> list[Question]:
     spaces = {record.ballot.reading.space for record in records}
     if len(spaces) > 1:
         raise UsageError(f"--pool: the records compare answers differently ({', '.join(sorted(spaces))})")
-    return [question for record in records for question in record.ballot.questions]
+    # Of a run that ended by its outcome, only the first paths are like others.
+    return [
+        first_paths(question, record.ballot.votes.k) if record.info.stopped else question
+        for record in records
+        for question in record.ballot.questions
+    ]
 
 
 def side_by_side(records: Sequence[Record]) -> list[Question]:
