@@ -80,7 +80,7 @@ def of_three(
         for own, price in zip(models, THREE, strict=True)
     ]
     true = np.array([_in_truth(plan, figures) for plan in plans])
-    for worth in WORTHS:
+    for worth in (*WORTHS, 1000.0):
         net, expected = worth * true[:, 0] - true[:, 1], worth * held.expected - held.expected_cost
         chosen = net[np.argmax(expected)], net[np.argmax(np.where(two, expected, -np.inf))]
         yield worth, float(net.max() - chosen[0]), float(net.max() - chosen[1])
@@ -252,6 +252,7 @@ def main() -> None:
     parser.add_argument("--pilots", type=int, default=20)
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--paths", type=int, default=8)
+    parser.add_argument("--thirds", type=int, default=140, help="pilots of three models, each data set")
     parser.add_argument("--turns", type=int, default=200, help="simulated records with false accepts")
     asked = parser.parse_args()
     false_accepts(asked.turns, np.random.default_rng(1))
@@ -265,12 +266,11 @@ def main() -> None:
             for _ in range(asked.pilots):
                 pair = (models[small], models[large])
                 found.pilot((group, small, large), pair, rng, (asked.questions, asked.paths))
-        for three in list(combinations(order, 3))[:: max(len(pairs) // 3, 1)][:3]:
-            for _ in range(asked.pilots):
-                for worth, *regrets in of_three(
-                    [models[name] for name in three], rng, (asked.questions, asked.paths)
-                ):
-                    thirds[worth].append(regrets)
+        triples = list(combinations(order, 3))
+        for _ in range(asked.thirds):
+            three = [models[name] for name in triples[rng.integers(len(triples))]]
+            for worth, *regrets in of_three(three, rng, (asked.questions, asked.paths)):
+                thirds[worth].append(regrets)
     found.show()
     for worth, each in thirds.items():
         all_plans, pairs_only = np.mean(each, axis=0)

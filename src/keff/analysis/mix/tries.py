@@ -89,8 +89,8 @@ def try_plans(
         for m, more in product(ladder, repeat=2)
     ]
     yield from pairs
-    # A third solves what two leave: of three recorded models regret falls by more than half where a right
-    # answer is worth 300 tries (docs/checker.md).
+    # A third solves what two leave: on recorded models regret falls by a third where a right answer is worth
+    # 300 tries (docs/checker.md).
     for plan in undominated(pairs):
         stages = list(zip(plan.branches, plan.most, strict=True))
         for third, tries in product(set(every).difference(plan.branches), ladder):
