@@ -131,7 +131,7 @@ def test_all_problems_are_listed_at_once(records: Path, tmp_path: Path) -> None:
     for part in (
         "llama8b_sc_kvar_v2_gsm8k.jsonl:4: not JSON",
         "llama8b_sc_kvar_v2_gsm8k.jsonl:8: all_answers has 32 entries, K is 31",
-        "not used, for it has bad lines",
+        "not used, because it has bad lines",
         "provenance says max_new_tokens 512, the paper used 1024",
         "has the seeds [43, 123, 456, 789, 1024]",
     ):
@@ -230,7 +230,7 @@ def test_the_reference_file_is_held_against_the_records(records: Path, tmp_path:
     assert "no records of other on gsm8k at K = 4" in said
     assert "c_hat is 'x', not a number" in said
     reference.write_text("name,value\na,1\n")
-    assert "not used, for it has no column model" in "\n".join(reproduce(tmp_path, QUICK).problems)
+    assert "not used, because it has no column model" in "\n".join(reproduce(tmp_path, QUICK).problems)
 
 
 def test_ranges_of_the_text_are_those_of_the_papers_own_table() -> None:

@@ -81,7 +81,7 @@ def test_a_wrong_file_names_the_field(tmp_path: Path, change: tuple[str, str], m
         (('name = "s"', 'name = "s"\ntables = { table9x = {} }'), "tables names 'table9x'"),
         (
             ('name = "s"', f'name = "s"\nrecords = [{RECORD}]'),
-            "record x is no cell",
+            "record x is not a cell",
         ),
     ],
 )  # fmt: skip

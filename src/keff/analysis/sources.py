@@ -196,7 +196,7 @@ def _alike(found: Noise, scores: SourceScores) -> Noise:
     note = Note(
         "sources_alike",
         "the sources score alike on every question, so keff cannot tell what another one would score, or how "
-        "far two can differ. Ask a judge or prompt that is no copy of these",
+        "far two can differ. Ask a judge or prompt that is not a copy of these",
     )
     return replace(
         found,
@@ -223,7 +223,7 @@ def _notes(scores: SourceScores, variance: SourceVariance) -> Iterator[Note]:
         yield Note(
             "no_variance_seen",
             f"the {' and the '.join(below)} differ less than chance alone would make them. Their variance "
-            "came out below 0, and keff shows 0, which does not mean that there is none",
+            "came out below 0, so keff shows 0. That does not mean that there is none",
         )
     if scores.random and scores.size < FEW_SOURCES:
         yield Note(

@@ -134,7 +134,7 @@ def refuse_undrawable(place: Place, grid: Sequence[Cell]) -> None:
         more = f"; and {len(told) - SHOWN} more reasons" if len(told) > SHOWN else ""
         raise UsageError(
             f"{len(wrong)} of {len(grid)} cells cannot be drawn, so keff drew nothing "
-            f"({'; '.join(told[:SHOWN])}{more}): mend the study, or name the others with --only"
+            f"({'; '.join(told[:SHOWN])}{more}): correct the study, or name the others with --only"
         )
 
 

@@ -154,7 +154,7 @@ class Cluster:
             if seat in self._seats:
                 self._seats.remove(seat)
                 self._hire(self.gpus_each())
-            raise EngineError("a worker of the cluster was lost, with the requests it had in hand")
+            raise EngineError("a worker of the cluster was lost, with the requests it was working on")
         if isinstance(drawn, RayError):
             raise failure(drawn)
         return drawn

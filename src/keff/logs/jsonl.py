@@ -17,7 +17,7 @@ from keff.narrow import Object, entries, fields, is_array, items
 
 # Of a list of lists, and of rows below a name.
 NO_ROWS = NoColumns(
-    "no id column found, since its entries are no rows. Write an object for each question, one per line: "
+    "no id column found, because its entries are not rows. Write an object for each question, one per line: "
     '{"id": "q1", "answers": ["4", "5"], "gold_answer": "4"}'
 )
 

@@ -320,7 +320,7 @@ def check_reference(root: Path, samples: Mapping[str, ArmSample]) -> tuple[list[
     named = {REFERENCE_NAMES.get(form, form): name for form, name in zip(forms, header, strict=True)}
     lacking = [key for key in REFERENCE_KEYS if key not in named]
     if lacking:
-        return [], [f"{path}: not used, for it has no column {' and no column '.join(lacking)}"]
+        return [], [f"{path}: not used, because it has no column {' and no column '.join(lacking)}"]
     unknown = [name for key, name in named.items() if key not in (*REFERENCE_KEYS, *REFERENCE_VALUES)]
     problems = [f"{path}: columns not compared: {', '.join(unknown)}"] if unknown else []
     checks: list[Check] = []

@@ -218,7 +218,7 @@ def _load(
     torn: list[Note] = []
     questions, provenances, problems = survey(path, torn.append)
     if problems:
-        return {}, [*problems, f"{path}: not used, for it has bad lines"]
+        return {}, [*problems, f"{path}: not used, because it has bad lines"]
     problems += [note.message for note in torn]
     problems += [
         f"{path}: provenance says {name} {said[name]!r}, the paper used {value!r}"

@@ -127,7 +127,7 @@ def unknown(given: Iterable[str], *more: str) -> None:
 def _no_words(words: Iterable[str], what: str) -> None:
     given = ", ".join(words)
     if given:
-        raise UsageError(f"{what} says by itself what it holds: leave out {given}")
+        raise UsageError(f"{what} already says what it holds: leave out {given}")
 
 
 def _held(

@@ -198,7 +198,8 @@ class Study(_FrozenModel):
         for record in self.records:
             if not any(cell.record == record.path for cell in grid):
                 raise ValueError(
-                    f"record {record.path} is no cell: arm {record.arm} has not its model, task and seed"
+                    f"record {record.path} is not a cell: arm {record.arm} does not have its model, task "
+                    "and seed"
                 )
         folders: dict[str, str] = {}
         for cell in grid:

@@ -176,8 +176,8 @@ def check_rated(plan: Plan, policy: Policy, stamp: Stamp | None) -> None:
     above = held.calibration.informs and held.calibration.confidences[-1] > 0
     if name != CONFIDENCE or above:
         raise PlanError(
-            f"the plan's policy {policy.spec} reads a confidence of its record that is no log-probability: "
-            f"name what rates paths with {VERIFIER_FLAGS}"
+            f"the plan's policy {policy.spec} reads a confidence that is not a log-probability: say what "
+            f"rates paths, with {VERIFIER_FLAGS}"
         )
 
 

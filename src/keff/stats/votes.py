@@ -219,7 +219,7 @@ def _array(values: ArrayLike, name: str, ndim: int) -> NDArray[Any]:
     except ValueError:
         raise ValueError(f"{name} is ragged: every row needs the same number of paths") from None
     if array.dtype == object:
-        raise ValueError(f"{name} is ragged or holds something that is no number")
+        raise ValueError(f"{name} is ragged, or holds something that is not a number")
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
     return array

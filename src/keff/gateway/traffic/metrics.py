@@ -55,7 +55,7 @@ COUNTERS: Mapping[str, str] = {
     "keff_branch_failures_total": "Calls to each branch that failed.",
     "keff_branch_escalations_total": "Requests that came to each branch unsettled by those before.",
     "keff_branch_settled_total": "Requests by the branch that settled them.",
-    "keff_stale_total": "Requests that state something else than the plan, by what.",
+    "keff_stale_total": "Requests that differ from the plan, by field.",
     "keff_vote_log_errors_total": "Rows of the vote log that could not be written.",
     "keff_key_requests_total": "Requests by the name of their key.",
     "keff_key_paths_total": "Paths drawn by the name of the key.",

@@ -36,7 +36,7 @@ class Calibration:
         sizes = {len(self.confidences), len(self.chances), len(self.weights)}
         rising = bool(np.all(np.diff(self.confidences) > 0))
         if len(sizes) > 1 or 0 in sizes or not rising or min(self.weights) <= 0:
-            raise ValueError("a calibration needs rising confidences, as many chances and weights above 0")
+            raise ValueError("a calibration needs rising confidences, as many chances, and weights above 0")
 
     @property
     def informs(self) -> bool:
