@@ -131,7 +131,7 @@ Sources = Annotated[
     record_option(
         "--sources",
         help="Your prompts, judges or branches: all that you ask (fixed), or a sample of many (random).",
-        show_default="random, where each path of a question has its own",
+        show_default="random, if each path of a question has its own",
     ),
 ]
 
@@ -172,9 +172,9 @@ Rule = Annotated[
 ]
 Cap = Annotated[int, _cap(MOST_PAID)]
 ReplayCap = Annotated[
-    int | None, _cap("compare with the plurality of this many paths.", shown="what is drawn today")
+    int | None, _cap("compare with the plurality of this many paths.", shown="what you run today")
 ]
-DecisionCap = Annotated[int | None, _cap(MOST_PAID, shown="what is drawn today; curves to 32")]
+DecisionCap = Annotated[int | None, _cap(MOST_PAID, shown="what you run today; curves to 32")]
 Now = Annotated[
     str | None,
     Option(
@@ -188,7 +188,7 @@ Prices = Annotated[
     Path | None,
     money_option(
         "--prices",
-        help='TOML price table: ["model"] with prompt, output, cached per million tokens, path, or second.',
+        help='TOML prices: per ["model"] prompt, output, cached (per million tokens), or path, or second.',
     ),
 ]
 Volume = Annotated[
@@ -245,7 +245,7 @@ FalseAccept = Annotated[
         min=0,
         max=1,
         metavar="SHARE",
-        help="Of a checker's verdicts: the share of wrong answers that pass (default 0, or by gold answers).",
+        help="Share of wrong answers that a checker passes (0, or what gold answers show).",
     ),
 ]
 Slower = Annotated[

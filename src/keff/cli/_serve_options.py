@@ -179,7 +179,7 @@ NowServed = Annotated[
         "--now",
         metavar="K|POLICY",
         help="What you run today, for example 8. Savings are measured against it.",
-        show_default="what the plan's figures are against",
+        show_default="what the plan is compared with",
     ),
 ]
 UpstreamKeyEnv = Annotated[
