@@ -29,7 +29,7 @@ class SourceOptions(TypedDict, total=False):
 
     ``answer_space`` says how answers are compared (default: what a log names, else exact text), ``trim``
     uses the first K paths. ``sources`` says whether the slots, judges or branches of paths are all there are
-    ("fixed") or some of many ("random"). ``format``, ``part``, ``partial`` and ``rescore`` are for logs
+    ("fixed") or a sample of many ("random"). ``format``, ``part``, ``partial`` and ``rescore`` are for logs
     (``Opening``). The others say what means what: the name of a column of a frame, or the data themselves
     beside an array or lists (one value per question for ``id``, ``gold_answer`` and ``cluster``, one list of
     paths per question for the others).

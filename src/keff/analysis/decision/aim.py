@@ -19,9 +19,9 @@ class Aim(StatedAim):
     ``retain``: at least this share of the accuracy of plurality at the cap, on average over workloads, for
     the fewest paths (0.99 when nothing is stated); with ``confidence``, on this workload, that likely.
     ``budget``: the most accuracy where the mean paths of a question are at most this many, 90% sure. Or the
-    most ``value_per_correct`` * accuracy - ``cost_per_path`` * paths. ``slower``: neither the median nor the
-    95th percentile of the time to answer may be above so many times today's (None: any time). Raises
-    PolicyError outside the ranges.
+    most ``value_per_correct`` * accuracy - ``cost_per_path`` * paths. ``slower`` bounds the median and the
+    95th percentile of the time to answer, as a multiple of today's (None: no bound). Raises PolicyError
+    outside the ranges.
     """
 
     confidence: float | None = None

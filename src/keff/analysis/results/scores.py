@@ -156,8 +156,8 @@ class Design(Result):
 class SourceNoise(Result):
     """What slots, judges, prompts or branches add to the noise of a score.
 
-    ``random`` says that they are some of many. ``scores`` is each one's mean score, ``new_source`` the score
-    that another one would give on these questions (a prediction), ``sd`` the standard deviation between
+    ``random`` says that they are a sample of many. ``scores`` is each one's mean score, ``new_source`` the
+    score that another one would give on these questions (a prediction), ``sd`` the standard deviation between
     sources beyond the luck of trials, ``designs`` the standard errors that other numbers of questions and
     sources would have. None and none where questions and sources cannot be told apart.
     """
@@ -179,8 +179,8 @@ class Noise(Finding):
     right, ``pass_hat_k`` that all k do, ``flips`` the share whose outcome differs between two runs,
     ``groups_without_gradient`` the share of groups of G answers that are all right or all wrong: None where
     scores are graded. With one repeat of each question all but the score is None. ``sources`` is what the
-    sources of paths add where these differ; where they are some of many all intervals are for others, too,
-    and a run is one of another source.
+    sources of paths add where these differ. Where they are a sample of many, all intervals are for others
+    too, and a run is one of another source.
     """
 
     n: int
