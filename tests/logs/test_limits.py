@@ -86,7 +86,7 @@ def test_metadata_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: p
     pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=1)
     assert open_record(path).ballot.votes.n == 50
     monkeypatch.setattr(arrow, "MOST_METADATA", 1000)
-    with pytest.raises(LogError, match=r"metadata have .* larger row groups"):
+    with pytest.raises(LogError, match=r"metadata has .* larger row groups"):
         open_record(path)
 
 
