@@ -259,7 +259,7 @@ def test_one_row_per_question_and_model_is_one_record_per_model(tmp_path: Path) 
 def test_json_without_rows_says_how_rows_are_written(tmp_path: Path, content: object) -> None:
     file = tmp_path / "log.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(LogError, match=r"its entries are no rows\. Write an object for each question"):
+    with pytest.raises(LogError, match=r"its entries are not rows\. Write an object for each question"):
         open_record(file)
 
 
@@ -322,7 +322,7 @@ def test_a_table_in_one_json_value_is_read_in_one_pass(
 def test_a_table_that_lacks_a_cell_or_holds_other_things_is_refused(tmp_path: Path, content: object) -> None:
     file = tmp_path / "log.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(LogError, match=r"lacks|no rows"):
+    with pytest.raises(LogError, match=r"lacks|not rows"):
         open_record(file)
 
 
@@ -475,7 +475,7 @@ def test_other_delimiters(tmp_path: Path, head: str) -> None:
 def test_an_object_that_is_called_eval_is_no_log_of_inspect_ai(tmp_path: Path) -> None:
     file = tmp_path / "eval_results.json"
     file.write_text(json.dumps({"date": "2024", "eval": {"q/1": [{"solution": "4", "base_status": "pass"}]}}))
-    with pytest.raises(LogError, match=r"its entries are no rows\. Write an object for each question"):
+    with pytest.raises(LogError, match=r"its entries are not rows\. Write an object for each question"):
         open_record(file)
 
 
