@@ -21,7 +21,7 @@ from benchmarks.logs.log_bases import FORMATS, draws
 from keff.errors import KeffError
 from keff.log import find_log
 
-BY_NAME = {"value", "scores", "vars", "code"}
+BY_NAME = {"value", "scores", "vars", "code", "assertions", "feedback_stats", "metrics"}
 """Objects whose members are data by their names, of which a further one is more data."""
 BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 Rng = random.Random

@@ -330,6 +330,63 @@ def opentelemetry(folder: Path, answers: Answers) -> Base:
     return _unnumbered("opentelemetry", folder / "spans.jsonl", [span(*each) for each in _each(answers)])
 
 
+def verifiers_results(folder: Path, answers: Answers) -> Base:
+    def rollout(i: int, j: int, answer: str) -> JsonRow:
+        about = {"example_id": i, "prompt": [{"role": "user", "content": f"{i}?"}], "answer": gold(i)}
+        right = float(answer == gold(i))
+        said = [{"role": "assistant", "content": answer}]
+        usage = {"output_tokens": 5.0 + j}
+        return {
+            **about,
+            "completion": said,
+            "reward": right,
+            "metrics": {"exact": right},
+            "token_usage": usage,
+        }
+
+    rows = [rollout(*each) for each in _each(answers)]
+    return _unnumbered("verifiers_results", folder / "results.jsonl", rows)
+
+
+def nemo_gym(folder: Path, answers: Answers) -> Base:
+    def rollout(i: int, j: int, answer: str) -> JsonRow:
+        content = [{"type": "output_text", "text": f"It is {answer}", "annotations": []}]
+        output = [{"type": "message", "role": "assistant", "content": content}]
+        usage = {"input_tokens": 20, "output_tokens": 5 + j}
+        return {
+            "responses_create_params": {"input": [{"role": "user", "content": f"{i}?"}]},
+            "response": {"id": f"r{i}-{j}", "model": "m", "output": output, "usage": usage},
+            "reward": float(answer == gold(i)),
+            "expected_answer": gold(i),
+            "extracted_answer": answer,
+            "_ng_task_index": i,
+            "_ng_rollout_index": j,
+        }
+
+    return _text("nemo_gym", folder / "rollouts.jsonl", [rollout(*each) for each in _each(answers)])
+
+
+def pydantic_evals(folder: Path, answers: Answers) -> Base:
+    def case(i: int, j: int, answer: str) -> JsonRow:
+        about = {"name": f"q{i} [{j + 1}/{K}]", "source_case_name": f"q{i}", "inputs": f"{i}?"}
+        right = {"name": "Equals", "value": answer == gold(i), "reason": None}
+        said = {"expected_output": gold(i), "output": answer, "assertions": {"Equals": right}}
+        return {**about, **said, "scores": {}, "labels": {}, "metrics": {}, "task_duration": 2.5}
+
+    report = {"name": "sums", "cases": [case(*each) for each in _each(answers)], "failures": []}
+    return _text("pydantic_evals", folder / "report.json", [json.dumps(report)])
+
+
+def langsmith(folder: Path, answers: Answers) -> Base:
+    def root(i: int, j: int, answer: str) -> JsonRow:
+        about = {"id": f"r{i}-{j}", "trace_id": f"r{i}-{j}", "parent_run_id": None, "run_type": "chain"}
+        said = {"inputs": {"question": f"{i}?"}, "outputs": {"answer": answer}, "error": None}
+        score = {"exact": {"n": 1, "avg": float(answer == gold(i))}}
+        return {**about, **said, "reference_example_id": f"q{i}", "feedback_stats": score}
+
+    return _unnumbered("langsmith", folder / "runs.jsonl", [root(*each) for each in _each(answers)])
+
+
 def _unnumbered(reader: str, path: Path, rows: Sequence[object]) -> Base:
     return Base(reader, _lines(path, rows), ((path, "unnumbered"),))
 
@@ -359,6 +416,10 @@ FORMATS: dict[str, Callable[[Path, Answers], Base]] = {
         promptfoo,
         mlflow,
         opentelemetry,
+        verifiers_results,
+        nemo_gym,
+        pydantic_evals,
+        langsmith,
         run,
     )
 }

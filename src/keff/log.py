@@ -227,6 +227,10 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     head = first_bytes(path)
     if command := next((command for mark, command in PACKED.items() if head.startswith(mark)), None):
         return f"{path} is compressed: {command} {path}, and read what that leaves"
+    if head.startswith(b"version https://git-lfs"):
+        return f"{path} is a pointer of Git LFS, not the file: git lfs pull fetches it"
+    if re.match(rb"(?i)\s*<(?:!doctype|\?xml|html)", head):
+        return f"{path} is a web page, not a log: download the file itself, not the page that shows it"
     if path.is_fifo():
         return f"{path} is a pipe, and a log is read several times: write it to a file, and read that"
     if path.is_dir():

@@ -238,3 +238,13 @@ def test_a_folder_that_holds_other_logs_too_is_a_folder_of_logs(tmp_path: Path) 
     (tmp_path / "logs" / "votes.csv").write_text("id,gold,answer\nq,1,1\nq,1,2\n")
     with pytest.raises(LogError, match=r"report\.json"):
         open_records(tmp_path / "logs")
+
+
+def test_equal_rollouts_without_a_name_or_a_time_are_paths(tmp_path: Path) -> None:
+    path = verifiers_results(tmp_path, paths())
+    about = ("example_id", "prompt", "answer")
+    said_alike = {"completion": [{"role": "assistant", "content": "7"}], "reward": 1.0}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    lines(path, [{name: row[name] for name in about} | said_alike for row in rows])
+    read = list(find_log(path).questions(path))
+    assert [len(question.answers) for question in read] == [PATHS] * QUESTIONS

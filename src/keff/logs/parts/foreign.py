@@ -64,13 +64,14 @@ class UsableRows:
     def add(self, where: str, row: Canonical, own: object) -> None:
         """Add a row; without a number, as the next path of its question and model.
 
-        ``own`` is what only this path has: its name in the file, or all that the file says of it.
+        ``own`` is what only this path has: its name in the file, or all that the file says of it; None where
+        two paths may be written alike.
         """
-        name = stable_hash(own)
+        name = "" if own is None else stable_hash(own)
         if name in self._seen:
             self.left_out["was written before"] += 1
             return
-        self._seen.add(name)
+        self._seen |= {name} - {""}
         mark = str(row["id"]), str(row.get("model"))
         self.rows.append((where, {"path": self._paths[mark], **row}))
         self._paths[mark] += 1
