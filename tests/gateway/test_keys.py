@@ -150,6 +150,28 @@ def test_an_answer_that_states_no_cost_is_charged_by_an_estimate(path: str, body
         assert httpx2.post(f"{rig.url}/{path}", json=body, headers=shown()).status_code == 429
 
 
+def test_routes_that_only_read_are_charged_what_they_read_and_uploads_nothing() -> None:
+    body = {"model": "m", "input": "x" * 400}
+    with passing({"results": []}) as url, gateway(url, planless=True, options=options()) as rig:
+        spent = 0.0
+        reading = ("embeddings", "rerank", "score", "classify", "pooling")
+        free = ("files", "uploads/u1/parts", "responses/r1/cancel", "tokenize")
+        for requests, path in enumerate((*reading, *free), 1):
+            least, most = (100, 120) if path in reading else (0, 0)
+            assert httpx2.post(f"{rig.url}/{path}", json=body, headers=shown()).status_code == 200
+            total = charged(rig, requests)
+            assert least <= total - spent <= most, path
+            spent = total
+
+
+def test_a_total_alone_is_charged_as_what_was_read() -> None:
+    reply = {"results": [], "usage": {"total_tokens": 17}}
+    with passing(reply) as url, gateway(url, planless=True, options=options()) as rig:
+        asked = {"model": "m", "query": "x", "documents": ["y"]}
+        assert httpx2.post(f"{rig.url}/rerank", json=asked, headers=shown()).status_code == 200
+        assert charged(rig, 1) == 17
+
+
 def test_a_vote_whose_server_states_no_usage_is_charged_by_an_estimate(serve: Serve) -> None:
     """A server that counts nothing would make every limit in dollars endless."""
     rig = serve(Script(fault=lambda *_: "no_usage"), options=options(dollars_per_day=1.0))

@@ -63,14 +63,15 @@ class PathEstimate:
 NOTHING = PathEstimate()
 
 
-def estimated(body: Fields, raw: bytes, price: Price) -> PathEstimate:
+def estimated(body: Fields, raw: bytes, price: Price, *, reads: bool = False) -> PathEstimate:
     """Return what a path of a request may cost; ``raw`` are the bytes of its body.
 
-    Its prompt has a token for every four bytes, and its answer the length that it states.
+    Its prompt has a token for every four bytes, and its answer the length that it states; one that only
+    ``reads`` has none.
     """
     stated = [number for name in LENGTH_FIELDS if (number := _number(body.get(name))) is not None]
     prompt = Usage(len(raw) // BYTES_PER_TOKEN)
-    whole = prompt + Usage(output=max(stated, default=UNSTATED))
+    whole = prompt if reads else prompt + Usage(output=max(stated, default=UNSTATED))
     return PathEstimate(whole.dollars(price) + price.path, prompt.dollars(price), price.second)
 
 

@@ -141,6 +141,9 @@ def counts_of(usage: object) -> Counts:
     written = count(stated.get(WRITTEN)) or 0
     if prompt is not None and _is_beside(stated, prompt, (cached or 0) + written, output, total):
         prompt += (cached or 0) + written
+    if asked is None and gave is None and total is not None:
+        # Of a total alone it is not known what was written: some routes write nothing.
+        return Counts(total, min(cached or 0, total), None, odd)
     if prompt is None and asked is None and total is not None and output is not None:
         prompt = max(0, total - output)
     if total is not None and prompt is not None and gave is not None and output is not None:

@@ -130,8 +130,11 @@ _PATH = re.compile(r"/v1(/[\w.:~@+-]+)+/?", re.ASCII)
 MESSAGES = "/v1/messages"
 # How routes end that generate nothing and are free of charge.
 NO_ANSWER = frozenset(
-    {"apply-template", "count_tokens", "detokenize", "input_tokens", "moderations", "tokenize"}
+    {"apply-template", "count_tokens", "detokenize", "input_tokens", "moderations", "render", "tokenize"}
+    | {"cancel", "complete", "files", "load_lora_adapter", "parts", "unload_lora_adapter", "uploads"}
 )
+# And those that cost what they read.
+READS = frozenset({"classify", "embeddings", "pooling", "rerank", "score"})
 SENT_UP = (b"content-type", b"accept")
 BROUGHT_BACK = frozenset({"content-type", "content-disposition", "retry-after", "etag"})
 FAMILIES = ("x-ratelimit-", "openai-")
@@ -191,10 +194,11 @@ def _asked(service: Service, exchange: Exchange, method: str, path: str, body: b
         asked = fields(decoded(body))
     model, key = asked.get("model"), exchange.fuse.key
     price = service.billing.prices.of(model)
-    spends = (bool(body) or method == "POST") and path.rstrip("/").rpartition("/")[2] not in NO_ANSWER
+    route = path.rstrip("/").rpartition("/")[2]
+    spends = (bool(body) or method == "POST") and route not in NO_ANSWER
     if price is None and spends and key.dollars_per_day is not None:
         raise no_price(key, model)
-    estimate = estimated(asked, body, price) if price and spends else NOTHING
+    estimate = estimated(asked, body, price, reads=route in READS) if price and spends else NOTHING
     exchange.spent = RequestSpending(estimate=estimate)
     return Demand(model, paths_asked(asked) if spends else 0)
 
