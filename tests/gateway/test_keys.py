@@ -307,7 +307,7 @@ def test_usage_is_found_in_streams_of_other_protocols() -> None:
         (f'[keys.a]\nsha256 = "{"0" * 64}"\npaths = 3', "keys.a.paths"),
         (f'[keys.a]\nsha256 = "{"0" * 64}"\n[keys.b]\nsha256 = "{"0" * 64}"', "same key"),
         (f'[keys.a]\nsha256 = "{hashlib.sha256(b"").hexdigest()}"', "empty key"),
-        (f'[keys."a b"]\nsha256 = "{"0" * 64}"', "no name"),
+        (f'[keys."a b"]\nsha256 = "{"0" * 64}"', "is not a name"),
         ("[keys", "TOML"),
     ],
 )
