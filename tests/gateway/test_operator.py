@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app_rig import until
 from gateway_rig import QUESTION, gateway
 from keff.gateway.server import log_to_stderr
 from raw_server import answer, http, raw_server
@@ -89,6 +90,34 @@ def test_what_a_client_asks_wrongly_is_no_failure_of_the_upstream() -> None:
     with raw_server(lambda *_: http(b"{}")) as url, gateway(url, planless=True) as rig:
         assert rig.post({"model": "m", "messages": []}).status_code == 400
         assert rig.metric("keff_failed_requests_total") == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'data: {"error": {"message": "the engine died", "code": 500}}\n\n',
+        b'event: error\ndata: {"message": "the engine died"}\n\n',
+        b'data: {"object": "error", "message": "the engine died"}\n\n',
+    ],
+)
+def test_an_error_in_a_stream_that_is_passed_on_is_a_failed_request(
+    error: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "It \\"error\\""}}]}\n\n'
+    ended = b'data: {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
+    streams = [begun + error + b"data: [DONE]\n\n", begun + ended + b"data: [DONE]\n\n"]
+    with (
+        caplog.at_level(logging.INFO, "keff.gateway"),
+        raw_server(lambda number, _: http(streams[number], content_type="text/event-stream")) as url,
+        gateway(url, planless=True) as rig,
+    ):
+        body = {"model": "m", "messages": QUESTION, "stream": True, "keff": {"k": 1}}
+        assert [rig.post(body).content for _ in streams] == streams
+        until(lambda: len(lines(caplog)) == len(streams))
+        assert rig.metric("keff_failed_requests_total") == 1
+    failed, whole = lines(caplog)
+    assert "the engine died" in failed["reason"]
+    assert "reason" not in whole
 
 
 def test_a_second_gateway_of_one_process_writes_each_line_once(

@@ -24,9 +24,9 @@ from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import Fields, entries, fields
 from keff.protocol.client import BROKEN, CUT, EVENTS, BrokenError, Call
-from keff.protocol.reply import note_usage
+from keff.protocol.reply import body_error, error_in, note_usage
 from keff.protocol.server import Mask, hidden, redirected
-from keff.protocol.values import Events, Object, data_of, decoded, picked
+from keff.protocol.values import Events, Object, data_of, decoded, is_error_event, picked
 
 # A call that fails before its first byte costs its client nothing but time.
 TRIES = 3
@@ -101,6 +101,10 @@ async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: 
             meter = Meter(EVENTS, pass_usage=job.ask.include_usage)
             try:
                 await _streamed(response, exchange, meter)
+                if meter.error is not None:
+                    # The client has it as the server told it.
+                    line = Mask([upstream.address.key])(str(body_error(meter.error)), 200)
+                    exchange.note_failure(UpstreamError(line))
             finally:
                 # However it ends: a client that leaves has cost what was generated for it.
                 service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
@@ -291,7 +295,7 @@ class Meter:
 
     Without ``pass_usage`` the event that holds the usage, for which the upstream is always asked, is kept
     back. A stream that ends before its usage is counted by its events, about one per token. ``paths`` are the
-    choices of JSON (None: not known).
+    choices of JSON (None: not known), ``error`` what an event says that failed.
     """
 
     def __init__(self, kind: str, *, pass_usage: bool = True) -> None:
@@ -301,6 +305,7 @@ class Meter:
         self.usage: Object = {}
         self.model: object = None
         self.paths: int | None = None
+        self.error: object = None
         self.deltas = 0
 
     def feed(self, part: bytes) -> bytes:
@@ -324,6 +329,10 @@ class Meter:
                 self.paths = len(entries(body.get("choices"))) or None
 
     def _goes_on(self, event: bytes) -> bool:
+        if is_error_event(event) or b'"error"' in event:
+            with contextlib.suppress(ValueError):
+                said = fields(decoded(data_of(event)))
+                self.error = self.error or error_in(said) or (said if is_error_event(event) else None)
         if b'"usage"' not in event:
             self.deltas += _DELTA.match(event) is not None
             return True
