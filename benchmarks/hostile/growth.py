@@ -3,7 +3,7 @@
     python -m benchmarks.hostile.growth [--most 8] [NAME ...]
 
 Each input is made at several sizes, each twice the one before, the largest ``--most`` times the usual one.
-Time is that of the processor in this process, the shortest of three turns. The exponent is the slope of its
+Time is that of the processor in this process, the shortest of five turns. The exponent is the slope of its
 logarithm over the larger half of the sizes: 1 is linear, and what a start costs lowers it. What no longer
 fits into the processor's caches raises it, for every program: json.loads on an object of as many members is
 measured beside it, and the aim is at most 0.1 above that.
@@ -30,7 +30,7 @@ from keff.protocol.reply import choices_of, completions, counts_of
 from keff.protocol.responses import choice_of
 from keff.protocol.values import Events
 
-DOUBLINGS, TURNS = 7, 3
+DOUBLINGS, TURNS = 7, 5
 ABOVE = 0.1
 
 Make = Callable[[int, Path], Callable[[], object]]
@@ -188,20 +188,20 @@ SUITES: dict[str, tuple[int, Make]] = {
 }
 
 
-def exponent(make: Make, largest: int, folder: Path) -> float:
-    """Return the slope of the logarithm of time over that of the size."""
-    times: list[float] = []
+def exponents(makes: tuple[Make, ...], largest: int, folder: Path) -> list[float]:
+    """Return the slope of the logarithm of time over that of the size, of works that take turns."""
     sizes = [max(1, largest >> (DOUBLINGS - 1 - step)) for step in range(DOUBLINGS)]
-    for size in sizes:
-        turns: list[float] = []
-        for _ in range(TURNS):
-            work = make(size, folder)
+    shortest = [[math.inf for _ in makes] for _ in sizes]
+    for best, size in zip(shortest, sizes, strict=True):
+        for turn in range(TURNS * len(makes)):
+            which = turn % len(makes)
+            work = makes[which](size, folder)
             begun = time.process_time()
             work()
-            turns.append(time.process_time() - begun)
-        times.append(max(min(turns), 1e-6))
-    half = len(sizes) // 2
-    return math.log(times[-1] / times[half]) / math.log(sizes[-1] / sizes[half])
+            best[which] = min(best[which], max(time.process_time() - begun, 1e-6))
+    half = DOUBLINGS // 2
+    grown = math.log(sizes[-1] / sizes[half])
+    return [math.log(last / first) / grown for first, last in zip(shortest[half], shortest[-1], strict=True)]
 
 
 def main() -> None:
@@ -215,7 +215,7 @@ def main() -> None:
         for name, (size, make) in SUITES.items():
             if asked.names and not any(part in name for part in asked.names):
                 continue
-            slope, own = (exponent(each, asked.most * size, Path(folder)) for each in (make, parsed))
+            slope, own = exponents((make, parsed), asked.most * size, Path(folder))
             most = max(1.0, own) + ABOVE
             tried, above = tried + 1, above + (slope > most)
             print(f"{name}: exponent {slope:.2f}, at most {most:.2f}", flush=True)
