@@ -86,6 +86,20 @@ def test_a_third_branch_is_asked_where_two_leave_questions_open() -> None:
     assert reach[0] == 1 and reach[0] > reach[1] > reach[2] > 0
 
 
+def test_tries_of_one_branch_are_what_an_analysis_of_it_says() -> None:
+    """Measured up to the six recorded tries, predicted beyond them."""
+    small, large = branch(0.7, 40, 6, 1), branch(1.2, 40, 6, 2)
+    alone = keff.analyze(np.array(small), cap=12).tries
+    assert alone is not None
+    lines = {f"cascade:small(retry:{line.tries})": line for line in alone.lines}
+    own = [line for line in mixed(small, large, cap=12).singles if line.branches == ("small",)]
+    assert [line.policy.split(":")[2] for line in own] == ["1)", "2)", "3)", "4)", "5)", "6)", "8)", "12)"]
+    for line in own:
+        there = lines[line.policy].right
+        told = (line.accuracy.value, *(line.accuracy.limits or ()))
+        assert told == pytest.approx((there.value, *(there.limits or ())), rel=1e-6)
+
+
 def test_the_worth_of_a_right_answer_says_how_far_to_go() -> None:
     small, large = branch(0.6, 120, 8, 1), branch(1.1, 120, 8, 2)
     prices = {"small": {"path": 1}, "large": {"path": 20}}

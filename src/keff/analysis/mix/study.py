@@ -133,7 +133,7 @@ class MixAnalysis:
         known = [each for each in verdicts if each is not None]
         if group.verdicts_only:
             known = [replace(each, right=None) for each in known]
-        tried = self._tries(known) if len(known) == len(verdicts) else None
+        self.tried = tried = self._tries(known) if len(known) == len(verdicts) else None
         orders = None
         if tried is not None:
             plans = try_plans(tried, group.names, self.mean_cost)
@@ -194,7 +194,10 @@ class MixAnalysis:
         shares = plan.weights(len(self.group.branches))
         luck = 0.0 if self.luck is None else float(shares**2 @ self.luck)
         noise = luck + plan.error**2
-        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=noise)
+        if self.tried is not None and plan.kind == "single" and luck == 0:
+            accuracy = self.tried[plan.branches[0]].alone.right(plan.most[0])
+        else:
+            accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=noise)
         cost = interval_mean(np.asarray(plan.cost, np.float64), self.ids)
         if not plan.within(self.recorded):
             accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")

@@ -7,10 +7,10 @@ from itertools import permutations, product
 
 import numpy as np
 
-from keff.analysis.decision.tries import Verdicts
+from keff.analysis.decision.tries import TryFigures, Verdicts
 from keff.analysis.mix.search import CandidatePlan, undominated
 from keff.records import frozen
-from keff.stats.models.tries import TryLaw, checked, tries_made, until_passed
+from keff.stats.models.tries import checked, tries_made, until_passed
 from keff.stats.votes import FloatArray
 
 # Tries of a branch that are tried: between larger neighbours plans differ little.
@@ -26,9 +26,10 @@ class BranchTries:
 
     ``solved`` is the chance that a right answer passes, ``failing`` that all fail, and ``spent`` the mean
     cost: measured over the orders of the recorded tries, beyond them by the law of tries. ``expected`` are
-    the same by the law throughout, given the question's own tries.
+    the same by the law throughout, given the question's own tries. ``alone`` are the figures of the branch.
     """
 
+    alone: TryFigures
     solved: FloatArray
     failing: FloatArray
     spent: FloatArray
@@ -44,15 +45,15 @@ class BranchTries:
         """Return the figures of a branch with ``cost`` [n, K] of each try."""
         passed, k = verdicts.passed, verdicts.passed.shape[1]
         right, hidden = verdicts.solved, verdicts.hidden(false_accept)
-        counts, tried = right.sum(axis=1), verdicts.made
-        law = TryLaw.of(counts, tried, verdicts.units, hidden)
-        kinds, back = np.unique(np.stack([counts, tried]), axis=1, return_inverse=True)
+        alone = TryFigures.of(verdicts, most, false_accept)
+        law = alone.law
+        kinds, back = np.unique(np.stack([right.sum(axis=1), verdicts.made]), axis=1, return_inverse=True)
         wrong = np.stack([law.after(count, made, most) for count, made in kinds.T.tolist()])
         failing, solved = (each[back.ravel()] for each in checked(wrong, false_accept))
         expected = solved, failing, cost.mean(axis=1, keepdims=True) * tries_made(failing)
         if verdicts.ended:
             # Another branch meets a question whose further tries nobody saw.
-            return cls(*expected, expected)
+            return cls(alone, *expected, expected)
         here = most if most < k else k
         seen_failing = 1 - until_passed(passed.astype(np.float64), passed)[:, : here + 1]
         seen = until_passed(right.astype(np.float64), passed)[:, : here + 1]
@@ -63,6 +64,7 @@ class BranchTries:
         further, found = checked(np.atleast_2d(law.after(0, k, most - here)), false_accept)
         left, each = seen_failing[:, [here]], cost.mean(axis=1, keepdims=True)
         return cls(
+            alone,
             np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
             np.hstack([seen_failing, left * further[:, 1:]]),
             np.hstack([spent, spent[:, [here]] + left * each * np.cumsum(further[:, :-1], axis=1)]),
