@@ -98,7 +98,7 @@ FILES: dict[str, tuple[str, bytes]] = {
     ),
     "verdicts in words": (
         "a.csv",
-        table("id,verdict", lambda i, j, right: f"{i},{'correct' if right else 'incorrect'}"),
+        table("id,verdict", lambda i, _, right: f"{i},{'correct' if right else 'incorrect'}"),
     ),
     "percentages": (
         "a.csv",
@@ -106,13 +106,13 @@ FILES: dict[str, tuple[str, bytes]] = {
     ),
     "letters in brackets": (
         "a.csv",
-        table("id,gold,answer", lambda i, j, right: f"{i},{'ABCD'[i % 4]},({'abcd'[(i + 1 - right) % 4]})"),
+        table("id,gold,answer", lambda i, _, right: f"{i},{'ABCD'[i % 4]},({'abcd'[(i + 1 - right) % 4]})"),
     ),
     "truth and yes": (
         "a.csv",
         table(
             "id,gold,answer",
-            lambda i, j, right: f"{i},{i % 2 == 0},{'yes' if right == (i % 2 == 0) else 'no'}",
+            lambda i, _, right: f"{i},{i % 2 == 0},{'yes' if right == (i % 2 == 0) else 'no'}",
         ),
     ),
     "messages": (
