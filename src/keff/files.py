@@ -155,3 +155,24 @@ def first_bytes(path: Path) -> bytes:
         return b""
     with path.open("rb") as file:
         return file.read(HEAD)
+
+
+# How a compressed file begins, and what unpacks it beside itself.
+PACKED = {
+    b"\x1f\x8b": "gunzip -k",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+    b"BZh": "bunzip2 -k",
+    b"\xfd7zXZ": "unxz -k",
+    b"PK\x03\x04": "unzip",
+}
+
+
+def no_log(path: Path, head: bytes) -> str | None:
+    """Return what a file is instead of a log, and what to do; None where its head does not say."""
+    if command := next((command for mark, command in PACKED.items() if head.startswith(mark)), None):
+        return f"{path} is compressed: {command} {path}, and read what that leaves"
+    if head.startswith(b"version https://git-lfs"):
+        return f"{path} is a pointer of Git LFS, not the file: git lfs pull fetches it"
+    if re.match(rb"(?i)\s*<(?:!doctype|\?xml|html)", head):
+        return f"{path} is a web page, not a log: download the file itself, not the page that shows it"
+    return None

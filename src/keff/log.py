@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from keff import plugins
 from keff.errors import LogError, PluginError
-from keff.files import first_bytes, is_utf16
+from keff.files import first_bytes, is_utf16, no_log
 from keff.narrow import Fields
 from keff.records import AnswerSpace, Note, frozen
 
@@ -204,16 +204,6 @@ def find_log(path: Path, name: str | None = None, options: Fields | None = None)
     raise LogError(_why(path, tried))
 
 
-# How a compressed file begins, and what unpacks it beside itself.
-PACKED = {
-    b"\x1f\x8b": "gunzip -k",
-    b"\x28\xb5\x2f\xfd": "unzstd",
-    b"BZh": "bunzip2 -k",
-    b"\xfd7zXZ": "unxz -k",
-    b"PK\x03\x04": "unzip",
-}
-
-
 def _why(path: Path, tried: Mapping[str, str]) -> str:
     """Return why no reader accepts a file: the reason of the closest format.
 
@@ -225,12 +215,8 @@ def _why(path: Path, tried: Mapping[str, str]) -> str:
     if path.suffix == ".xlsx":
         return f"{path} is a workbook: save its sheet as CSV, and read that"
     head = first_bytes(path)
-    if command := next((command for mark, command in PACKED.items() if head.startswith(mark)), None):
-        return f"{path} is compressed: {command} {path}, and read what that leaves"
-    if head.startswith(b"version https://git-lfs"):
-        return f"{path} is a pointer of Git LFS, not the file: git lfs pull fetches it"
-    if re.match(rb"(?i)\s*<(?:!doctype|\?xml|html)", head):
-        return f"{path} is a web page, not a log: download the file itself, not the page that shows it"
+    if instead := no_log(path, head):
+        return instead
     if path.is_fifo():
         return f"{path} is a pipe, and a log is read several times: write it to a file, and read that"
     if path.is_dir():
