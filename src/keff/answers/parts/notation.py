@@ -111,7 +111,7 @@ _LEAD = re.compile(
 )
 # What shows that a number is a part of an expression or a range: then it is not the value.
 _OPERATOR = re.compile(
-    r"[ ]?(?:[+*^/x•|~～—…、]|-(?![a-zA-Z\s])|[ ]-[ ]|\.\.+|->|→)[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
+    r"[ ]?(?:[+*^/x•|~～—…、]|-(?![a-zA-Z\s])|[ ]-[ ]|\.\.++|->|→)[ ]?[\d($.]|[ ](?:to|or)[ ][$]?\d|[ ]\d"
     r"|\)?[ ]?\^|\)[*/]|[ ]?\||\+(?!\w)|-(?=[.。)\s]*$)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
     rf"|(?:[ ]?[^\W\d_]{{2,15}})?(?:{HALF}|{BOUNDED})"
     r"|[ ](?:raised )?to the (?:power|\d)|[ ]out of \d|[ ](?:\w+ )?below zero\b|[ ](?:squared|cubed)\b"
