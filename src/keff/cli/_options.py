@@ -34,7 +34,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     def with_groups(**given: object) -> None:
         made = {
-            name: group(**{field: given.pop(field) for field in fields})
+            name: group(**{field: given.pop(field) for field in fields if field in given})
             for name, (group, fields) in groups.items()
         }
         command(**made, **given)
