@@ -88,7 +88,7 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     for row, question in enumerate(islice(iter(ballot.questions), MOST_LOOKED_AT)):
         # Which members of an object vote is another question, and has a note of its own.
         said = [answer for answer in question.answers if answer is not None]
-        if question.gold is None or _are_objects(question) or question.correct is not None:
+        if question.gold is None or _are_objects(question, ballot.reading.space) or question.correct is not None:
             continue
         looked += 1
         given += bool(said)
@@ -114,10 +114,10 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     return replace(ballot, notes=(note, *ballot.notes))
 
 
-def _are_objects(question: Question) -> bool:
-    """Return whether gold answer and answers are JSON objects."""
-    return isinstance(question.gold, dict) and any(
-        (each or "").lstrip()[:1] == "{" for each in question.answers
+def _are_objects(question: Question, space: str) -> bool:
+    """Return whether gold answer and answers are JSON objects, which ``json`` finds in prose too."""
+    return isinstance(question.gold, dict) and (
+        space.startswith("json") or any((each or "").lstrip()[:1] == "{" for each in question.answers)
     )
 
 

@@ -50,7 +50,7 @@ _WORDS = frozenset(
 )
 # Words that are answers too (an argument is invalid, a relation unknown): only in the brackets of a scorer.
 _IN_BRACKETS = re.compile(
-    r"[\[<{(]+\s*(?:invalid|failed|failure|missing|empty|blank|unknown|skipped|refused|refusal|truncated|timeout"
+    r"[\[<{(]+\s*/?(?:invalid|failed|failure|missing|empty|blank|unknown|skipped|refused|refusal|truncated|timeout"
     r"|unanswered|undefined|abstain|abstained|unparsed|unparsable|nil|na|unk"
     r"|unanswerable|tie|tbd|todo|fail|(?:the |your |final ){0,2}answer(?: here)?)"
     r"\s*[\]>})]+",

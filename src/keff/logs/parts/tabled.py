@@ -416,9 +416,22 @@ FINER = frozenset(
 )
 
 
+LONGEST_NAME = 40
+
+
 def _finer(row: Row, layout: Layout) -> list[str]:
-    """Return the columns of no known meaning that may tell parts of a path apart."""
-    return [name for name in row if name not in layout.used and is_called(name, FINER)]
+    """Return the columns of no known meaning that may tell parts of a path apart.
+
+    These hold a number or a name; an object or a long text is what a path says.
+    """
+    return [
+        name
+        for name, value in row.items()
+        if name not in layout.used
+        and is_called(name, FINER)
+        and not isinstance(value, dict | list)
+        and len(str(value)) <= LONGEST_NAME
+    ]
 
 
 def _refuse_finer(members: list[tuple[str, Row]], finer: Sequence[str], layout: Layout) -> None:
