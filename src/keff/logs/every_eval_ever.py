@@ -8,10 +8,11 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
+from keff.logs.parts.foreign import identical_lines
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at
 from keff.narrow import entries, items, only
-from keff.records import Note, stable_hash
+from keff.records import stable_hash
 
 
 class EveryEvalEver(FieldReader):
@@ -64,8 +65,7 @@ class EveryEvalEver(FieldReader):
             seen.add(mark)
             yield where, row | {"line": where}
         if again:
-            text = f"{again} lines repeat an earlier line in every field; each counts as a path"
-            tell(Note("identical_lines", text))
+            tell(identical_lines(again))
 
 
 def _texts(value: object) -> list[str]:

@@ -88,7 +88,9 @@ def with_gold_checked(ballot: Ballot) -> Ballot:
     for row, question in enumerate(islice(iter(ballot.questions), MOST_LOOKED_AT)):
         # Which members of an object vote is another question, and has a note of its own.
         said = [answer for answer in question.answers if answer is not None]
-        if question.gold is None or _are_objects(question, ballot.reading.space) or question.correct is not None:
+        if question.gold is None or question.correct is not None:
+            continue
+        if _are_objects(question, ballot.reading.space):
             continue
         looked += 1
         given += bool(said)

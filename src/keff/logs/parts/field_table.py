@@ -128,8 +128,8 @@ class FieldReader(PathReader):
                 scores = self.scores_in(one)
                 names |= dict.fromkeys(scores)
                 own = one if self.table.own is None else value_of(one, self.table.own)
-                named = None if own is None else [own, place]
-                kept.add(where, self._canonical(where, one, scores, alone=len(members) == 1), named)
+                row = self._canonical(where, one, scores, alone=len(members) == 1)
+                kept.add(where, row, [one if own is None else own, place], named=own is not None)
         if self.scorer is not None and self.scorer not in names:
             raise LogError(f"{path}: {self._ask(names, f'no score is called {self.scorer}')}")
 

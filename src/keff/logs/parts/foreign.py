@@ -53,25 +53,28 @@ class Graded:
 class UsableRows:
     """Collects usable rows of one path each, in file order, numbered within a question.
 
-    ``left_out`` counts the others by reason, and those that the file holds twice.
+    ``left_out`` counts the others by reason, and those that the file holds twice; ``repeated`` counts rows
+    that repeat an earlier one where nothing names a path.
     """
 
     rows: list[tuple[str, Canonical]] = field(default_factory=list[tuple[str, Canonical]])
     left_out: LeftOut = field(default_factory=LeftOut)
+    repeated: int = 0
     _seen: set[str] = field(default_factory=set[str])
     _paths: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
-    def add(self, where: str, row: Canonical, own: object) -> None:
+    def add(self, where: str, row: Canonical, own: object, *, named: bool = True) -> None:
         """Add a row; without a number, as the next path of its question and model.
 
-        ``own`` is what only this path has: its name in the file, or all that the file says of it; None where
-        two paths may be written alike.
+        ``own`` is what only this path has: its name in the file, or all that the file says of it. Where it is
+        not ``named``, two paths may be written alike, and each counts.
         """
-        name = "" if own is None else stable_hash(own)
-        if name in self._seen:
+        name = stable_hash(own)
+        if name in self._seen and named:
             self.left_out["was written before"] += 1
             return
-        self._seen |= {name} - {""}
+        self.repeated += name in self._seen
+        self._seen.add(name)
         mark = str(row["id"]), str(row.get("model"))
         self.rows.append((where, {"path": self._paths[mark], **row}))
         self._paths[mark] += 1
@@ -90,6 +93,14 @@ class UsableRows:
         layout = Layout({word: word for word in _fields_used([row for _, row in rows])}, {})
         yield from tabled(lambda: rows, layout, texts=texts, tell=tell)
         self.left_out.say("paths", tell)
+        if self.repeated:
+            tell(identical_lines(self.repeated))
+
+
+def identical_lines(count: int) -> Note:
+    """Return the note on lines that repeat an earlier one in a format that numbers none."""
+    text = f"{count} lines repeat an earlier line in every field; each counts as a path"
+    return Note("identical_lines", text)
 
 
 def _fields_used(rows: Sequence[Canonical]) -> set[str]:
