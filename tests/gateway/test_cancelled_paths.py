@@ -106,9 +106,12 @@ def test_the_page_says_what_the_server_billed_with_requests_drawn_whole(rule: st
         until(lambda: not rig.service.shadows.running and shown()["calls"]["started"] == len(lengths))
         told = shown()
     bill = sum(lengths) + 9 * len(lengths)
-    assert told["tokens"]["billed"] == pytest.approx(bill, rel=0.01)
+    # What a call cost that was cancelled before its usage came, the server alone knows.
+    unknown = told["calls"]["cancelled"] * (9 + max(lengths))
+    assert bill - unknown <= told["tokens"]["billed"] <= bill
+    assert told["calls"]["cancelled"] <= 3
     saved = 1 - bill / (24 * 4 * bill / len(lengths))
-    assert told["saved"]["value"] == pytest.approx(saved, abs=0.01)
+    assert told["saved"]["value"] == pytest.approx(saved, abs=0.01 + unknown / bill)
     assert "requests drawn whole" in told["saved"]["method"]
 
 
