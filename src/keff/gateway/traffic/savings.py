@@ -129,8 +129,8 @@ class WholeRatio:
 
     def add(self, own: float, whole: float) -> None:
         """Add one request: the cost of K paths by its reply, and by all of its paths."""
-        squares = (own * own, own * whole, whole * whole)
-        self.squares = tuple(map(sum, zip(self.squares, squares, strict=True)))  # type: ignore[assignment]
+        own_squares, products, whole_squares = self.squares
+        self.squares = (own_squares + own**2, products + own * whole, whole_squares + whole**2)
         self.n, self.own, self.whole = self.n + 1, self.own + own, self.whole + whole
 
     @property
