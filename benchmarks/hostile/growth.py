@@ -165,7 +165,7 @@ def texts(name: str, text: str, size: int, _: Path) -> Callable[[], object]:
     return read
 
 
-TEXTS = ("The answer is 7. ", "(", '{"a": [')
+TEXTS = ("The answer is 7. ", "(", '{"a": [', "【推理】 ")
 SUITES: dict[str, tuple[int, Make]] = {
     "members of a row": (8_000, members),
     "answers of a question": (4_000, answers),

@@ -76,14 +76,15 @@ def strip_thinking(text: str) -> str:
     """Return the text without thinking segments."""
     if (final := _final(text)) is not None:
         return final
+    tried = (_MARK.match(text, place.start()) for place in _BEGINS.finditer(text))
+    marks = [(mark, *_kind(mark)) for mark in tried if mark]
+    closed = {name: mark.start() for mark, name, closes, _ in marks if closes}
     kept: list[str] = []
     start, open_mark = 0, ""
-    for place in _BEGINS.finditer(text):
-        mark = _MARK.match(text, place.start())
-        if mark is None:
-            continue
-        name, closes, weak = _kind(mark)
-        if mark[0][0] in _OF_HEADINGS and not closes and not _is_closed(text, mark):
+    for mark, name, closes, weak in marks:
+        may_head = mark[0][0] in _OF_HEADINGS and not name.startswith("think")
+        # In brackets a mark that nothing closes further on is a heading.
+        if may_head and not closes and closed.get(name, -1) < mark.end():
             continue
         if not closes and not open_mark:
             kept.append(text[start : mark.start()])
@@ -116,13 +117,6 @@ def unknown_mark(text: str) -> str | None:
         return None
     name = next(each for each in match.groups()[1:] if each).lower()
     return None if name in _OTHER_TAGS.split() else match[1]
-
-
-def _is_closed(text: str, mark: re.Match[str]) -> bool:
-    """Return whether a mark in brackets, which may be a heading, is closed further on, or says "think"."""
-    name = _kind(mark)[0]
-    later = (_MARK.match(text, place.start()) for place in _BEGINS.finditer(text, mark.end()))
-    return name.startswith("think") or any(each and _kind(each)[:2] == (name, True) for each in later)
 
 
 def _is_channel(text: str) -> bool:
