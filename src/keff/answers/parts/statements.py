@@ -222,24 +222,31 @@ def _boxed(text: str, at: int, after: int) -> Statement | None:
     window = text[after : after + WINDOW]
     end = closing(window, 0, _BRACES)
     content = window[1 : end - 1] if end else window[1:].partition("\n")[0].rstrip("$ .")
-    # Boxes with nothing but "and" between them are one statement of several answers.
-    near = "boxed" in text[max(0, at - _NEAR) : at]
-    before = _BOXES.search(text, max(0, at - WINDOW), at) if near else None
-    contents = [*_BOXED.findall(before[0]), content] if before else [content]
-    if len({each.strip() for each in contents}) > 1:
-        at, content = before.start() if before else at, ", ".join(contents)
+    at, content = _with_those_before(text, at, content, _BOXED, _BOXES, "boxed")
     return Statement(at, content, "boxed", True, not end)
+
+
+def _with_those_before(
+    text: str, at: int, content: str, one: re.Pattern[str], run: re.Pattern[str], sign: str
+) -> tuple[int, str]:
+    """Return where a box or tag and those before it begin, and their contents.
+
+    Those with nothing but "and" between them are one statement of several answers, if they differ.
+    """
+    near = sign in text[max(0, at - _NEAR) : at].lower()
+    before = run.search(text, max(0, at - WINDOW), at) if near else None
+    contents = [*one.findall(before[0]), content] if before else [content]
+    if before is None or len({each.strip() for each in contents}) < 2:
+        return at, content
+    return before.start(), ", ".join(contents)
 
 
 def _answer(text: str, at: int, after: int) -> Statement | None:
     if text[after : after + 1] in (">", "]") and text[at - 1 : at] in ("<", "["):
         end = text.find(f"{text[at - 1]}/{text[at:after]}", after, after + WINDOW)
         payload = text[after + 1 : end] if end >= 0 else text[after + 1 : after + WINDOW]
-        near = "/answer" in text[max(0, at - _NEAR) : at].lower()
-        before = _TAGS.search(text, max(0, at - WINDOW), at - 1) if near else None
-        if before and any(each.strip() != payload.strip() for each in _TAG.findall(before[0])):
-            at, payload = before.start() + 1, ", ".join([*_TAG.findall(before[0]), payload])
-        return Statement(at, payload, "tag", True, end < 0)
+        begin, payload = _with_those_before(text, at - 1, payload, _TAG, _TAGS, "/answer")
+        return Statement(begin + 1, payload, "tag", True, end < 0)
     final = _BEFORE_FINAL.search(text, max(0, at - LONGEST_FINAL), at) is not None
     link = _AFTER_ANSWER.match(text, after)
     if link is None:
