@@ -8,11 +8,9 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
-from keff.logs.parts.foreign import identical_lines
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at
 from keff.narrow import entries, items, only
-from keff.records import stable_hash
 
 
 class EveryEvalEver(FieldReader):
@@ -42,14 +40,15 @@ class EveryEvalEver(FieldReader):
             "seconds": milliseconds_at("performance/latency_ms"),
         },
         left_out={"has an error": "error"},
-        own="line",
+        # Nothing numbers the repeats of a sample: a line that was written twice looks like two.
+        own=lambda _: None,
         task="evaluation_name",
         model="model_id",
     )
 
     def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
-        """Yield (place, row) of every line, and say at the end how many repeat an earlier one."""
-        first, seen, again = None, set[str](), 0
+        """Yield (place, row) of every line; raises LogError for several evaluations, or outputs, in one."""
+        first = None
         for where, row in super().rows_in(path, tell):
             first = first or row.get("evaluation_name")
             if row.get("evaluation_name") != first:
@@ -59,13 +58,7 @@ class EveryEvalEver(FieldReader):
                 raise LogError(
                     f"{where}: one score for {len(outputs)} outputs: one line per output is needed"
                 )
-            # Nothing numbers the repeats of a sample: a line that was written twice looks like two.
-            mark = stable_hash(row)
-            again += mark in seen
-            seen.add(mark)
-            yield where, row | {"line": where}
-        if again:
-            tell(identical_lines(again))
+            yield where, row
 
 
 def _texts(value: object) -> list[str]:

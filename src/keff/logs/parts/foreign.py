@@ -94,13 +94,8 @@ class UsableRows:
         yield from tabled(lambda: rows, layout, texts=texts, tell=tell)
         self.left_out.say("paths", tell)
         if self.repeated:
-            tell(identical_lines(self.repeated))
-
-
-def identical_lines(count: int) -> Note:
-    """Return the note on lines that repeat an earlier one in a format that numbers none."""
-    text = f"{count} lines repeat an earlier line in every field; each counts as a path"
-    return Note("identical_lines", text)
+            text = f"{self.repeated} lines repeat an earlier line in every field; each counts as a path"
+            tell(Note("identical_lines", text))
 
 
 def _fields_used(rows: Sequence[Canonical]) -> set[str]:

@@ -358,17 +358,18 @@ def _with_prompts(rows: Rows, first: Row, layout: Layout, tell: NoteSink) -> Lay
 
     They are where rows of one id differ in it, and each text recurs with other ids.
     """
-    ids, asked = layout.single["id"], layout.single.get("question", "")
-    names = {asked, *(name for name in first if name.strip().lower() in OBVIOUS["question"])} - {ids, ""}
     if "slot" in layout.single:
         return layout
+    ids, asked = layout.single["id"], layout.single.get("question", "")
+    names = {asked, *(name for name in first if name.strip().lower() in OBVIOUS["question"])} - {ids, ""}
 
     def pairs(column: str, some: Iterable[tuple[str, Row]]) -> set[tuple[str, str]]:
         """Return the pairs of an id and a text."""
         return {(str(row.get(ids)), str(row.get(column)).strip()) for _, row in some}
 
+    head = [*islice(rows(), SHOWN)] if names else []
     for column in sorted(names):
-        shown = pairs(column, islice(rows(), SHOWN))
+        shown = pairs(column, head)
         if 2 * len({text for _, text in shown}) > len(shown):
             continue
         found = pairs(column, rows())
@@ -386,36 +387,12 @@ def _with_prompts(rows: Rows, first: Row, layout: Layout, tell: NoteSink) -> Lay
 
 
 # Words in the names of columns whose rows may be parts of one path, or its repeats: both look the same.
-FINER = frozenset(
-    (
-        *(
-            "rollout",
-            "trajectory",
-            "span",
-            "turn",
-            "message",
-            "step",
-            "round",
-            "iteration",
-            "attempt",
-            "retry",
-        ),
-        *(
-            "retries",
-            "metric",
-            "scorer",
-            "evaluator",
-            "criterion",
-            "criteria",
-            "rubric",
-            "dimension",
-            "aspect",
-        ),
-        *("filter", "checkpoint", "language", "lang", "locale"),
-    )
+_PARTS = (
+    "rollout trajectory span turn message step round iteration attempt retry retries metric scorer evaluator"
+    " criterion criteria rubric dimension aspect filter checkpoint language lang locale"
 )
-
-
+FINER = frozenset(_PARTS.split())
+# Of their values: what is longer is what a path says.
 LONGEST_NAME = 40
 
 
