@@ -48,10 +48,16 @@ def _interval(gain: Interval) -> str:
 OF_TWO = "a vote of two answers is as good as one of them"
 
 
+def _measured(known: JointPosterior, choice: Choice) -> float:
+    """Return the points that voting changed on the questions at hand, 0 where they round to it."""
+    points = 100 * float(known.measured[known.voting(choice.rule)])
+    return points if abs(points) >= 0.05 else 0.0
+
+
 def _changed(known: JointPosterior, choice: Choice, k: int) -> str:
     """Return what voting changed on the questions at hand, of ``k`` recorded paths."""
-    measured = 100 * float(known.measured[known.voting(choice.rule)])
-    if abs(measured) < 0.05:
+    measured = _measured(known, choice)
+    if not measured:
         return OF_TWO if k == 2 else "voting changed nothing on these questions"
     verb = "helped" if measured > 0 else "hurt"
     return f"voting {verb} by {abs(measured):.1f} points on these questions"
@@ -73,7 +79,7 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
     if known.level is None:
         return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answer"
     size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'answer')}"
-    if changed == OF_TWO:
+    if votes.k == 2 and not _measured(known, choice):
         size = f"{OF_TWO}, so this record"
     return f"{size} cannot tell whether voting helps. We expect {_interval(gain)} compared with asking once"
 
@@ -127,7 +133,7 @@ def unsettled(known: JointPosterior, choice: Choice, needed: int | None, k: int)
         return "Without gold answers keff cannot tell whether voting helps"
     seen = _changed(known, choice, k)
     tell = "" if needed is None else f". About {needed:,} questions would show a gain of 1 point"
-    if seen == OF_TWO:
+    if k == 2 and not _measured(known, choice):
         tell = ". Record three answers or more"
     expected = f"On new ones we expect {_interval(stated_gain(known, choice))}"
     return f"We cannot tell yet whether voting helps: {seen}. {expected}{tell}"
