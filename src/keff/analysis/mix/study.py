@@ -184,7 +184,7 @@ class MixAnalysis:
         """Return how often branches pass questions on, of a plan that a checker ends."""
         names = tuple(self.group.names[branch] for branch in plan.branches)
         share = self.correct[plan.branches[0]].mean(axis=1)
-        first, tries = tried[plan.branches[0]], plan.most[0]
+        first, tries = tried[plan.branches[0]].measured, plan.most[0]
         binned = _binned(share, first.failing[:, tries], first.solved[:, tries], plan.accuracy)
         return Escalation(names, reach(plan, tried), tuple(binned))
 

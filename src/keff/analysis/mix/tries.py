@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,25 +21,28 @@ LADDER = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 EVERY_ORDER = 6
 
 
-@frozen
-class BranchTries:
-    """What at most 0, 1, ... T tries of a branch do on each question, each [n, T + 1].
+class TryCurves(NamedTuple):
+    """What at most 0, 1, ... T tries do on each question, each [n, T + 1].
 
-    ``solved`` is the chance that a right answer passes, ``failing`` that all fail, and ``spent`` the mean
-    cost: measured over the orders of the recorded tries, beyond them by the law of tries. ``expected`` are
-    the same by the law throughout, given the question's own tries. ``alone`` are the figures of the branch.
+    ``solved`` is the chance that a right answer passes, ``failing`` that all fail, ``spent`` the mean cost.
     """
 
-    alone: TryFigures
     solved: FloatArray
     failing: FloatArray
     spent: FloatArray
-    expected: tuple[FloatArray, FloatArray, FloatArray]
 
-    @property
-    def measured(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The figures solved, failing and spent."""
-        return self.solved, self.failing, self.spent
+
+@frozen
+class BranchTries:
+    """What tries of a branch do, and its figures ``alone``.
+
+    ``measured`` is over the orders of the recorded tries, and beyond them by the law of tries; ``expected``
+    by the law throughout, given the question's own tries.
+    """
+
+    alone: TryFigures
+    measured: TryCurves
+    expected: TryCurves
 
     @classmethod
     def of(cls, verdicts: Verdicts, cost: FloatArray, most: int, false_accept: float) -> BranchTries:
@@ -50,10 +54,10 @@ class BranchTries:
         kinds, back = np.unique(np.stack([right.sum(axis=1), verdicts.made]), axis=1, return_inverse=True)
         wrong = np.stack([law.after(count, made, most) for count, made in kinds.T.tolist()])
         failing, solved = (each[back.ravel()] for each in checked(wrong, false_accept))
-        expected = solved, failing, cost.mean(axis=1, keepdims=True) * tries_made(failing)
+        expected = TryCurves(solved, failing, cost.mean(axis=1, keepdims=True) * tries_made(failing))
         if verdicts.ended:
             # Another branch meets a question whose further tries nobody saw.
-            return cls(alone, *expected, expected)
+            return cls(alone, expected, expected)
         here = most if most < k else k
         seen_failing = 1 - until_passed(passed.astype(np.float64), passed)[:, : here + 1]
         seen = until_passed(right.astype(np.float64), passed)[:, : here + 1]
@@ -63,13 +67,12 @@ class BranchTries:
         # Where all recorded tries failed, further ones go on as the law says of such a question.
         further, found = checked(np.atleast_2d(law.after(0, k, most - here)), false_accept)
         left, each = seen_failing[:, [here]], cost.mean(axis=1, keepdims=True)
-        return cls(
-            alone,
+        measured = TryCurves(
             np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
             np.hstack([seen_failing, left * further[:, 1:]]),
             np.hstack([spent, spent[:, [here]] + left * each * np.cumsum(further[:, :-1], axis=1)]),
-            expected,
         )
+        return cls(alone, measured, expected)
 
 
 def try_plans(
@@ -79,7 +82,7 @@ def try_plans(
 
     ``cost`` [A] of a try says which branches are dearer.
     """
-    most = branches[0].solved.shape[1] - 1
+    most = branches[0].measured.solved.shape[1] - 1
     ladder = sorted({tries for tries in (*LADDER, most) if tries <= most})
     every = range(len(branches))
     for branch, tries in product(every, ladder):
@@ -105,7 +108,7 @@ def _in_turn(
     """Return the plan of at most so many tries of each branch, each where those before it fail."""
     figures: list[tuple[FloatArray, FloatArray]] = []
     for each in ([own.measured for own in branches], [own.expected for own in branches]):
-        n = len(each[0][0])
+        n = len(each[0].solved)
         right, paid, left = np.zeros(n), np.zeros(n), np.ones(n)
         for branch, tries in stages:
             solved, failing, spent = (values[:, tries] for values in each[branch])
@@ -119,8 +122,8 @@ def _in_turn(
 
 def reach(plan: CandidatePlan, branches: Sequence[BranchTries]) -> tuple[float, ...]:
     """Return the share of questions that come to each branch of a plan."""
-    left, out = np.ones(len(branches[0].solved)), list[float]()
+    left, out = np.ones(len(branches[0].measured.solved)), list[float]()
     for branch, tries in zip(plan.branches, plan.most, strict=True):
         out.append(float(left.mean()))
-        left = left * branches[branch].failing[:, tries]
+        left = left * branches[branch].measured.failing[:, tries]
     return tuple(out)
