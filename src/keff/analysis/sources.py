@@ -20,6 +20,7 @@ from keff.stats.intervals import mean_share
 from keff.stats.models.betabinomial import majority_at_k
 from keff.stats.resampling import clustered_variance
 from keff.stats.sources import SourceScores, SourceVariance, variance_left_out
+from keff.stats.time import NORMAL_95
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.plurality import plurality_at_k
 
@@ -34,7 +35,7 @@ SIZES = (50, 100, 200, 500, 1000, 2000)
 TIMES = (1, 2, 4, 8, 16)
 
 # Standard deviations of one run that two runs stay within in 95%.
-TWO_RUNS = 1.959964 * math.sqrt(2)
+TWO_RUNS = NORMAL_95 * math.sqrt(2)
 
 # Standard deviations between sources come with limits this far apart from fewer of them.
 FEW_SOURCES = 5
