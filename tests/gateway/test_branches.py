@@ -192,7 +192,9 @@ def test_nobody_there_is_an_error_and_not_an_answer() -> None:
 
 
 def test_a_server_that_answers_under_another_name_is_said() -> None:
-    with two(Wish(large_fields={"model": None})) as served:
+    # The small one agrees with itself: the large one, which has no model to ask for, is not asked.
+    small = Script(answer=says(7), models=("small-1b",))
+    with two(Wish(small=small, large_fields={"model": None})) as served:
         assert served.rig.service.served is not None
         branch = served.rig.service.served.branches["small"]
         branch.note_model("other-model")
