@@ -34,100 +34,70 @@ def value(i: int, j: int, right: bool) -> int:
 PLAIN = table("id,gold,answer", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)}")
 
 # Files as strangers have them, each refused at first.
+CSV: dict[str, bytes] = {
+    "other names": table("nr,guess,truth", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
+    "two answers": table("id,answer,prediction", lambda i, j, right: f"{i},{i + 5},{value(i, j, right)}"),
+    "an answer beside completions": table(
+        "id,answer,completion", lambda i, j, right: f"{i},{i + 5},so it is {value(i, j, right)}"
+    ),
+    "a label beside a text": table(
+        "id,label,text", lambda i, j, right: f"{i},{i + 5},so it is {value(i, j, right)}"
+    ),
+    "paths that are missing": b"".join(
+        line for n, line in enumerate(PLAIN.splitlines(keepends=True)) if n not in (3, 8, 9, 30, 31)
+    ),
+    "rows finer than a path": table(
+        "id,gold,answer,rollout", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)},{j}"
+    ),
+    "gold as a solution": table(
+        "id,gold,answer",
+        lambda i, j, right: f"q{i},so we get \\boxed{{{i + 5}}},{value(i, j, right)}",
+    ),
+    "names of programmers": table(
+        "idx,y_pred,y_true", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"
+    ),
+    "a number of the question": table(
+        "question_number,final,truth", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"
+    ),
+    "steps": table("id,gold,answer,step", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)},{j}"),
+    "runs one after the other": b"id,gold,answer,part\n"
+    + b"".join(
+        f"q{i},{i + 5},{value(i, j, right)},{j}\n".encode()
+        for i, j, right in sorted(CELLS, key=lambda c: c[1])
+    ),
+    "verdicts in words": table(
+        "id,verdict", lambda i, _, right: f"{i},{'correct' if right else 'incorrect'}"
+    ),
+    "percentages": table("id,gold,answer", lambda i, j, right: f"{i},{(i + 5) / 100},{value(i, j, right)}%"),
+    "letters in brackets": table(
+        "id,gold,answer", lambda i, _, right: f"{i},{'ABCD'[i % 4]},({'abcd'[(i + 1 - right) % 4]})"
+    ),
+    "truth and yes": table(
+        "id,gold,answer",
+        lambda i, _, right: f"{i},{i % 2 == 0},{'yes' if right == (i % 2 == 0) else 'no'}",
+    ),
+}
+JSONL: dict[str, bytes] = {
+    "whole completions": rows(
+        lambda i, j, right: {"id": i, "gold": i + 5, "completion": f"It is {value(i, j, right)}"}
+    ),
+    "objects as answers": rows(
+        lambda i, j, right: {"id": i, "gold": {"n": i + 5}, "answer": {"n": value(i, j, right)}}
+    ),
+    "messages": rows(
+        lambda i, j, right: {
+            "id": i,
+            "gold": i + 5,
+            "messages": [
+                {"role": "user", "content": "?"},
+                {"role": "assistant", "content": f"It is {value(i, j, right)}"},
+            ],
+        }
+    ),
+}
 FILES: dict[str, tuple[str, bytes]] = {
-    "other names": (
-        "a.csv",
-        table("nr,guess,truth", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
-    ),
-    "two answers": (
-        "a.csv",
-        table("id,answer,prediction", lambda i, j, right: f"{i},{i + 5},{value(i, j, right)}"),
-    ),
-    "an answer beside completions": (
-        "a.csv",
-        table("id,answer,completion", lambda i, j, right: f"{i},{i + 5},so it is {value(i, j, right)}"),
-    ),
-    "a label beside a text": (
-        "a.csv",
-        table("id,label,text", lambda i, j, right: f"{i},{i + 5},so it is {value(i, j, right)}"),
-    ),
-    "whole completions": (
-        "a.jsonl",
-        rows(lambda i, j, right: {"id": i, "gold": i + 5, "completion": f"It is {value(i, j, right)}"}),
-    ),
-    "objects as answers": (
-        "a.jsonl",
-        rows(lambda i, j, right: {"id": i, "gold": {"n": i + 5}, "answer": {"n": value(i, j, right)}}),
-    ),
-    "paths that are missing": (
-        "a.csv",
-        b"".join(
-            line for n, line in enumerate(PLAIN.splitlines(keepends=True)) if n not in (3, 8, 9, 30, 31)
-        ),
-    ),
-    "rows finer than a path": (
-        "a.csv",
-        table("id,gold,answer,rollout", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)},{j}"),
-    ),
-    "gold as a solution": (
-        "a.csv",
-        table(
-            "id,gold,answer",
-            lambda i, j, right: f"q{i},so we get \\boxed{{{i + 5}}},{value(i, j, right)}",
-        ),
-    ),
-    "names of programmers": (
-        "a.csv",
-        table("idx,y_pred,y_true", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
-    ),
-    "a number of the question": (
-        "a.csv",
-        table("question_number,final,truth", lambda i, j, right: f"{i},{value(i, j, right)},{i + 5}"),
-    ),
-    "steps": (
-        "a.csv",
-        table("id,gold,answer,step", lambda i, j, right: f"q{i},{i + 5},{value(i, j, right)},{j}"),
-    ),
-    "runs one after the other": (
-        "a.csv",
-        b"id,gold,answer,part\n"
-        + b"".join(
-            f"q{i},{i + 5},{value(i, j, right)},{j}\n".encode()
-            for i, j, right in sorted(CELLS, key=lambda c: c[1])
-        ),
-    ),
-    "verdicts in words": (
-        "a.csv",
-        table("id,verdict", lambda i, _, right: f"{i},{'correct' if right else 'incorrect'}"),
-    ),
-    "percentages": (
-        "a.csv",
-        table("id,gold,answer", lambda i, j, right: f"{i},{(i + 5) / 100},{value(i, j, right)}%"),
-    ),
-    "letters in brackets": (
-        "a.csv",
-        table("id,gold,answer", lambda i, _, right: f"{i},{'ABCD'[i % 4]},({'abcd'[(i + 1 - right) % 4]})"),
-    ),
-    "truth and yes": (
-        "a.csv",
-        table(
-            "id,gold,answer",
-            lambda i, _, right: f"{i},{i % 2 == 0},{'yes' if right == (i % 2 == 0) else 'no'}",
-        ),
-    ),
-    "messages": (
-        "a.jsonl",
-        rows(
-            lambda i, j, right: {
-                "id": i,
-                "gold": i + 5,
-                "messages": [
-                    {"role": "user", "content": "?"},
-                    {"role": "assistant", "content": f"It is {value(i, j, right)}"},
-                ],
-            }
-        ),
-    ),
+    **{kind: ("a.csv", content) for kind, content in CSV.items()},
+    **{kind: ("a.jsonl", content) for kind, content in JSONL.items()},
     "packed": ("a.csv.gz", gzip.compress(PLAIN)),
 }
 
