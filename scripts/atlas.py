@@ -30,7 +30,7 @@ from keff.policy import parse_policy
 from keff.policy.spec import PolicySpec
 from keff.reading.open import Record
 from keff.records import Interval, Json, Result, plain
-from keff.report.figures import Spec, dressed, layer, quantity, series
+from keff.report.figures import Spec, layer, quantity, series, with_style
 from keff.report.vega import svg_of
 from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
@@ -171,7 +171,7 @@ def draw_atlas(entries: Sequence[AtlasEntry], names: dict[str, str], file: Path)
         _panel(left, of, "accuracy of one path", "c, correlation of two paths' correctness"),
         _panel(right, of, "c", saved),
     ]
-    look = dressed({"hconcat": panels, "spacing": 16})
+    look = with_style({"hconcat": panels, "spacing": 16})
     look["config"]["legend"] |= {"columns": 3}
     file.write_text(svg_of(look), "utf-8")
     return file

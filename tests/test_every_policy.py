@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import drawn
 from how_many import examples
 from keff import plugins
-from keff.analysis.walks import drive, run
+from keff.analysis.walks import decisions, run
 from keff.errors import PolicyError
 from keff.policy import ConfidenceVote, Fittable, Policy, Sample, Stop, Vectorised, View, parse_policy, tally
 from keff.stats.voting.calibration import Calibration
@@ -86,7 +86,7 @@ def made(spec: str) -> Policy:
 
 
 def stop_of(spec: str, votes: list[str | None]) -> tuple[int, Stop]:
-    *_, (n, last) = drive(made(spec), votes, confidences(len(votes)))
+    *_, (n, last) = decisions(made(spec), votes, confidences(len(votes)))
     assert isinstance(last, Stop)
     return n, last
 
@@ -145,7 +145,7 @@ def test_replay_decides_as_the_live_policy_does(spec: str) -> None:
     walks = run(policy, Draws(codes, correct=(codes == 0).astype(np.float32), confidences=scores))
     for place in np.ndindex(12, 20):
         votes = [None if code < 0 else str(code) for code in codes[place].tolist()]
-        rounds, (n, stop) = max(enumerate(drive(policy, votes, scores[place].tolist())))
+        rounds, (n, stop) = max(enumerate(decisions(policy, votes, scores[place].tolist())))
         assert isinstance(stop, Stop)
         assert (walks.stop[place], walks.rounds[place]) == (n, rounds)
         tied = [key for key, count in tally(votes[:n]).counts.items() if count == tally(votes[:n]).v1]
@@ -193,7 +193,9 @@ def test_renaming_the_answers_changes_nothing_else(spec: str) -> None:
 def test_a_policy_travels_to_another_process(spec: str) -> None:
     policy = pickle.loads(pickle.dumps(made(spec)))
     votes = ["a", "a", "b", "a"] * 8
-    assert list(drive(policy, votes, confidences(32))) == list(drive(made(spec), votes, confidences(32)))
+    assert list(decisions(policy, votes, confidences(32))) == list(
+        decisions(made(spec), votes, confidences(32))
+    )
 
 
 @pytest.mark.parametrize("spec", SPECS)

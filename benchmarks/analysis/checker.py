@@ -24,7 +24,7 @@ from keff.analysis.mix.choose import PlanTable
 from keff.analysis.mix.search import CandidatePlan
 from keff.analysis.mix.tries import BranchTries, try_plans
 from keff.stats.intervals import interval_mean, mean_share
-from keff.stats.models.tries import checked, until_passed
+from keff.stats.models.tries import fail_and_solve_chances, until_passed
 from keff.stats.votes import BoolArray, FloatArray, IntArray
 
 THREE = (1.0, 5.0, 20.0)
@@ -219,7 +219,7 @@ def false_accepts(turns: int, rng: np.random.Generator) -> None:
     )
     for (name, (a, b, never)), share in product(LAWS.items(), (0.02, 0.1, 0.3)):
         theta = np.where(rng.random(200_000) < never, 0.0, rng.beta(a, b, 200_000))
-        failing, solved = checked((1 - theta)[:, None] ** np.arange(17.0), share)
+        failing, solved = fail_and_solve_chances((1 - theta)[:, None] ** np.arange(17.0), share)
         true, passes = solved.mean(axis=0), 1 - failing.mean(axis=0)
         held, errors = defaultdict[int, list[list[bool]]](list), defaultdict[int, list[list[float]]](list)
         for _ in range(turns):

@@ -21,17 +21,17 @@ from scipy.special import logsumexp, ndtri
 
 from benchmarks.places import RECORDED
 from keff.analysis.decision import Aim, decide
-from keff.analysis.decision.chain import chain
+from keff.analysis.decision.chain import candidate_rules
 from keff.analysis.decision.confidences import rated_paths, rules_on
 from keff.analysis.replay import Replaying, replay
 from keff.analysis.walks import expectations, run, with_fitted_confidences
 from keff.policy import Policy, confidence_of, parse_policy
 from keff.reading.open import open_record
 from keff.stats.votes import CONFIDENCE, FloatArray, IntArray, Votes
-from keff.stats.voting.calibrate import calibrate, cross_fitted, within_auc
+from keff.stats.voting.calibrate import calibrate, cross_fit, within_auc
 from keff.stats.voting.calibration import Calibration
 from keff.stats.voting.choose import k_eff_deflection
-from keff.stats.voting.draws import CHANCE, WEIGHT, permuted
+from keff.stats.voting.draws import CHANCE, WEIGHT, permute_paths
 
 RECORD = RECORDED / "qwen25math_math100_rm.jsonl"
 ORDERS = 200
@@ -72,7 +72,7 @@ def outcomes(
         scores = np.asarray(votes.confidences)
         made = {CONFIDENCE + CHANCE: held.chance(scores), CONFIDENCE + WEIGHT: held.weight(scores)}
         ready = replace(votes, named=made)
-    draws = permuted(ready, max(rule.cap for rule in rules), orders, np.random.default_rng(seed))
+    draws = permute_paths(ready, max(rule.cap for rule in rules), orders, np.random.default_rng(seed))
     each = [expectations(run(rule, draws), draws, draws.cap) for rule in rules]
     right = np.stack([one.accuracy for one in each if one.accuracy is not None], axis=1)
     return right, np.stack([one.paths for one in each], axis=1)
@@ -94,7 +94,7 @@ def on_record(votes: Votes) -> None:
     for place, spec in enumerate(specs):
         se = (right[:, place] - right[:, 1]).std() / votes.n**0.5
         print(f"{spec}: {right[:, place].mean():.1%} at {paths[:, place].mean():.2f} (se against 8 {se:.1%})")
-    chances = cross_fitted(votes, np.asarray(votes.confidences), np.random.default_rng(0))[0]
+    chances = cross_fit(votes, np.asarray(votes.confidences), np.random.default_rng(0))[0]
     for k in (1, 2, 4, 8):
         weights = np.maximum(2 * chances[:, :k] - 1, 0.0)
         plain = k_eff_deflection(votes.paths(range(k)), np.ones(weights.shape))
@@ -197,7 +197,7 @@ def _judged(
     """
     decided = decide(pilot, Aim(retain=asked))
     rule = parse_policy(decided.decision.policy)
-    plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
+    plain = [*candidate_rules(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
     scored = list(rated_paths(pilot, 8).rules)
     others, held = (
         simulated(10_000 + seed, auc, JUDGED, law=law),
@@ -227,7 +227,7 @@ def bound(questions: int = 3_000) -> None:
     for law in LAWS:
         for auc in (0.6, 0.68, 0.76):
             votes = simulated(SEED, auc, questions, law=law)
-            plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
+            plain = [*candidate_rules(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
             found = outcomes(votes, [*plain, *rated_paths(votes, 8).rules], 0, 40)
             field = outcomes(votes, list(FIELD), 0, 40)
             four = found[0][:, [len(plain) - 2]]
@@ -349,7 +349,7 @@ def on_lengths() -> None:
 
 def _of_recorded(votes: Votes) -> float:
     """Return the paths at the accuracy of a vote of 4 of all rules, as a part of those that read no score."""
-    plain = [*chain(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
+    plain = [*candidate_rules(8), parse_policy("fixed:4"), parse_policy("fixed:8")]
     right, cost = outcomes(votes, [*plain, *rules_on("", 8)], 0, 40)
     means, paths = right.mean(axis=0), cost.mean(axis=0)
     wanted, size = float(means[len(plain) - 2]), len(plain)

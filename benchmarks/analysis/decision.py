@@ -24,15 +24,15 @@ import numpy as np
 from benchmarks.families import Record, newer_records, records
 from keff.analysis.decision import decide
 from keff.analysis.decision.aim import Aim
-from keff.analysis.decision.chain import chain
+from keff.analysis.decision.chain import candidate_rules
 from keff.analysis.decision.choose import COIN_FLIPS, choose, stated_gain
-from keff.analysis.decision.outcomes import RuleOutcomes, replayed
+from keff.analysis.decision.outcomes import RuleOutcomes, replay_rules
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
 from keff.analysis.decision.prior import GENERIC, Prior, generic_ratios
 from keff.analysis.walks import expectations, run
 from keff.policy import Policy, parse_policy
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 PATHS = 8
 ASKED = (0.98, 0.99, 0.995, 0.999)
@@ -41,7 +41,7 @@ WRONG = 0.005
 SURELY = 1.64
 """Standard errors of the truth by which a vote surely loses more than that."""
 
-RULES, REFERENCE = chain(PATHS), parse_policy(f"fixed:{PATHS}")
+RULES, REFERENCE = candidate_rules(PATHS), parse_policy(f"fixed:{PATHS}")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Delivered:
 
 def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy, seed: int = 5) -> RuleOutcomes:
     """Return what rules do on each question, also where questions of one pattern were replayed as one."""
-    seen = replayed(votes, rules, reference, seed=seed)
+    seen = replay_rules(votes, rules, reference, seed=seed)
     if seen.rows.pattern is None or seen.rows.counts is None:
         return seen
     names = ("paths", "flips", "rise", *(("loss", "right") if seen.loss is not None else ()))
@@ -152,8 +152,8 @@ def judge(
 
 def outcomes(pilot: Votes, paths: int) -> tuple[RuleOutcomes, FloatArray]:
     """Return what the rules do on a pilot, against its own number of paths, and their generic flips."""
-    rules, reference = chain(paths), parse_policy(f"fixed:{paths}")
-    seen = replayed(pilot, rules, reference)
+    rules, reference = candidate_rules(paths), parse_policy(f"fixed:{paths}")
+    seen = replay_rules(pilot, rules, reference)
     return seen, generic_ratios((*rules, reference))
 
 
@@ -240,7 +240,7 @@ def _means(values: FloatArray | None) -> FloatArray:
 
 def recorded(sources: list[Record], newer: list[Record], asked: argparse.Namespace) -> None:
     """Judge pilots of all records, their families left out."""
-    rules, reference = chain(asked.paths), parse_policy(f"fixed:{asked.paths}")
+    rules, reference = candidate_rules(asked.paths), parse_policy(f"fixed:{asked.paths}")
     families = {each.name: each.family(asked.family) for each in (*sources, *newer)}
 
     def played(by: int, of: list[Record]) -> dict[str, RuleOutcomes]:
@@ -310,7 +310,7 @@ def ahead(sources: list[Record], now: int, pilots: int, questions: int) -> None:
         rows: list[tuple[float, float, float, bool]] = []
         for record in sources:
             orders = max(20_000 // record.votes.n, 20)
-            draws = permuted(record.votes, now, orders, np.random.default_rng(5))
+            draws = permute_paths(record.votes, now, orders, np.random.default_rng(5))
             today = expectations(run(full, draws), draws, now).accuracy
             for seed in range(pilots):
                 pilot, others = drawn(record, questions, PATHS, seed)
@@ -366,7 +366,7 @@ def true_losses(law: str) -> FloatArray:
     """Return the loss of each rule [C] on many questions of a law, to a twentieth of a point."""
     votes, losses = simulated(law, 400_000, PATHS, 99), []
     for seed in range(20):
-        seen = replayed(votes, RULES, REFERENCE, seed=seed)
+        seen = replay_rules(votes, RULES, REFERENCE, seed=seed)
         assert seen.loss is not None
         losses.append(seen.rows.means(seen.loss))
     return np.mean(losses, axis=0)
@@ -389,7 +389,7 @@ def known_laws(pilots: int) -> None:
                 known = posterior(votes, PATHS, GENERIC)
                 choice = choose(known, Aim())
                 verdicts[choice.verdict] += 1
-                later = replayed(new, RULES, REFERENCE, seed=1)
+                later = replay_rules(new, RULES, REFERENCE, seed=1)
                 assert later.loss is not None
                 lost = later.rows.means(later.loss)
                 gain = stated_gain(known, choice)

@@ -34,7 +34,7 @@ from keff.policy import Policy, parse_policy
 from keff.reading.open import Opening, open_record
 from keff.records import Interval
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 BOUNDS: tuple[float | None, ...] = (1.0, 0.7, 1.5, None)
 RETAIN = (0.99, 0.999)
@@ -78,7 +78,7 @@ class Workload:
         self.name, self.votes = name, votes
         timed = replace(votes, seconds=votes.tokens)
         orders = max(ORDERS_IN_ALL // votes.n, 20)
-        self.draws = permuted(timed, PATHS, orders, np.random.default_rng(7))
+        self.draws = permute_paths(timed, PATHS, orders, np.random.default_rng(7))
         self.truth = cache(self._truth)
 
     def _truth(self, spec: str) -> Truth:

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.places import RECORDED
-from keff.analysis.mix.choose import ERRORS, MixAim, PlanChoice, PlanTable, choose, claims_of
-from keff.analysis.mix.drop import GIVEN_UP, LOOKS, expected_losses, not_worth_it
+from keff.analysis.mix.choose import LEAST_STANDARD_ERRORS, MixAim, PlanChoice, PlanTable, choose, claims_of
+from keff.analysis.mix.drop import LOOKS, LOSS_ALLOWED, expected_losses, is_dominated
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, path_costs
 from keff.analysis.mix.search import CandidatePlan, pairs, singles
@@ -181,7 +181,7 @@ class Pilot:
         some = replace(self.table, plans=tuple(self.table.plans[place] for place in places), **arrays)
         return int(places[some.at(worth)])
 
-    def dropping(self, given_up: float = GIVEN_UP) -> tuple[IntArray, float]:
+    def dropping(self, given_up: float = LOSS_ALLOWED) -> tuple[IntArray, float]:
         """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
 
         As ``keff pilot`` looks at it: after some questions, at the branches that are still drawn.
@@ -189,12 +189,12 @@ class Pilot:
         ends = np.full(len(self.costs), self.part.n)
         for look, losses, cost in self.looks:
             going = np.flatnonzero(ends == self.part.n)
-            ends[going[list(not_worth_it(losses[np.ix_(going, going)], cost[going], given_up))]] = look
+            ends[going[list(is_dominated(losses[np.ix_(going, going)], cost[going], given_up))]] = look
         spent = sum(float(cost[:end].sum()) for cost, end in zip(self.costs, ends, strict=True))
         kept = [bool((ends[list(plan.branches)] == self.part.n).all()) for plan in self.table.plans]
         return np.flatnonzero(kept), spent / sum(float(cost.sum()) for cost in self.costs)
 
-    def after_dropping(self, worth: float, given_up: float = GIVEN_UP) -> int:
+    def after_dropping(self, worth: float, given_up: float = LOSS_ALLOWED) -> int:
         """Return the plan at a worth among those that dropping leaves."""
         return self.at(worth, self.dropping(given_up)[0])
 
@@ -312,7 +312,7 @@ def print_regret(known: Known) -> None:
     rules = {
         "best single branch at V": at_margin(1e9),
         "0 errors": at_margin(0),
-        "as now": at_margin(ERRORS),
+        "as now": at_margin(LEAST_STANDARD_ERRORS),
         "as now, after dropping": Pilot.after_dropping,
         "plans of recorded paths only": Pilot.of_recorded_paths,
         "best on all questions": best_on_all,
@@ -335,7 +335,9 @@ def print_regret(known: Known) -> None:
         + "\n|---|--:|"
         + "--:|" * len(WORTHS)
     )
-    for (group, pilots), row in zip(known.items(), regrets(known, at_margin(ERRORS)), strict=True):
+    for (group, pilots), row in zip(
+        known.items(), regrets(known, at_margin(LEAST_STANDARD_ERRORS)), strict=True
+    ):
         print(
             f"| {group.name} | {len(pilots[0].ids)} | " + " | ".join(f"{value:.2f}" for value in row) + " |"
         )

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from benchmarks.places import RECORDED
-from keff.stats.branches.covariance import between, block_correlation
+from keff.stats.branches.covariance import block_correlation, branch_covariances
 from keff.stats.votes import Votes
 
 STEM, HEAT = "renze_comprehensive-100_gpt-35-turbo_", 0.7
@@ -58,7 +58,7 @@ def measured(
 
 def margin_law(correct: np.ndarray, designs: np.ndarray) -> np.ndarray:
     """Return mean margin over its standard deviation of every design, from correctness [5, n, 10]."""
-    known = between(list(correct))
+    known = branch_covariances(list(correct))
     mean = designs @ (known.p - 0.5) / designs.sum(axis=1)
     paths = np.einsum("da,ab,db->d", designs, known.latent, designs)
     noise = designs @ (known.variance - np.diag(known.latent))

@@ -28,7 +28,7 @@ from benchmarks.analysis.mix import (
     parser,
     regrets,
 )
-from keff.analysis.mix.choose import STAKES
+from keff.analysis.mix.choose import DEFAULT_VALUE_PER_CORRECT
 from keff.analysis.mix.drop import LOOKS, expected_loss
 from keff.analysis.mix.shrink import Law, paths_of, votes_of
 from keff.stats.votes import FloatArray
@@ -182,7 +182,10 @@ def means(rows: FloatArray) -> str:
 def print_stakes(known: Known) -> None:
     """Print what the default costs and gains by its stakes, and which the other families choose."""
     listed = list(known)
-    every = {s: np.array([outcome(known[group], s) for group in listed]) for s in (STAKES, *OTHER_STAKES)}
+    every = {
+        s: np.array([outcome(known[group], s) for group in listed])
+        for s in (DEFAULT_VALUE_PER_CORRECT, *OTHER_STAKES)
+    }
     print("\n| stakes | cost over A | points | short |\n|--:|--:|--:|--:|")
     out: FloatArray = np.zeros((len(listed), 3))
     for stakes, rows in every.items():

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.analysis.decision import of_one_model
 from benchmarks.constants._row import HEAD, row, span
 from benchmarks.families import Record
-from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.outcomes import replay_rules
 from keff.policy import parse_policy
 from keff.stats.votes import FloatArray
 
@@ -24,7 +24,7 @@ PATHS = 8
 def measured(record: Record) -> FloatArray:
     """Return the accuracy of the vote, the variance of one path's loss, and the answers that it changes."""
     votes = record.votes.paths(np.arange(min(record.votes.k, PATHS)))
-    seen = replayed(votes, [parse_policy("fixed:1")], parse_policy(f"fixed:{votes.k}"))
+    seen = replay_rules(votes, [parse_policy("fixed:1")], parse_policy(f"fixed:{votes.k}"))
     assert seen.loss is not None and seen.right is not None
     loss = seen.loss[:, 0]
     variance = seen.rows.mean(loss**2) - seen.rows.mean(loss) ** 2

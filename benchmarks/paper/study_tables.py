@@ -41,7 +41,7 @@ from benchmarks.paper import loops
 from benchmarks.paper.loops import Arm
 from benchmarks.places import QUESTIONS
 from keff.paper.records import BENCHMARKS
-from keff.paper.tables import as_printed
+from keff.paper.tables import printed_tables
 from keff.report.tables import render
 
 LAWS = {"strong": (0.7, 0.5), "weak": (0.4, 0.3)}
@@ -386,7 +386,7 @@ def printed(ours: dict[str, Any], theirs: dict[str, Any], out: Path) -> tuple[in
             }
             for mine, other in zip(rows, beside, strict=True)
         ]
-        for table in as_printed(name, whole):
+        for table in printed_tables(name, whole):
             for form, ending in (("markdown", "md"), ("latex", "tex")):
                 file = out / f"{table.name}.{ending}"
                 text = render(table, form)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from keff.analysis.walks import Walks, run
 from keff.policy import parse_policy
 from keff.reading.open import Opening, open_record
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.draws import Draws, permute_paths
 
 CAP = 8
 EXACT = f"curtailed:cap={CAP},in_flight={CAP},order=arrival"
@@ -74,13 +74,13 @@ def figures(walks: Walks, draws: Draws, whole: Walks) -> list[float]:
 def measured(votes: Votes, orders: int) -> tuple[FloatArray, FloatArray]:
     """Return the figures of every rule [rules, 6], and what it keeps where the short are wrong [rules]."""
     rng = np.random.default_rng(1)
-    draws = permuted(replace(votes, seconds=votes.tokens), CAP, max(orders // votes.n, 10), rng)
+    draws = permute_paths(replace(votes, seconds=votes.tokens), CAP, max(orders // votes.n, 10), rng)
     exact = run(parse_policy(EXACT), draws)
     assert (exact.answer == draws.tallies.leader[..., CAP]).all(), "the exact rule gave another answer"
     rules = [parse_policy(spec) for spec in SPECS]
     rows = [figures(run(rule, draws), draws, run(rule, draws, whole=True)) for rule in rules]
     wrong = short_are_wrong(votes)
-    other = permuted(replace(wrong, seconds=wrong.tokens), CAP, max(orders // votes.n, 10), rng)
+    other = permute_paths(replace(wrong, seconds=wrong.tokens), CAP, max(orders // votes.n, 10), rng)
     assert other.tallies.credit is not None
     full = other.tallies.credit[..., CAP].mean()
     kept = [

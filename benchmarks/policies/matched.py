@@ -25,7 +25,7 @@ from keff.policy import parse_policy
 from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.choose import k_star
 from keff.stats.voting.correlation import pooled_c
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 from keff.stats.voting.plurality import plurality_at_k
 
 K0, QUESTIONS, K_MAX = 4, 100, 32
@@ -60,7 +60,7 @@ def of_record(record: Record, pilots: int, serve: int) -> tuple[dict[str, list[R
     votes, cap = record.votes, min(record.votes.k, K_MAX)
     orders = max(20_000 // votes.n, 20)
     rng = np.random.default_rng(crc32(record.name.encode()))
-    draws = permuted(votes, cap, orders, rng)
+    draws = permute_paths(votes, cap, orders, rng)
     rows: dict[str, list[Row]] = defaultdict(list)
     curves: list[FloatArray] = []
     for seed in range(pilots):

@@ -29,7 +29,7 @@ from keff.stats.gate import (
     worse_chances,
 )
 from keff.stats.repeats import Repeats
-from keff.stats.scores import paired
+from keff.stats.scores import paired_test
 from keff.stats.votes import FloatArray, IntArray
 
 TOLERANCE, MOST, QUESTIONS, FEWEST = 0.05, 8, 300, 60
@@ -285,7 +285,7 @@ def sampled(named: list[Law], turns: int, rng: np.random.Generator) -> None:
             other = lost(np.clip(rng.permuted(theta) * 0.2 + theta * 0.8, 0, 1), loss, rng, spread=True)
             for _ in range(turns):
                 rows: IntArray = rng.integers(0, theta.size, theta.size)
-                found = paired(of_rates(theta[rows], 8, rng), of_rates(other[rows], 4, rng)).difference
+                found = paired_test(of_rates(theta[rows], 8, rng), of_rates(other[rows], 4, rng)).difference
                 lo, hi = found.limits or (-1.0, 1.0)
                 verdicts.append("pass" if lo > -TOLERANCE else "worse" if hi < 0 else "undecided")
     for loss, verdict, what in (

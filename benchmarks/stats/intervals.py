@@ -23,7 +23,7 @@ from keff.policy import parse_policy
 from keff.records import Interval
 from keff.stats.intervals import mean_share, paired_difference
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 QUESTIONS = (10, 30, 100, 300)
 
@@ -145,7 +145,7 @@ def expected_covered(law: str, n: int, size: int, pilots: int) -> FloatArray:
     for _ in range(pilots):
         told = decide(votes_of(law, n, size, rng), Aim(retain=0.98)).decision
         new = votes_of(law, n, size, rng)
-        draws = permuted(new, 8, 60, rng)
+        draws = permute_paths(new, 8, 60, rng)
         mine, today = (
             expectations(run(parse_policy(spec), draws), draws, 8) for spec in (told.policy, told.reference)
         )

@@ -24,7 +24,7 @@ from keff.report.vega import svg_of
 from keff.stats.intervals import interval_mean
 from keff.stats.models.plurality_model import predict_plurality
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 from keff.stats.voting.plurality import plurality_at_k, plurality_at_k_patterns
 
 TARGET = 32
@@ -73,7 +73,7 @@ def fit_outage(votes: Votes, first: int | None = None) -> OutageLaw:
     first = max(LEAST, last // 2) if first is None else first
     if not 1 <= first < last:
         raise ValueError(f"the law needs two numbers of paths to fit: from {first} to {last} there are none")
-    curves = plurality_at_k_patterns(votes)[alike(votes).back, first - 1 :]
+    curves = plurality_at_k_patterns(votes)[vote_patterns(votes).back, first - 1 :]
     level, slope = np.linalg.pinv(np.stack([np.ones(curves.shape[1]), -1 / np.arange(first, last + 1)], 1))
     floor = interval_mean(1 - curves @ level, votes.clusters)
     return OutageLaw(floor, interval_mean(curves @ slope, votes.clusters), first, last)

@@ -30,7 +30,7 @@ from keff.stats.scores import (
     all_right,
     chance_all,
     moment,
-    paired,
+    paired_test,
 )
 from keff.stats.votes import FloatArray, IntArray
 
@@ -157,7 +157,7 @@ def halves(workloads: list[Record], turns: int, rng: np.random.Generator) -> Non
                 np.take_along_axis(y, order[:, part], 1) for part in (slice(half), slice(half, 2 * half))
             )
             called.append(
-                paired(
+                paired_test(
                     *(Repeats.of_counts(side.sum(axis=1), np.full(len(y), half)) for side in sides)
                 ).decided
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keff.analysis.arms import Comparing, compare, matched, open_arm
+from keff.analysis.arms import Comparing, compare, match_votes, open_arm
 from keff.errors import UsageError
 from keff.reading.open import open_record
 
@@ -126,7 +126,7 @@ def test_arms_whose_paths_only_disagree_have_no_known_change(tmp_path: Path) -> 
 
 
 def test_unequal_numbers_of_paths_use_the_first_of_each_and_say_so(tmp_path: Path) -> None:
-    votes, notes = matched(
+    votes, notes = match_votes(
         open_record(arm(tmp_path, "a", 0.8, k=8)), open_record(arm(tmp_path, "b", 0.8, k=5))
     )
     assert [arm.k for arm in votes] == [5, 5]

@@ -16,9 +16,9 @@ from benchmarks.places import RECORDED
 from command_line import keff
 from keff.analysis.combine import judged
 from keff.analysis.decision import Aim, decide
-from keff.analysis.decision.chain import chain
+from keff.analysis.decision.chain import candidate_rules
 from keff.analysis.decision.confidences import rated_paths
-from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.outcomes import replay_rules
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import Tariff, rates
@@ -35,7 +35,7 @@ from keff.sampling.price_table import read_prices
 from keff.stats.votes import Votes
 from keff.stats.voting.calibrate import calibrate
 from keff.stats.voting.calibration import Calibration
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 
 def scored(seed: int, n: int = 100, k: int = 8, lift: float = 2.0) -> Votes:
@@ -279,7 +279,7 @@ def test_weights_by_confidence_take_an_infinite_one_for_a_missing_one() -> None:
         given[:, 0] = other
         changed = replace(votes, confidences=given)
         rule = parse_policy("fixed:4,weight=confidence,temperature=1")
-        draws = permuted(changed, 4, 20, np.random.default_rng(0))
+        draws = permute_paths(changed, 4, 20, np.random.default_rng(0))
         credit = run(rule, draws).credit
         assert credit is not None
         weighted = next(row for row in judged(changed, 0)[0] if row.scheme == "confidence")
@@ -299,10 +299,10 @@ def test_a_rule_on_a_confidence_that_no_path_has_is_refused() -> None:
 def test_a_rule_of_six_paths_that_gives_up_saves_where_scores_are_weak() -> None:
     law, own = LAWS[2], "budget:1.1,b=8,cap=6,weight=log_odds,give_up=0.4"
     votes = simulated(30, 0.6, 1_500, law=law)
-    rules = [*chain(8), parse_policy("fixed:4"), *rated_paths(votes, 8).rules]
+    rules = [*candidate_rules(8), parse_policy("fixed:4"), *rated_paths(votes, 8).rules]
     right, cost = outcomes(votes, rules, 0, 30)
     means, paths = right.mean(axis=0), cost.mean(axis=0)
-    wanted = float(means[len(chain(8))])
+    wanted = float(means[len(candidate_rules(8))])
     others = np.array([rule.spec != own for rule in rules])
     assert others.sum() == len(rules) - 1
     assert paths_at(means, paths, wanted) < 0.992 * paths_at(means[others], paths[others], wanted)
@@ -377,7 +377,7 @@ def test_a_path_in_flight_is_paid_to_the_model_for_its_own_part() -> None:
     votes = replace(votes, named={"rating_seconds": np.full((1, 2), 2.0)})
     held = {"confidence": Calibration((0.0, 1.0), (0.1, 0.95), (0.5, 1.5), 0.6)}
     policy = parse_policy("switch:0.9,cap=2,in_flight=2,order=arrival", held)
-    draws = permuted(votes, 2, 4, np.random.default_rng(0))
+    draws = permute_paths(votes, 2, 4, np.random.default_rng(0))
     walks = run(policy, draws)
     assert walks.wait is not None and walks.wait.tolist() == [[3.0] * 4]
     # At 3 s one path is rated (all of its 1 s is paid), and the other has run 3 of its 4 s.
@@ -426,13 +426,13 @@ def test_seconds_of_ratings_are_read_where_a_log_has_them(tmp_path: Path) -> Non
 def test_the_posterior_knows_how_much_a_calibration_hangs_on_its_questions() -> None:
     """The stated spread of mean paths by the calibration is that over calibrations of other pilots."""
     rule, reference = parse_policy("switch:0.8,cap=8,else=log_odds"), parse_policy("fixed:8")
-    few, many = (replayed(scored(11, n=n), [parse_policy("fixed:1"), rule], reference) for n in (40, 640))
+    few, many = (replay_rules(scored(11, n=n), [parse_policy("fixed:1"), rule], reference) for n in (40, 640))
     assert not few.calibration_error[:, [0, 2]].any()  # rules that read none
     # Sixteen times the questions leave about a quarter of the error.
     assert np.all(many.calibration_error[:, 1] < 0.6 * few.calibration_error[:, 1])
     judge = scored(12, n=1500)
     assert judge.confidences is not None
-    draws = permuted(judge, 8, 4, np.random.default_rng(0))
+    draws = permute_paths(judge, 8, 4, np.random.default_rng(0))
     paths = []
     for seed in range(20, 50):
         pilot = scored(seed, n=40)

@@ -15,9 +15,9 @@ from benchmarks.places import RECORDED
 from how_many import examples
 from keff.analysis import workload
 from keff.analysis.decision import Aim, Decided, decide, reference_of
-from keff.analysis.decision.chain import chain, written
+from keff.analysis.decision.chain import candidate_rules, full_spec
 from keff.analysis.decision.choose import COIN_FLIPS, NEGLIGIBLE, SHOWN, allowed_loss, choose, stated_gain
-from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.outcomes import replay_rules
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
 from keff.analysis.money import complete
@@ -63,7 +63,7 @@ def check(decided: Decided, aim: Aim) -> None:
         return
     assert known is not None and choice is not None and decision.expected_paths is not None
     rule, change = choice.rule, decision.change
-    assert decision.policy == written(known.specs[rule])
+    assert decision.policy == full_spec(known.specs[rule])
     paths = decision.expected_paths
     assert paths.lo is not None and paths.hi is not None
     assert paths.lo >= 1 - 1e-9 and paths.hi <= parse_policy(decision.policy).cap + 1e-9
@@ -191,7 +191,7 @@ def test_rules_are_replayed_as_all_orders_of_the_paths_say() -> None:
     answers = np.array([[0, 1, 0, 2, 0], [0, 0, 0, 1, -1], [2, 1, 0, 1, 1]])
     votes = Votes(answers, (answers == 0).astype(int))
     rules = [parse_policy("lead_k:2,cap=5"), parse_policy("budget:1.05,cap=5,b=8")]
-    seen = replayed(votes, rules, parse_policy("fixed:5"))
+    seen = replay_rules(votes, rules, parse_policy("fixed:5"))
     assert seen.rows.pattern is not None
     for place, rule in enumerate(rules):
         for row, codes in zip(seen.rows.pattern, answers, strict=True):
@@ -215,8 +215,8 @@ def test_patterns_give_what_questions_give() -> None:
     few = pilot(60, 8, rng)
     clean = Votes(few.answered(), few.scored())
     many_votes = clean.take(np.tile(np.arange(60), 60))
-    one = replayed(clean, [parse_policy("lead_k:2,cap=8")], FIXED)
-    all_of_them = replayed(many_votes, [parse_policy("lead_k:2,cap=8")], FIXED)
+    one = replay_rules(clean, [parse_policy("lead_k:2,cap=8")], FIXED)
+    all_of_them = replay_rules(many_votes, [parse_policy("lead_k:2,cap=8")], FIXED)
     assert one.loss is not None and all_of_them.loss is not None
     few_rows, all_rows = one.rows, all_of_them.rows
     assert all_rows.counts is not None and all_rows.counts.sum() == all_rows.clusters.size == 3600
@@ -231,7 +231,7 @@ def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
     votes, rules = Votes(coins, 1 - coins), [parse_policy("lead_k:2,cap=7"), parse_policy("lead_k:2,cap=8")]
     off = []
     for seed in range(30):
-        seen = replayed(votes, rules, FIXED, seed=seed)
+        seen = replay_rules(votes, rules, FIXED, seed=seed)
         assert seen.rows.counts is not None and seen.loss is not None
         assert np.all(seen.orders_error[:2] < 0.003) and seen.orders_error[-1] == 0
         off.append(seen.rows.means(seen.loss)[:2] / seen.orders_error[:2])
@@ -242,10 +242,10 @@ def test_what_the_orders_of_few_patterns_leave_unknown_is_stated() -> None:
 @pytest.mark.usefixtures("coarse")
 def test_the_limits_of_the_gain_hold_what_the_pilot_alone_shows() -> None:
     """Coins are unlike recorded workloads, and the interval of their gain holds 0 all the same."""
-    rules, held = chain(8), []
+    rules, held = candidate_rules(8), []
     for seed in range(40):
         coins = np.random.default_rng([seed, 1]).integers(0, 2, (50, 8))
-        seen = replayed(Votes(coins, 1 - coins), rules, FIXED, seed=seed)
+        seen = replay_rules(Votes(coins, 1 - coins), rules, FIXED, seed=seed)
         known = posterior_of(seen, generic_ratios((*rules, FIXED)), 8)
         whole = replace(choose(known, Aim()), rule=len(rules))
         drawn, stated = known.gain(whole.rule), stated_gain(known, whole)
@@ -260,12 +260,12 @@ def test_the_limits_of_the_gain_hold_what_the_pilot_alone_shows() -> None:
 def test_the_posterior_joins_what_was_measured_with_what_is_usual() -> None:
     """With many questions the measured loss rules; with few, B lies between it and the price of the flips."""
     rng = np.random.default_rng(5)
-    rules = chain(8)
+    rules = candidate_rules(8)
     ratios = generic_ratios((*rules, FIXED))
     widths: list[float] = []
     for n in (40, 640):
         answers = np.where(rng.random((n, 8)) < np.repeat([0.9, 0.55], n // 2)[:, None], 0, 1)
-        seen = replayed(Votes(answers, (answers == 0).astype(int)), rules, FIXED)
+        seen = replay_rules(Votes(answers, (answers == 0).astype(int)), rules, FIXED)
         known = posterior_of(seen, ratios, 8)
         assert seen.loss is not None and seen.rows.pattern is not None and known.population.level is not None
         once = seen.loss[seen.rows.pattern, 0]
@@ -281,12 +281,12 @@ def test_the_posterior_joins_what_was_measured_with_what_is_usual() -> None:
 
 def test_a_chain_goes_from_one_path_to_the_exact_vote_in_about_a_dozen_steps() -> None:
     for cap in (1, 2, 3, 4, 5, 8, 16, 32, 64):
-        specs = [rule.spec for rule in chain(cap)]
+        specs = [rule.spec for rule in candidate_rules(cap)]
         assert specs[0] == "fixed:1" and len(set(specs)) == len(specs) <= 18
-        assert all(rule.cap <= cap for rule in chain(cap))
+        assert all(rule.cap <= cap for rule in candidate_rules(cap))
         if cap > 1:
-            assert written(specs[-1]) == f"curtailed:cap={cap}"
-    depths = generic_ratios((*chain(8), FIXED))
+            assert full_spec(specs[-1]) == f"curtailed:cap={cap}"
+    depths = generic_ratios((*candidate_rules(8), FIXED))
     assert depths[0] == 1 and depths[-2] == depths[-1] == 0
 
 

@@ -19,9 +19,9 @@ from keff.analysis.wanted import settings_of
 from keff.errors import PolicyError, UsageError
 from keff.policy import in_flight_of, parse_policy
 from keff.sampling.cost import Price
-from keff.stats.time import compared, smoothing
+from keff.stats.time import quantile_change, smoothing
 from keff.stats.votes import Votes
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 
 def reasoning(n: int = 60, k: int = 8, seed: int = 1) -> Votes:
@@ -96,7 +96,7 @@ def test_votes_on_arrival_are_refused_where_short_answers_are_wrong() -> None:
     tokens = rng.lognormal(6, 0.1, (n, 8))
     tokens[:, :3] /= 4
     votes = Votes(answers, (answers == 0).astype(int), tokens=tokens)
-    draws = permuted(replace(votes, seconds=tokens), 8, 20, rng)
+    draws = permute_paths(replace(votes, seconds=tokens), 8, 20, rng)
     hasty = run(parse_policy("lead_k:3,cap=8,in_flight=8,order=arrival"), draws)
     assert hasty.credit is not None and hasty.credit.mean() < 0.05  # by the full vote all are right
     for slower in (1.0, 2.0, None):
@@ -191,7 +191,7 @@ def test_limits_of_a_ratio_cover_that_of_as_many_new_questions() -> None:
     for seed in range(150):
         rng = np.random.default_rng(seed)
         (mine, today), (new, other) = times(rng), times(rng)
-        _, told = compared(mine, today, 0.5, np.arange(60), smoothing(0.5, 60))
+        _, told = quantile_change(mine, today, 0.5, np.arange(60), smoothing(0.5, 60))
         assert told.limits is not None
         inside += told.limits[0] <= np.quantile(new, 0.5) / np.quantile(other, 0.5) <= told.limits[1]
     assert 0.9 <= inside / 150 <= 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import ERRORS, MixAim, PlanTable, choose
+from keff.analysis.mix.choose import LEAST_STANDARD_ERRORS, MixAim, PlanTable, choose
 from keff.analysis.mix.search import CandidatePlan
-from keff.analysis.mix.shrink import LAW
+from keff.analysis.mix.shrink import RECORDED_GAINS
 from keff.analysis.mix.study import MixSettings, combine_branches
 from keff.errors import PolicyError
 from keff.sampling.cost import Price
@@ -61,7 +61,7 @@ def test_worth_leaves_the_best_single_plan_for_a_gain_beyond_its_error_only() ->
     noise = rng.normal(0, 0.1, 200)
     noise -= noise.mean()
     error = noise.std(ddof=1) / np.sqrt(200)
-    for gain, taken in ((0.9 * ERRORS * error, 0), (1.1 * ERRORS * error, 2)):
+    for gain, taken in ((0.9 * LEAST_STANDARD_ERRORS * error, 0), (1.1 * LEAST_STANDARD_ERRORS * error, 2)):
         rule = two_single(np.array([base, base - 0.3, base + noise + gain]), np.ones((3, 200)))
         assert rule.at(1e4) == taken
 
@@ -76,7 +76,7 @@ def test_what_a_plan_gains_on_one_path_is_shrunk_and_the_path_itself_is_not(answ
         ("cascade:b(fixed:1)", (1,), 1.0, 1),
         ("cascade:a(lead_k:2,cap=4)/b(lead_k:2,cap=4)", (0, 1), 0.5, 8),
         ("cascade:a(lead_k:2,cap=4)/b(fixed:1)", (0, 1), 0.2, 5),
-        ("cascade:a(lead_k:2,cap=4)/b(fixed:1),keep=fresh", (0, 1), LAW.last, 5),
+        ("cascade:a(lead_k:2,cap=4)/b(fixed:1),keep=fresh", (0, 1), RECORDED_GAINS.last, 5),
         ("mix:a(k=1,weight=1)/b(k=3,weight=1)", (0, 1), 0.75, 4),
     )
     for n in (20, 10_000):
@@ -95,7 +95,7 @@ def test_what_a_plan_gains_on_one_path_is_shrunk_and_the_path_itself_is_not(answ
         table = PlanTable.of(made, [99] * 2, np.full((2, n), answered), np.arange(n))
         seen, expected = table.mean_accuracy, table.expected
         share, most = np.array([spec[2:] for spec in specs]).T
-        votes, gain = 1 - 1 / most, np.array([LAW.gain] * 3 + [LAW.of_several] * 4)
+        votes, gain = 1 - 1 / most, np.array([RECORDED_GAINS.gain] * 3 + [RECORDED_GAINS.of_several] * 4)
         q = ((1 - share) * seen[0] + share * seen[2]) * (1 + votes * (1 / answered - 1))
         prior = q + gain * votes * q * (1 - q)
         assert expected[[0, 2]] == pytest.approx(seen[[0, 2]])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from keff.analysis.mix.drop import LOOKS, beaten
+from keff.analysis.mix.drop import LOOKS, dominated_branches
 from keff.analysis.mix.prices import path_costs
 from keff.reading.join import Aligned
 from keff.stats.votes import Votes
@@ -29,7 +29,7 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
         for seed in range(pilots):
             whole = group(50, 4, seed, p=(cheap, dear), tokens=(100, 1000))
             costs = path_costs(whole, None).paths
-            looks = (beaten(first(whole, n), [paid[:n] for paid in costs]) for n in LOOKS)
+            looks = (dominated_branches(first(whole, n), [paid[:n] for paid in costs]) for n in LOOKS)
             count += any(looks)
         return count / pilots
 
@@ -40,7 +40,7 @@ def test_dropping_errs_as_seldom_as_stated() -> None:
 
 def test_the_cheapest_branch_is_never_dropped() -> None:
     worst = group(50, 4, 1, p=(0.1, 0.9, 0.8), tokens=(100, 1000, 5000))
-    assert beaten(worst, path_costs(worst, None).paths) == {"b2": "b1"}
+    assert dominated_branches(worst, path_costs(worst, None).paths) == {"b2": "b1"}
 
 
 def test_a_branch_that_is_poor_by_the_path_and_good_by_its_vote_is_kept() -> None:
@@ -53,7 +53,7 @@ def test_a_branch_that_is_poor_by_the_path_and_good_by_its_vote_is_kept() -> Non
         for branch, codes in zip(aligned.branches, (small, large), strict=True)
     )
     costs = path_costs(aligned, None).paths
-    assert beaten(replace(aligned, branches=branches), costs) == {}
+    assert dominated_branches(replace(aligned, branches=branches), costs) == {}
     # Were its wrong answers one and the same, its vote would be a coin: worse than small.
     coin = replace(branches[1], votes=replace(branches[1].votes, answers=np.minimum(large, 2)))
-    assert beaten(replace(aligned, branches=(branches[0], coin)), costs) == {"large": "small"}
+    assert dominated_branches(replace(aligned, branches=(branches[0], coin)), costs) == {"large": "small"}

@@ -12,14 +12,14 @@ from keff.analysis.recorded import PathTokens, RecordedPaths, Rows
 from keff.analysis.replay import Replaying, markdown, replay
 from keff.analysis.replay.compare import Fixed, with_frontier
 from keff.analysis.results.replay import ReplayRow
-from keff.analysis.walks import PolicyOutcome, changed, drive, expectations, run
+from keff.analysis.walks import PolicyOutcome, decisions, expectations, run, share_changed
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.records import Interval
 from keff.stats.intervals import interval_mean
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike, dense_codes
-from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.alike import dense_codes, vote_patterns
+from keff.stats.voting.draws import Draws, permute_paths
 from keff.stats.voting.plurality import flip, plurality_at_k
 from replay_rig import records, rng, row
 
@@ -62,7 +62,7 @@ def test_all_orders_of_a_small_record_are_averaged(spec: str) -> None:
         paths, credit = [], []
         for keys, scores in zip(codes[item], right[item], strict=True):
             names = [None if key < 0 else str(key) for key in keys]
-            *_, (n, stop) = drive(policy, names, [])
+            *_, (n, stop) = decisions(policy, names, [])
             counts = tally(names[:n])
             winners = [key for key, count in counts.counts.items() if count == counts.v1]
             assert isinstance(stop, Stop)
@@ -83,7 +83,7 @@ def test_random_orders_are_unbiased_for_the_enumeration() -> None:
         dense_codes(votes.answered())[:, orders], correct=votes.scored()[:, orders].astype(np.float32)
     )
     exact = expectations(run(policy, every), every, 6)
-    drawn = permuted(votes, 6, 20_000, rng())
+    drawn = permute_paths(votes, 6, 20_000, rng())
     some = expectations(run(policy, drawn), drawn, 6)
     assert some.paths[0] == pytest.approx(exact.paths[0], abs=0.03)
     assert some.accuracy is not None and exact.accuracy is not None
@@ -212,7 +212,7 @@ def test_questions_of_one_pattern_are_replayed_as_one_with_its_exact_expectation
     exact = expectations(run(rule, every), every, 5)
 
     recorded = recorded_of(votes, rule)
-    patterns = alike(votes).counts.size
+    patterns = vote_patterns(votes).counts.size
     assert recorded.orders.repeats.size == patterns <= 13
     found = recorded.outcome(rule)
     for name in ("paths", "accuracy", "tokens", "agrees"):
@@ -288,14 +288,14 @@ def test_a_rule_deployed_today_agrees_with_itself() -> None:
 
 def test_a_tie_is_half_a_change_of_answer_unless_both_saw_the_same_votes() -> None:
     votes = Votes(np.array([[0, 0, 1, 1], [0, 0, 0, 1]]), np.array([[1, 1, 0, 0], [1, 1, 1, 0]]))
-    draws = permuted(votes, 4, 400, np.random.default_rng(0))
+    draws = permute_paths(votes, 4, 400, np.random.default_rng(0))
     specs = ("fixed:4", "lead_k:2,cap=4", "curtailed:cap=4")
     full, lead, exact = (run(parse_policy(spec), draws) for spec in specs)
-    flips = changed(lead, full, draws)
+    flips = share_changed(lead, full, draws)
     stopped = lead.stop < 4
     assert np.all(flips[0] == 0.5 * stopped[0])
     assert not flips[1].any()
-    assert not changed(full, full, draws).any() and not changed(exact, full, draws).any()
+    assert not share_changed(full, full, draws).any() and not share_changed(exact, full, draws).any()
     # A tie is worth half, so that is what stopping at one of its answers gains or loses.
     assert lead.credit is not None and full.credit is not None
     assert np.all(np.abs(lead.credit - full.credit)[0] == flips[0])

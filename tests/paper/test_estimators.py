@@ -12,7 +12,7 @@ from keff.paper.records import ArmSample, Series
 from keff.paper.saturation import (
     adaptive_k,
     beta_binomial,
-    held_out,
+    held_out_errors,
     operating_point,
     per_seed,
     pilot_draws,
@@ -144,7 +144,7 @@ def test_operating_points_are_not_capped_and_c_of_zero_takes_all_paths() -> None
 
 
 def test_the_held_out_test_is_the_published_protocol() -> None:
-    found = held_out(SAMPLE, (4, 32))
+    found = held_out_errors(SAMPLE, (4, 32))
     order = np.arange(40)
     np.random.default_rng(2026).shuffle(order)
     y, own = SAMPLE.votes.scored(), SAMPLE.votes.cluster_ids

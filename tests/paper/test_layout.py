@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keff.paper.tables import LAYOUTS, as_printed
+from keff.paper.tables import LAYOUTS, printed_tables
 from keff.report import figures
 from keff.report.tables import latex, render
 
@@ -26,7 +26,7 @@ def rows(name: str, paths: int, arms: int = 1) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", [name for name, layout in LAYOUTS.items() if layout.further])
 def test_a_table_has_the_papers_columns_and_the_further_ones_a_file_of_their_own(name: str) -> None:
     layout = LAYOUTS[name]
-    table, more = as_printed(name, rows(name, 32))
+    table, more = printed_tables(name, rows(name, 32))
     assert [column.key for column in table.columns] == [column.key for column in layout.printed]
     assert latex(table).count(r"\begin{tabular}") == 1
     assert (table.name, more.name) == (name, f"{name}_more")
@@ -36,13 +36,13 @@ def test_a_table_has_the_papers_columns_and_the_further_ones_a_file_of_their_own
     for each in (table, more):
         texts = [tuple(column.text(row) for column in each.columns) for row in each.rows]
         assert len(set(texts)) == len(texts)
-    several, _ = as_printed(name, rows(name, 32, arms=2))
+    several, _ = printed_tables(name, rows(name, 32, arms=2))
     assert {column.key for column in several.columns} - {column.key for column in layout.printed} == {"arm"}
 
 
 @pytest.mark.parametrize("paths", [8, 16, 24])
 def test_headers_name_the_paths_that_were_drawn(paths: int) -> None:
-    table, more = as_printed("table4", rows("table4", paths))
+    table, more = printed_tables("table4", rows("table4", paths))
     for form in ("markdown", "latex"):
         text = render(table, form)  # type: ignore[arg-type]
         assert "MV@32" not in text and ("MV@K*" in text or "MV@$K^*$" in text)
@@ -50,7 +50,7 @@ def test_headers_name_the_paths_that_were_drawn(paths: int) -> None:
     assert f"MV@{paths}" in headers and f"plurality@{paths}" in headers
     mixed = rows("table4", paths)
     mixed[0]["paths"] = paths + 1
-    headers = [column.header for column in as_printed("table4", mixed)[0].columns]
+    headers = [column.header for column in printed_tables("table4", mixed)[0].columns]
     assert "MV@K" in headers and "Paths" in headers
 
 

@@ -12,10 +12,10 @@ from keff.analysis.walks import run
 from keff.errors import PolicyError
 from keff.policy import Sample, Stop, View, parse_policy
 from keff.stats.votes import Votes
-from keff.stats.voting.calibration import Calibration, flat
+from keff.stats.voting.calibration import Calibration, uninformative
 from keff.stats.voting.draws import Draws
 
-EVEN = {"confidence": flat(0.6)}
+EVEN = {"confidence": uninformative(0.6)}
 STRAIGHT = {"confidence": Calibration((0.0, 1.0), (0.0, 1.0), (0.5, 1.5), 0.5)}
 
 
@@ -157,7 +157,9 @@ def test_adaptive_consistency_is_the_case_of_equal_weights(
     votes: str, early: tuple[int | None, str, float], late: tuple[int | None, str, float], weight: str
 ) -> None:
     for threshold, (n, answer, sure) in ((0.8, early), (0.95, late)):
-        policy = parse_policy(f"adaptive_consistency:{threshold},cap=16{weight}", {"confidence": flat(0.6)})
+        policy = parse_policy(
+            f"adaptive_consistency:{threshold},cap=16{weight}", {"confidence": uninformative(0.6)}
+        )
         before = [policy.decide(View(votes[:k], [0.5] * k)) for k in range(n or 16)]
         assert all(isinstance(decision, Sample) for decision in before)
         stop = policy.decide(View(votes[: n or 16], [0.5] * 16))

@@ -12,13 +12,13 @@ from keff.errors import PolicyError
 from keff.policy import Stop, View, gave_up, parse_policy
 from keff.stats.votes import Votes
 from keff.stats.voting.calibration import Calibration
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 
 def test_it_gives_up_as_often_as_birthdays_all_differ() -> None:
     """M of D equally likely answers differ with chance D! / (D - M)! / D^M: M paths are drawn, else 9."""
     days, m, n, rng = 12, 4, 40_000, np.random.default_rng(1)
-    draws = permuted(Votes(rng.integers(0, days, (n, 9)), None), 9, 1, rng)
+    draws = permute_paths(Votes(rng.integers(0, days, (n, 9)), None), 9, 1, rng)
     stop = run(parse_policy(f"fixed:9,give_up={m}"), draws).stop
     apart = math.perm(days, m) / days**m
     share = float(np.mean(stop == m))
@@ -66,7 +66,7 @@ def test_a_weighted_vote_gives_up_where_the_paths_so_far_look_wrong() -> None:
     good = (rng.random((n, 5)) < share).astype(np.float64)
     votes = Votes(np.tile(np.arange(5), (n, 1)), None, confidences=good)
     rule = parse_policy("fixed:5,weight=log_odds,give_up=0.6", {"confidence": HALVES})
-    stop = run(rule, permuted(votes, 5, 1, rng)).stop
+    stop = run(rule, permute_paths(votes, 5, 1, rng)).stop
     for paths, on in ((2, share**2), (3, share**3), (4, share**3)):
         error = 4 * math.sqrt(on * (1 - on) / n)
         assert float(np.mean(stop > paths)) == pytest.approx(on, abs=error)

@@ -21,7 +21,7 @@ from keff.policy import Policy, RunningVote, Stop, View, parse_policy, tally
 from keff.policy.spec import PolicySpec
 from keff.reading.open import Opening, open_record
 from keff.stats.votes import Votes
-from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.draws import Draws, permute_paths
 
 KEYS = "abc"
 CAP = 8
@@ -133,7 +133,7 @@ def recorded() -> Iterator[Votes]:
 def test_the_exact_rule_gives_the_same_answers_on_recorded_generations() -> None:
     seen = 0
     for votes in recorded():
-        draws = permuted(votes, 8, 8, np.random.default_rng(2))
+        draws = permute_paths(votes, 8, 8, np.random.default_rng(2))
         for width in (8, 4):
             exact = parse_policy(in_flight("curtailed", width, "arrival"))
             assert (run(exact, draws).answer == draws.tallies.leader[..., 8]).all()
@@ -153,7 +153,7 @@ def test_replay_pays_a_cancelled_path_up_to_its_end_or_whole() -> None:
     ran = np.minimum(votes.tokens, third[:, None]).sum(axis=1).mean()
     assert row.mean_tokens == pytest.approx(ran, rel=1e-6)
     assert row.mean_paths == 8 and row.seconds is None
-    draws = permuted(votes, 8, 4, rng)
+    draws = permute_paths(votes, 8, 4, rng)
     paid = expectations(run(parse_policy(spec), draws, whole=True), draws, 8).tokens
     assert paid is not None and paid.mean() == pytest.approx(votes.tokens.sum(axis=1).mean())
 

@@ -17,7 +17,7 @@ import drawn
 import keff
 from how_many import examples
 from jumping import on_a_clock
-from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.outcomes import replay_rules
 from keff.analysis.walks import run
 from keff.cli._serving import policy_of
 from keff.errors import UsageError
@@ -246,7 +246,7 @@ def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() 
         rng = np.random.default_rng(seed)
         answers, seconds = workload(rng, questions)
         votes, rules = Votes(answers, None, seconds=seconds), [parse_policy("fixed:1")]
-        seen = replayed(votes, rules, today, flights=[parse_policy(FAST)], seed=seed).timing
+        seen = replay_rules(votes, rules, today, flights=[parse_policy(FAST)], seed=seed).timing
         assert seen is not None
         answers, seconds = workload(rng, questions)
 

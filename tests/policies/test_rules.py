@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import drawn
 from how_many import examples
-from keff.analysis.walks import drive, run
+from keff.analysis.walks import decisions, run
 from keff.errors import PolicyError
 from keff.policies._table import lookahead
 from keff.policies.pilot_budget import fit_prior, top_two_lead
@@ -19,7 +19,7 @@ from keff.stats.voting.draws import Draws
 
 
 def stopped(spec: str, votes: list[str | None]) -> tuple[int, Stop]:
-    *_, (n, last) = drive(parse_policy(spec), votes, [])
+    *_, (n, last) = decisions(parse_policy(spec), votes, [])
     assert isinstance(last, Stop)
     return n, last
 

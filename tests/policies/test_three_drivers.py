@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from keff import plugins
-from keff.analysis.walks import drive, run
+from keff.analysis.walks import decisions, run
 from keff.answers import space
 from keff.errors import EngineError
 from keff.gateway.upstream.answer import Answer, UpstreamError
@@ -211,7 +211,7 @@ def replayed(questions: Sequence[Question], policy: Policy) -> dict[str, Ended]:
     assert walks.credit is not None
     found: dict[str, Ended] = {}
     for place, question in enumerate(questions):
-        *_, (n, stop) = drive(policy, list(question.keys), CONFIDENCES)
+        *_, (n, stop) = decisions(policy, list(question.keys), CONFIDENCES)
         assert isinstance(stop, Stop)
         assert walks.stop[place, 0] == n
         tied = winners(policy, question.keys[:n], stop)

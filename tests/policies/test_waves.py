@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import drawn
 from how_many import examples
-from keff.analysis.walks import drive, run
+from keff.analysis.walks import decisions, run
 from keff.policy import Policy, Sample, Stop, View, parse_policy, tally
 from keff.policy.drawing import in_waves
 from keff.stats.voting.draws import Draws
@@ -23,7 +23,7 @@ VOTES = drawn.lists(["a", "b", "c", None], 32)
 def walk(spec: str, votes: list[str | None]) -> tuple[list[int], Stop]:
     """Return the sizes of the rounds, and the stop."""
     sizes: list[int] = []
-    for _, decision in drive(made(spec), votes, []):
+    for _, decision in decisions(made(spec), votes, []):
         if isinstance(decision, Stop):
             return sizes, decision
         sizes.append(decision.m)
@@ -84,6 +84,6 @@ def test_a_rule_of_ones_own_is_replayed_in_waves_one_vote_at_a_time() -> None:
     codes = np.random.default_rng(8).integers(0, 3, (4, 3, 12)).astype(np.int16)
     walks = run(policy, Draws(codes))
     for place in np.ndindex(4, 3):
-        *_, (n, _) = drive(policy, [str(code) for code in codes[place]], [])
+        *_, (n, _) = decisions(policy, [str(code) for code in codes[place]], [])
         assert walks.stop[place] == n
         assert n % 3 == 0

@@ -15,7 +15,7 @@ import openai
 import pytest
 
 import keff
-from keff.analysis.walks import drive
+from keff.analysis.walks import decisions
 from keff.errors import EngineError, KeffError, PolicyError, UsageError
 from keff.policy import Stop, parse_policy
 from keff.stats.voting.calibration import Calibration
@@ -236,7 +236,7 @@ def test_votes_count_in_launch_order_whatever_comes_first(spec: str, in_flight: 
         client = Slow(texts, late="1")
         found = keff.self_consistency_sync(client, "?", policy, in_flight=in_flight, model="m")
         keys = [text or None for text in texts]
-        *_, (paths, stop) = drive(policy, keys, [])
+        *_, (paths, stop) = decisions(policy, keys, [])
         assert isinstance(stop, Stop)
         assert list(found.keys) == keys[:paths]
         assert (found.verdict.answer, found.verdict.weight, found.verdict.reason) == (

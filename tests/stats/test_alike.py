@@ -17,14 +17,14 @@ from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import (
-    Alike,
+    VotePatterns,
     _drawn_patterns,
-    alike,
     dense_codes,
     mean_of_items,
     one_of_each,
     pattern_notes,
     resampled_counts,
+    vote_patterns,
 )
 from keff.stats.voting.correlation import (
     agreement_patterns,
@@ -63,7 +63,7 @@ def pattern(one: Votes, item: int) -> tuple[tuple[int, int], ...]:
 @settings(max_examples=examples(150), deadline=None)
 @given(votes())
 def test_items_are_alike_when_their_patterns_are_equal(one: Votes) -> None:
-    same, patterns = alike(one), [pattern(one, item) for item in range(one.n)]
+    same, patterns = vote_patterns(one), [pattern(one, item) for item in range(one.n)]
     assert [patterns[same.first[place]] for place in same.back] == patterns
     assert len(set(patterns)) == same.first.size
     assert same.counts.tolist() == [Counter(patterns)[patterns[item]] for item in same.first]
@@ -78,9 +78,9 @@ def test_values_by_pattern_are_those_of_each_item_alone(one: Votes) -> None:
     functions += [agreement_patterns] if one.k > 1 else []
     for function in functions:
         alone = [function(one.take([item]))[0] for item in range(one.n)]
-        np.testing.assert_allclose(function(one)[alike(one).back], alone, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(function(one)[vote_patterns(one).back], alone, rtol=0, atol=1e-12)
     if one.correct is not None:
-        same, pairs = (values[alike(one).back] for values in right_pairs(one))
+        same, pairs = (values[vote_patterns(one).back] for values in right_pairs(one))
         alone = np.array([[values[0] for values in right_pairs(one.take([item]))] for item in range(one.n)])
         np.testing.assert_array_equal(np.column_stack([same, pairs]), alone)
 
@@ -106,14 +106,16 @@ def many(n: int = 400, k: int = 6) -> Votes:
 
 def test_a_model_fitted_to_patterns_is_that_of_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
     one = many()
-    same = alike(one)
+    same = vote_patterns(one)
     assert 2 * same.first.size < one.n
     weights = np.random.default_rng(1).multinomial(one.n, np.full(one.n, 1 / one.n), 5).astype(float)
     by_weight = np.array([np.bincount(same.back, row, same.first.size) for row in weights])
     by_pattern = AnswerModel(one, 16)
     every = np.arange(one.n)
     with monkeypatch.context() as patch:
-        patch.setattr(answer_model, "alike", lambda _: Alike(every, np.ones_like(every), every))
+        patch.setattr(
+            answer_model, "vote_patterns", lambda _: VotePatterns(every, np.ones_like(every), every)
+        )
         patch.setattr(answer_model, "one_of_each", lambda votes: votes)
         by_item = AnswerModel(one, 16)
     close = {"rtol": 0, "atol": 1e-12}
@@ -134,7 +136,7 @@ def test_resampled_counts_are_those_of_a_bootstrap_of_clusters(n: int, clustered
     one = many(n)
     if clustered:
         one = Votes(one.answers, one.correct, clusters=np.arange(one.n) // 4)
-    same = alike(one)
+    same = vote_patterns(one)
     drawn = np.array(list(resampled_counts(one, 3000, np.random.default_rng(2))))
     assert set(drawn.sum(axis=1)) == {one.n}
     error = 4 * (same.counts.max() / 3000) ** 0.5
@@ -149,12 +151,12 @@ def test_resampled_counts_are_those_of_a_bootstrap_of_clusters(n: int, clustered
 
 def test_one_of_each_holds_every_pattern_once() -> None:
     one = many()
-    assert alike(one_of_each(one)).counts.tolist() == [1] * alike(one).first.size
+    assert vote_patterns(one_of_each(one)).counts.tolist() == [1] * vote_patterns(one).first.size
 
 
 def test_patterns_of_correctness_alone_are_counts_of_right_paths() -> None:
     bare = Votes.from_correct(many().scored())
-    same = alike(bare)
+    same = vote_patterns(bare)
     assert same.counts.tolist() == bare.hist[bare.counts[same.first]].tolist()
     assert (bare.counts[same.first][same.back] == bare.counts).all()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keff.stats.branches.covariance import RANGE, between, correlation_intervals
+from keff.stats.branches.covariance import RANGE, branch_covariances, correlation_intervals
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.correlation import anova_c
 
@@ -33,7 +33,7 @@ def draw(n: int, ks: tuple[int, int], rng: np.random.Generator) -> list[IntArray
 @pytest.mark.slow
 def test_covariances_are_unbiased() -> None:
     rng = np.random.default_rng(0)
-    seen = np.array([between(draw(12, (3, 5), rng)).latent for _ in range(2500)])
+    seen = np.array([branch_covariances(draw(12, (3, 5), rng)).latent for _ in range(2500)])
     truth = np.array([[VARIANCES[0], COVARIANCE], [COVARIANCE, VARIANCES[1]]])
     error = seen.std(axis=0) / np.sqrt(len(seen))
     assert np.all(np.abs(seen.mean(axis=0) - truth) < 4 * error)
@@ -42,7 +42,7 @@ def test_covariances_are_unbiased() -> None:
 @pytest.mark.slow
 def test_the_variance_of_a_path_is_unbiased() -> None:
     rng = np.random.default_rng(1)
-    seen = np.array([between(draw(8, (2, 4), rng)).variance for _ in range(2500)])
+    seen = np.array([branch_covariances(draw(8, (2, 4), rng)).variance for _ in range(2500)])
     error = seen.std(axis=0) / np.sqrt(len(seen))
     assert np.all(np.abs(seen.mean(axis=0) - [0.25, 0.24]) < 4 * error)
 
@@ -56,7 +56,7 @@ def test_covariances_are_unbiased_for_clusters() -> None:
     for _ in range(2500):
         chances = theta(8, rng)
         drawn = [(rng.random((24, 3)) < chance[ids][:, None]).astype(np.int64) for chance in chances]
-        seen.append(between(drawn, ids).latent)
+        seen.append(branch_covariances(drawn, ids).latent)
     values = np.array(seen)
     error = values.std(axis=0) / np.sqrt(len(values))
     truth = np.array([[VARIANCES[0], COVARIANCE], [COVARIANCE, VARIANCES[1]]])
@@ -65,20 +65,20 @@ def test_covariances_are_unbiased_for_clusters() -> None:
 
 def test_the_diagonal_is_the_analysis_of_variance() -> None:
     drawn = draw(40, (4, 6), np.random.default_rng(3))
-    c = between(drawn).c
+    c = branch_covariances(drawn).c
     for a, matrix in enumerate(drawn):
         assert c[a, a] == pytest.approx(anova_c(Votes.from_correct(matrix)), rel=1e-12)
 
 
 def test_clusters_of_one_question_change_nothing() -> None:
     drawn = draw(30, (3, 3), np.random.default_rng(4))
-    plain, single = between(drawn), between(drawn, np.arange(30)[::-1])
+    plain, single = branch_covariances(drawn), branch_covariances(drawn, np.arange(30)[::-1])
     np.testing.assert_allclose(plain.latent, single.latent, rtol=1e-12)
 
 
 def test_one_path_has_no_correlation_within() -> None:
     drawn = draw(30, (1, 4), np.random.default_rng(5))
-    c = between(drawn).c
+    c = branch_covariances(drawn).c
     assert np.isnan(c[0, 0]) and np.isfinite(c[0, 1]) and np.isfinite(c[1, 1])
 
 
@@ -105,4 +105,4 @@ def test_few_wrong_answers_give_a_range_and_no_interval() -> None:
 
 def test_branches_with_other_questions_are_refused() -> None:
     with pytest.raises(ValueError, match="same questions"):
-        between([np.ones((3, 2), np.int64), np.ones((4, 2), np.int64)])
+        branch_covariances([np.ones((3, 2), np.int64), np.ones((4, 2), np.int64)])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.calibrate import calibrate, cross_fitted, within_auc
-from keff.stats.voting.calibration import Calibration, flat
+from keff.stats.voting.calibrate import calibrate, cross_fit, within_auc
+from keff.stats.voting.calibration import Calibration, uninformative
 
 
 def questions(
@@ -55,7 +55,7 @@ def test_limits_of_the_auc_cover(k: int) -> None:
 def test_chances_are_calibrated_on_other_questions() -> None:
     votes, score = questions(1, n=1500)
     assert votes.correct is not None
-    chances, _ = cross_fitted(votes, score, np.random.default_rng(0))
+    chances, _ = cross_fit(votes, score, np.random.default_rng(0))
     for lo, hi in ((0, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1)):
         here = (chances >= lo) & (chances < hi)
         assert votes.correct[here].mean() == pytest.approx(chances[here].mean(), abs=0.04)
@@ -123,7 +123,7 @@ def test_missing_confidences_are_ordinary_votes() -> None:
 def test_one_cluster_calibrates_nothing() -> None:
     votes, score = questions(8, n=5)
     alone = Votes(votes.answers, votes.correct, clusters=np.zeros(5, int))
-    assert np.all(cross_fitted(alone, score, np.random.default_rng(0))[1] == 1)
+    assert np.all(cross_fit(alone, score, np.random.default_rng(0))[1] == 1)
     assert within_auc(alone, score).limits is None
 
 
@@ -142,4 +142,4 @@ def test_a_damaged_calibration_is_refused(parts: tuple[tuple[float, ...], ...]) 
 
 
 def test_a_flat_one_is_the_base_rate() -> None:
-    assert flat(0.75).chance([-1e9, 3.0]).tolist() == [0.75, 0.75]
+    assert uninformative(0.75).chance([-1e9, 3.0]).tolist() == [0.75, 0.75]

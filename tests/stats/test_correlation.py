@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from how_many import examples
 from keff.stats.models.betabinomial import betabinom_logpmf
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 from keff.stats.voting.correlation import (
     agreement,
     agreement_patterns,
@@ -99,7 +99,7 @@ def test_agreement_counts_equal_pairs_and_abstentions_agree_with_nothing(matrix)
         np.mean([row[j] == row[m] and row[j] >= 0 for j, m in combinations(range(k), 2)]) for row in matrix
     ]
     votes = Votes(matrix, None)
-    np.testing.assert_allclose(agreement_patterns(votes)[alike(votes).back], want, atol=1e-15)
+    np.testing.assert_allclose(agreement_patterns(votes)[vote_patterns(votes).back], want, atol=1e-15)
 
 
 @quick

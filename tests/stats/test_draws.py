@@ -12,7 +12,7 @@ import drawn
 from how_many import examples
 from keff.stats.votes import Votes
 from keff.stats.voting.alike import dense_codes
-from keff.stats.voting.draws import Draws, permuted, random_orders
+from keff.stats.voting.draws import Draws, permute_paths, random_orders
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_dense_codes_number_answers_by_first_use() -> None:
 def test_permuted_draws_each_path_once_and_keeps_its_fields_together() -> None:
     answers = np.tile(np.arange(12), (3, 1))
     votes = Votes(answers, (answers % 2).astype(int), tokens=answers * 10.0, confidences=answers / 10)
-    draws = permuted(votes, 12, 50, np.random.default_rng(0))
+    draws = permute_paths(votes, 12, 50, np.random.default_rng(0))
     assert np.all(np.sort(draws.codes, axis=2) == np.arange(12))
     assert draws.correct is not None and draws.tokens is not None and draws.confidences is not None
     assert np.all(draws.correct == draws.codes % 2)

@@ -10,7 +10,7 @@ from by_item import plurality_at_k_items
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.models.plurality_model import Forecaster, free_gains
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 
 LOW, HIGH, HARD = 0.35, 0.95, 0.6
 
@@ -38,7 +38,7 @@ def test_a_free_law_comes_nearer_to_a_fall_after_the_pilot() -> None:
     model = AnswerModel(votes, 32)
     fall = truth(32) - truth(8)
     assert fall < -0.04
-    every = alike(votes).counts[None]
+    every = vote_patterns(votes).counts[None]
     free, shaped = free_gains(model, 32, every)[0], model.gains([32], every)[0, 0]
     assert abs(free - fall) < abs(shaped - fall)
     assert free < 2 / 3 * fall
@@ -51,10 +51,10 @@ def test_items_of_equal_votes_count_by_their_weight() -> None:
     weights = np.ones((1, 60))
     weights[0, :20] = 2
     twice = Votes(votes.answered()[rows], votes.scored()[rows])
-    once = free_gains(AnswerModel(votes, 32), 32, np.bincount(alike(votes).back, weights[0])[None])[0]
+    once = free_gains(AnswerModel(votes, 32), 32, np.bincount(vote_patterns(votes).back, weights[0])[None])[0]
     # Nothing abstains, but for what the smoothed rate of it has it: a thousandth of the votes.
     model = AnswerModel(twice, 32)
-    assert free_gains(model, 32, alike(twice).counts[None])[0] == pytest.approx(once, abs=1e-3)
+    assert free_gains(model, 32, vote_patterns(twice).counts[None])[0] == pytest.approx(once, abs=1e-3)
 
 
 def test_within_the_pilot_it_is_what_was_measured() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 from keff.stats.voting.correlation import right_answers_meet, right_pairs
 
 
@@ -20,7 +20,7 @@ def draw(n: int, r_law: tuple[float, float], rng: np.random.Generator) -> Votes:
 
 def test_pairs_by_hand() -> None:
     votes = Votes(np.array([[0, 0, 1, 2], [3, 3, 3, -1]]), np.array([[1, 1, 1, 0], [1, 1, 1, 0]]))
-    same, pairs = (values[alike(votes).back] for values in right_pairs(votes))
+    same, pairs = (values[vote_patterns(votes).back] for values in right_pairs(votes))
     assert same.tolist() == [1, 3]
     assert pairs.tolist() == [3, 3]
 

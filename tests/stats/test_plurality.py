@@ -10,7 +10,7 @@ from by_item import plurality_at_k_items
 from how_many import examples
 from keff.stats.models.betabinomial import majority_at_k_items
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 from keff.stats.voting.plurality import (
     flip,
     flip_patterns,
@@ -54,7 +54,7 @@ def votes_by_path(draw):
 @given(votes_by_path())
 def test_plurality_flip_and_share_are_averages_over_all_subsets(votes):
     functions = plurality_at_k_patterns, flip_patterns, share_patterns
-    got = np.stack([function(votes) for function in functions], axis=-1)[alike(votes).back]
+    got = np.stack([function(votes) for function in functions], axis=-1)[vote_patterns(votes).back]
     for i in range(votes.n):
         for size in range(1, votes.k + 1):
             want = by_enumeration(votes.answers[i], votes.correct[i], size)
@@ -71,7 +71,7 @@ def test_with_two_answers_plurality_is_majority(matrix):
 @quick
 @given(votes_by_path())
 def test_ends_and_the_flip_bound(votes):
-    credit, flips = plurality_at_k_items(votes), flip_patterns(votes)[alike(votes).back]
+    credit, flips = plurality_at_k_items(votes), flip_patterns(votes)[vote_patterns(votes).back]
     np.testing.assert_allclose(credit[:, 0], votes.correct.mean(axis=1), atol=1e-14)
     np.testing.assert_allclose(flips[:, -1], 0, atol=1e-14)
     assert (np.abs(credit - credit[:, -1:]) <= flips + 1e-12).all()

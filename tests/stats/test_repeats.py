@@ -17,7 +17,7 @@ from keff.stats.repeats import (
     icc,
     icc_interval,
     run_to_run,
-    within,
+    within_variance,
 )
 from keff.stats.scores import (
     all_right,
@@ -179,7 +179,7 @@ def test_ragged_repeats_lose_nothing() -> None:
     repeats = Repeats.of_scores([row.astype(float) for row in rows])
     p, c = 0.6, 1 / 3
     assert icc(repeats) == pytest.approx(c, abs=0.04)
-    assert within(repeats).value == pytest.approx(p * (1 - p) * (1 - c), rel=0.05)
+    assert within_variance(repeats).value == pytest.approx(p * (1 - p) * (1 - c), rel=0.05)
     found = icc_interval(repeats)
     assert found.lo < c < found.hi
 

@@ -15,7 +15,7 @@ from keff.stats.repeats import (
     quantiles,
 )
 from keff.stats.resampling import clustered_se
-from keff.stats.scores import chance_all, holm, moment, paired
+from keff.stats.scores import chance_all, holm, moment, paired_test
 
 
 def graded(seed: int, n: int = 40, m: int = 5) -> np.ndarray:
@@ -35,7 +35,7 @@ def test_pass_powers_are_scipys_laws() -> None:
 def test_the_sign_flip_test_of_graded_scores_is_scipys_permutation_test() -> None:
     a, b = graded(1, n=12), graded(2, n=12)
     apart = b.mean(axis=1) - a.mean(axis=1)
-    ours = paired(Repeats.of_scores(list(a)), Repeats.of_scores(list(b))).p_value
+    ours = paired_test(Repeats.of_scores(list(a)), Repeats.of_scores(list(b))).p_value
     theirs = stats.permutation_test(
         (apart,), np.mean, permutation_type="samples", n_resamples=2**12, alternative="two-sided"
     )
@@ -48,7 +48,7 @@ def test_single_answers_are_statsmodels_mcnemar(both: int, first: int, second: i
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     a = [1] * (both + first) + [0] * (second + 5)
     b = [1] * both + [0] * first + [1] * second + [0] * 5
-    ours = paired(*(Repeats.of_scores([[x] for x in side]) for side in (a, b))).p_value
+    ours = paired_test(*(Repeats.of_scores([[x] for x in side]) for side in (a, b))).p_value
     assert ours == pytest.approx(tables.mcnemar([[both, first], [second, 5]], exact=True).pvalue, rel=1e-9)
 
 

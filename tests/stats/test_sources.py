@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from keff.stats.scores import paired
+from keff.stats.scores import paired_test
 from keff.stats.sources import (
     SourceScores,
     all_right,
@@ -160,7 +160,7 @@ def test_models_that_do_not_differ_are_told_apart_in_one_of_twenty(shared: bool)
             names = tuple(f"other {number}" for number in range(5))
             sides[1] = SourceScores(sides[1].question, sides[1].source, sides[1].score, names)
         repeats = [side.repeats() for side in sides]
-        found = [paired(*repeats, luck=luck_of_difference(*sides)), paired(*repeats)]
+        found = [paired_test(*repeats, luck=luck_of_difference(*sides)), paired_test(*repeats)]
         wrong += [each.decided for each in found]
     # At most 5%, three standard errors of 400 runs above.
     assert wrong[0] / runs < 0.083

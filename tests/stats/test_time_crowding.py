@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from jumping import on_a_clock
-from keff.stats.time import Crowding, cut, in_rounds, timetable
+from keff.stats.time import Crowding, in_rounds, stop_at, timetable
 from keff.stats.votes import FloatArray, IntArray
 
 SERVERS = {
@@ -90,7 +90,7 @@ def test_a_vote_takes_as_long_as_at_a_server_that_batches(
     server = Batching(slots, fixed, each)
     seen = on_a_clock(among(server, answer(server, tokens, in_flight, votes)))
     table = timetable(tokens[None] * server.full, min(in_flight, slots))
-    told = cut(table, np.array([votes - 1]), Crowding(slots, server.alone))
+    told = stop_at(table, np.array([votes - 1]), Crowding(slots, server.alone))
     assert told.time == pytest.approx(seen)
 
 

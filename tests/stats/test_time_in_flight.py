@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import drawn
 from how_many import examples
-from keff.stats.time import NO_CONTENTION, Crowding, cut, in_rounds, timetable
+from keff.stats.time import NO_CONTENTION, Crowding, in_rounds, stop_at, timetable
 from keff.stats.votes import FloatArray, IntArray
 
 Stops = Callable[[int], bool]
@@ -96,7 +96,7 @@ def test_paths_in_flight_equal_a_plain_queue_of_events_to_the_token(
     clock, launched, done = Queue(work, in_flight, arrival, crowding).run(lambda counted: counted >= n)
     table = timetable(np.array([work, work]), min(in_flight, slots))
     event = np.array([n - 1, n - 1]) if arrival else table.in_launch_order[:, n - 1]
-    stopped = cut(table, event, crowding)
+    stopped = stop_at(table, event, crowding)
     assert stopped.time[1] == pytest.approx(clock, abs=1e-12)
     assert stopped.launched[1] == launched
     # A path without length has run whenever it was begun.

@@ -9,7 +9,7 @@ from scipy.special import beta as beta_function
 from scipy.stats import betabinom
 
 from how_many import examples
-from keff.stats.models.tries import TryLaw, checked, until_passed
+from keff.stats.models.tries import TryLaw, fail_and_solve_chances, until_passed
 from keff.stats.repeats import Repeats
 from keff.stats.scores import any_right
 
@@ -54,7 +54,7 @@ shapes = st.floats(0.05, 20)
 @given(shapes, shapes, st.integers(0, 8), st.integers(0, 8), st.integers(0, 12))
 def test_after_tries_of_a_question_the_law_is_the_updated_beta(a, b, right, wrong, further):
     """Without questions that are never solved, the posterior of a beta law has x and K - x more counts."""
-    failing, solved = checked(law(a, b).after(right, right + wrong, further), 0.0)
+    failing, solved = fail_and_solve_chances(law(a, b).after(right, right + wrong, further), 0.0)
     none = betabinom.pmf(0, further, a + right, b + wrong) if further else 1.0
     assert failing[-1] == pytest.approx(none, rel=1e-6, abs=1e-12)
     assert solved[-1] == pytest.approx(1 - none, rel=1e-6, abs=1e-9)
@@ -85,7 +85,7 @@ def test_with_false_accepts_the_law_is_that_of_all_ways_to_pass(a, b, never, fal
     if weight.sum() < 1e-9:
         return
     weight /= weight.sum()
-    failing, solved = checked(law(a, b, never, false).after(passed, tried, further), false)
+    failing, solved = fail_and_solve_chances(law(a, b, never, false).after(passed, tried, further), false)
     assert failing[-1] == pytest.approx(weight @ (1 - passes) ** further, abs=1e-4)
     expected = sum(weight @ ((1 - passes) ** j * theta) for j in range(further))
     assert solved[-1] == pytest.approx(expected, abs=1e-4)

@@ -132,7 +132,7 @@ def compare(
     without gold answers, with fewer than two shared items, or with one path.
     """
     how = how or Comparing()
-    votes, notes = matched(first, second)
+    votes, notes = match_votes(first, second)
     one, other = scored or (as_scored(first), as_scored(second))
     better, about = pair(one, other, how.level)
     notes += about
@@ -170,7 +170,7 @@ def compare(
     )
 
 
-def matched(first: Record, second: Record) -> tuple[tuple[Votes, Votes], list[Note]]:
+def match_votes(first: Record, second: Record) -> tuple[tuple[Votes, Votes], list[Note]]:
     """Return the votes of both arms on their shared items in one order, with equally many paths.
 
     Clusters are those of the first.
@@ -185,7 +185,7 @@ def matched(first: Record, second: Record) -> tuple[tuple[Votes, Votes], list[No
         )
     votes = first.ballot.votes
     clusters = (np.arange(votes.n) if votes.clusters is None else votes.clusters)[rows[0]]
-    return (_aligned(first, rows[0], clusters, k), _aligned(second, rows[1], clusters, k)), notes
+    return (_votes_of_rows(first, rows[0], clusters, k), _votes_of_rows(second, rows[1], clusters, k)), notes
 
 
 def describe(path: str, votes: Votes, how: Comparing) -> ArmResult:
@@ -260,7 +260,7 @@ def _only(record: Record, chosen: set[int]) -> Ballot:
     return replace(ballot.of_columns(columns), votes=votes)
 
 
-def _aligned(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Votes:
+def _votes_of_rows(record: Record, rows: IntArray, clusters: IntArray, k: int) -> Votes:
     votes = record.ballot.votes
     if votes.correct is None:
         raise UsageError(f"{record.path} has no gold answers: correctness cannot be compared")

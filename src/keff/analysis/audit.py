@@ -58,7 +58,7 @@ def audit(records: Sequence[Record]) -> Audit:
     ]
     better = np.where([case.suspect for case in found], agreed, marked)
     clusters = _clusters(records, ids)
-    highest = ceiling(_solved(records, ids), clusters)
+    highest = ceiling(_right_counts(records, ids), clusters)
     return Audit(
         n=len(ids),
         suspects=tuple(sorted(suspects, key=lambda each: (-each.posterior, -each.share))),
@@ -153,7 +153,7 @@ def _suspect(name: str, case: _Case, posterior: float, records: Sequence[Record]
     question = record.ballot.questions[row]
     gold = question.gold
     shown = ", ".join(answers.golds(gold)) if gold is not None else ""
-    agreed = _as_written(record, row, str(case.key))
+    agreed = _answer_text(record, row, str(case.key))
     return Suspect(
         id=name,
         question=question.question,
@@ -166,13 +166,13 @@ def _suspect(name: str, case: _Case, posterior: float, records: Sequence[Record]
     )
 
 
-def _as_written(record: Record, row: int, key: str) -> str:
+def _answer_text(record: Record, row: int, key: str) -> str:
     """Return an answer's text as written by the first path with that key."""
     keys, written = record.ballot.keys[row], record.ballot.questions[row].answers
     return next((text for text, own in zip(written, keys, strict=False) if own == key and text), key)
 
 
-def _solved(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:
+def _right_counts(records: Sequence[Record], ids: Sequence[str]) -> FloatArray:
     """Return the number of right paths over all branches for each question [n]."""
     places = {name: place for place, name in enumerate(ids)}
     solved = np.zeros(len(ids))

@@ -32,7 +32,7 @@ from keff.stats.branches.weights import (
 )
 from keff.stats.resampling import FOLDS
 from keff.stats.votes import BoolArray, FloatArray, Votes
-from keff.stats.voting.calibrate import calibrate, cross_fitted, informs, within_auc
+from keff.stats.voting.calibrate import calibrate, cross_fit, informs, within_auc
 from keff.stats.voting.choose import k_eff_deflection
 from keff.stats.voting.correlation import anova_c
 
@@ -113,7 +113,7 @@ def _deflection_worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
         if not informs(within_auc(votes, given), len(votes.rated)):
             # All weigh alike: what differs is how the folds' base rates are estimated.
             continue
-        chances = cross_fitted(votes, given, np.random.default_rng(seed))[0]
+        chances = cross_fit(votes, given, np.random.default_rng(seed))[0]
         kinds[f"weighted by {name}"] = voting * np.maximum(2 * chances - 1, 0.0)
     return tuple(DeflectionWorth(name, k_eff_deflection(votes, w, seed)) for name, w in kinds.items())
 

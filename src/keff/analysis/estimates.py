@@ -32,7 +32,7 @@ from keff.stats.models.plurality_model import predict_plurality
 from keff.stats.sources import variance_left_out
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting import choose
-from keff.stats.voting.alike import alike, pattern_notes
+from keff.stats.voting.alike import pattern_notes, vote_patterns
 from keff.stats.voting.choose import ceiling, k_eff_block, k_eff_interval, percent_of_ceiling
 from keff.stats.voting.columns import column_test, edge_notes, mixed_c
 from keff.stats.voting.correlation import (
@@ -73,7 +73,7 @@ def measured(
         curves = own.curves(accuracy)
         return None if curves is None else variance_left_out(curves)
 
-    right = votes.counts[alike(votes).first]
+    right = votes.counts[vote_patterns(votes).first]
     shares = pattern_shares(majority_table(votes.k)[:, right].T, votes, level, luck(majority_at_k))
     majority = _band(shares)
     # By counts of right paths, so that it is the same to the digit whether answers are known or not.

@@ -14,14 +14,20 @@ import numpy as np
 
 from keff.analysis.results.comparison import QuestionChange
 from keff.analysis.results.gate import Gate, GateVerdict
-from keff.analysis.scores import ENOUGH_DIFFERENCES, on_shared, question_changes, source_luck, worse_questions
+from keff.analysis.scores import (
+    ENOUGH_DIFFERENCES,
+    question_changes,
+    shared_repeats,
+    source_luck,
+    worse_questions,
+)
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note, frozen
 from keff.stats.gate import Look, look
 from keff.stats.repeats import Repeats, own_variances
 from keff.stats.resampling import clustered_variance
-from keff.stats.scores import needed, paired
+from keff.stats.scores import paired_test, questions_for_power
 from keff.stats.sources import SourceScores
 
 # A list of flaky questions is for a person to read.
@@ -49,9 +55,9 @@ def gate(baselines: Sequence[RepeatedScores], runs: Sequence[RepeatedScores], ho
     if not runs:
         raise UsageError("a gate compares a run with its baseline: give two logs, BASELINE RUN")
     for one, other in combinations((*baselines, *runs), 2):
-        _not_copied(one, other)
-    baseline, run = together(baselines), together(runs)
-    first, second, ids, notes = on_shared(baseline, run)
+        _check_not_copied(one, other)
+    baseline, run = pool_runs(baselines), pool_runs(runs)
+    first, second, ids, notes = shared_repeats(baseline, run)
     wide = first.scale[1] - first.scale[0]
     allowed = how.tolerance / (100 if first.scale == (0.0, 1.0) else wide)
     if not 0 < allowed < 1:
@@ -62,7 +68,7 @@ def gate(baselines: Sequence[RepeatedScores], runs: Sequence[RepeatedScores], ho
     luck = source_luck(baseline, run)
     said = look(first, second, allowed, how.max_repeats, 0.0 if luck is None else luck.sources)
     if how.new_questions:
-        said = replace(said, difference=paired(first, second, luck=luck).difference)
+        said = replace(said, difference=paired_test(first, second, luck=luck).difference)
     repeats = tuple(int(side.count.max()) for side in (first, second))
     changes = question_changes(first, second, ids)
     worse = worse_questions(changes)
@@ -98,7 +104,7 @@ def _verdict(difference: Interval, allowed: float, *, last: bool) -> GateVerdict
     return "undecided" if last else "repeat"
 
 
-def together(runs: Sequence[RepeatedScores]) -> RepeatedScores:
+def pool_runs(runs: Sequence[RepeatedScores]) -> RepeatedScores:
     """Return the repeats of several logs of one suite as one, with the questions of any of them."""
     if len(runs) == 1:
         return runs[0]
@@ -139,7 +145,7 @@ def _sources(runs: Sequence[RepeatedScores], rows: Mapping[str, int]) -> SourceS
     )
 
 
-def _not_copied(one: RepeatedScores, other: RepeatedScores) -> None:
+def _check_not_copied(one: RepeatedScores, other: RepeatedScores) -> None:
     """Raise UsageError where one log is the other: the same file, or the same answers though they vary."""
     paths = [Path(each.path) for each in (one, other)]
     same = paths[0] == paths[1] and paths[0].exists()
@@ -154,7 +160,7 @@ def _not_copied(one: RepeatedScores, other: RepeatedScores) -> None:
 
 def _same_scores(one: RepeatedScores, other: RepeatedScores) -> bool:
     """Return whether every repeat of the second is one of the first, though many would differ by chance."""
-    first, second, _, _ = on_shared(one, other)
+    first, second, _, _ = shared_repeats(one, other)
     spread = 2 * float(own_variances(first).sum())
     if one.votes is None or other.votes is None or one.votes.n != first.n or other.votes.n != first.n:
         same = np.array_equal(first.count, second.count) and np.array_equal(first.mean, second.mean)
@@ -179,7 +185,7 @@ def _flaky(
 
 def _questions_needed(first: Repeats, second: Repeats, allowed: float) -> int | None:
     """Return how many questions like these would let a run pass in 80% where nothing changed."""
-    return needed(first.n, allowed, clustered_variance(second.mean - first.mean, first.ids))
+    return questions_for_power(first.n, allowed, clustered_variance(second.mean - first.mean, first.ids))
 
 
 def _notes(first: Repeats, said: Look, how: Gating) -> Iterator[Note]:

@@ -17,7 +17,7 @@ from keff.errors import PluginError
 from keff.reading.ballot import Ballot
 from keff.records import Note
 from keff.stats.votes import Votes
-from keff.stats.voting.alike import alike, one_of_each, pooled_counts
+from keff.stats.voting.alike import one_of_each, pooled_counts, vote_patterns
 from keff.stats.voting.correlation import MEETS, equal_pairs, right_pairs
 
 # Answers that match less often than this are as good as never equal: a second vote takes ten paths.
@@ -205,7 +205,7 @@ def _agreement(votes: Votes) -> tuple[float | None, int, int]:
     given = np.sum(codes >= 0, axis=1)
     same, pairs = equal_pairs(codes), given * (given - 1) / 2
     several = pairs > 0
-    counts, share = alike(votes).counts[several], same[several] / pairs[several]
+    counts, share = vote_patterns(votes).counts[several], same[several] / pairs[several]
     agreement = float(counts @ share / counts.sum()) if several.any() else None
     return agreement, int(counts.sum()), int(counts[share == 0].sum())
 
@@ -223,7 +223,7 @@ def _right_agreement(ballot: Ballot) -> tuple[float | None, int, int, tuple[Spli
     votes = ballot.votes
     if votes.correct is None or votes.answers is None:
         return None, 0, 0, ()
-    patterns, (same, pairs) = alike(votes), right_pairs(votes)
+    patterns, (same, pairs) = vote_patterns(votes), right_pairs(votes)
     counts, split = patterns.counts, same < pairs
     met = float(counts @ same / (counts @ pairs)) if pairs.any() else None
     first = np.flatnonzero(split[patterns.back])[:EXAMPLES] if split.any() else ()

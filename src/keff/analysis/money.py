@@ -227,7 +227,7 @@ def rates(votes: Votes, model: str | None, tariff: Tariff) -> Rates:
 
 def _rating(votes: Votes, tariff: Tariff) -> FloatArray | None:
     """Return the dollars of rating one path of each question [n] by the verifier."""
-    price, spent = tariff.prices.get(VERIFIER), _filled(votes.named.get(RATING_SECONDS))
+    price, spent = tariff.prices.get(VERIFIER), _fill_missing(votes.named.get(RATING_SECONDS))
     given = votes.confidences
     # Numbers that nobody timed and none of which is above 0 pass for log-probabilities, which are free.
     if price is None or given is None or (spent is None and not np.any(given > 0)):
@@ -264,14 +264,14 @@ def complete(votes: Votes, pace: Pace | None = None) -> Votes:
     Where a path counts none, the mean of its question stands in, else that of the record. Without recorded
     seconds ``pace`` makes them of tokens. Raises UsageError for seconds above a day.
     """
-    tokens, seconds = _filled(votes.tokens), _filled(votes.seconds)
+    tokens, seconds = _fill_missing(votes.tokens), _fill_missing(votes.seconds)
     if seconds is not None and seconds.max() > DAY:
         raise UsageError(f"a path took {seconds.max():,.0f} seconds, more than a day: are they milliseconds?")
     if seconds is None and pace is not None:
         if tokens is None:
             raise UsageError("times need recorded seconds or tokens, and the record has neither")
         seconds = pace.first + tokens / pace.rate
-    prompts = _filled(votes.prompt_tokens)
+    prompts = _fill_missing(votes.prompt_tokens)
     if tokens is votes.tokens and seconds is votes.seconds and prompts is votes.prompt_tokens:
         return votes  # nothing to fill in: no second copy, and what is known of these votes is kept
     return replace(votes, tokens=tokens, seconds=seconds, prompt_tokens=prompts)
@@ -293,7 +293,7 @@ def with_prices(
     return full, known, notes
 
 
-def _filled(values: FloatArray | None) -> FloatArray | None:
+def _fill_missing(values: FloatArray | None) -> FloatArray | None:
     if values is None:
         return None
     known = np.isfinite(values)

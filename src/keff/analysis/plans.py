@@ -76,12 +76,12 @@ def make_plan(record: Record, analysis: Analysis) -> Plan:
         **_provenance(record),
         estimates=analysis.to_dict(),
         profile=profile(votes),
-        branches=_in_turn(record),
+        branches=_templates_in_order(record),
         calibrations={name: calibrate(votes, given) for name, given in rated.items()},
     )
 
 
-def _in_turn(record: Record) -> tuple[BranchPlan, ...]:
+def _templates_in_order(record: Record) -> tuple[BranchPlan, ...]:
     """Return the record's prompt templates, in the order in which paths take them; none for one prompt."""
     slots = record.ballot.votes.slots
     order = [] if slots is None else list(dict.fromkeys(slots.tolist()))

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keff.analysis.money import Rates
-from keff.analysis.walks import PolicyOutcome, Walks, expectations, is_vectorised, joined, run
+from keff.analysis.walks import PolicyOutcome, Walks, expectations, is_vectorised, join_outcomes, run
 from keff.policy import Fittable, Policy, in_flight_of
 from keff.records import Interval, frozen
 from keff.stats.intervals import bootstrap_means, interval_mean, mean_share, paired_difference
 from keff.stats.time import NO_CONTENTION, Crowding
 from keff.stats.votes import BoolArray, FloatArray, Int16Array, IntArray, Kind, Votes
-from keff.stats.voting.alike import alike, dense_codes
-from keff.stats.voting.draws import Draws, permuted
+from keff.stats.voting.alike import dense_codes, vote_patterns
+from keff.stats.voting.draws import Draws, permute_paths
 from keff.stats.voting.plurality import plurality_at_k_patterns
 
 # Each question has at least so many orders, so that they tell how much they vary.
@@ -113,7 +113,7 @@ class Rows:
 
 
 @dataclass
-class DrawnOrders:
+class RandomOrders:
     """Random orders of the paths of u vote patterns: ``repeats`` [u] of each, falling.
 
     ``votes`` [u] are those of the question ``first`` [u] of each pattern. The same orders come at every turn.
@@ -135,7 +135,7 @@ class DrawnOrders:
         rng = copy.deepcopy(self.rng)
         for rows in self._slices():
             votes = self.votes.take(np.arange(rows.start, rows.stop, dtype=np.int64))
-            block = rows, permuted(votes, self.cap, int(self.repeats[rows.start]), rng)
+            block = rows, permute_paths(votes, self.cap, int(self.repeats[rows.start]), rng)
             if cells <= KEPT_CELLS:
                 self.kept.append(block)
             yield block
@@ -153,7 +153,7 @@ def _blocks(start: int, stop: int, width: int) -> Iterator[slice]:
         yield slice(first, min(first + step, stop))
 
 
-def drawn_orders(
+def draw_orders_of_patterns(
     votes: Votes,
     cap: int,
     rng: np.random.Generator,
@@ -163,7 +163,7 @@ def drawn_orders(
     most: int,
     by_path: bool,
     by_question: bool,
-) -> tuple[DrawnOrders, Rows]:
+) -> tuple[RandomOrders, Rows]:
     """Return about ``in_all`` random orders, and the questions that each row stands for.
 
     What a rule that sees votes alone does on a question depends on its vote pattern (``stats.alike``), so
@@ -174,8 +174,8 @@ def drawn_orders(
     ids, groups, n = votes.cluster_ids, votes.n_clusters, votes.n
     if by_path:
         repeats = np.full(n, max(min(in_all // n, most), fewest), np.int64)
-        return DrawnOrders(votes, np.arange(n), repeats, cap, rng), Rows(ids, groups)
-    same = alike(votes)
+        return RandomOrders(votes, np.arange(n), repeats, cap, rng), Rows(ids, groups)
+    same = vote_patterns(votes)
     wanted = np.clip(in_all * same.counts / n, fewest, most)
     # Rounded to powers of two: patterns of equally many orders go together.
     repeats = (2 ** np.round(np.log2(wanted))).astype(np.int64)
@@ -185,7 +185,7 @@ def drawn_orders(
     first = same.first[order]
     bare = votes.take(first)
     bare = replace(bare, tokens=None, prompt_tokens=None, cached_tokens=None, seconds=None)
-    return DrawnOrders(bare, first, repeats[order], cap, rng), Rows(ids, groups, rank[same.back], counts)
+    return RandomOrders(bare, first, repeats[order], cap, rng), Rows(ids, groups, rank[same.back], counts)
 
 
 @frozen
@@ -260,10 +260,10 @@ def _starts(rows: int, width: int) -> IntArray:
 
 
 # What of an outcome is a mean over orders, of each row.
-NAMES = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "as_now", "flips")
+MEANS_OVER_ORDERS = ("paths", "rounds", "agrees", "accuracy", "tokens", "busy", "dollars", "as_now", "flips")
 
 
-def unfitted(rule: Policy) -> bool:
+def needs_fit(rule: Policy) -> bool:
     """Return whether a rule still has to be fitted to a pilot."""
     return isinstance(rule, Fittable) and not rule.fitted
 
@@ -278,7 +278,7 @@ class RecordedPaths:
     """
 
     votes: Votes
-    orders: DrawnOrders
+    orders: RandomOrders
     rows: Rows
     now: Policy
     cap: int
@@ -310,8 +310,8 @@ class RecordedPaths:
         ``timed`` says that the seconds of single paths matter, as they do to paths in flight.
         """
         rules = (*rules, now)
-        one_by_one = not all(is_vectorised(rule) or unfitted(rule) for rule in rules)
-        orders, rows = drawn_orders(
+        one_by_one = not all(is_vectorised(rule) or needs_fit(rule) for rule in rules)
+        orders, rows = draw_orders_of_patterns(
             votes,
             max([cap, *(rule.cap for rule in rules)]),
             # A stream of its own: how many orders are drawn must not move the resamples that follow.
@@ -326,7 +326,7 @@ class RecordedPaths:
         exact = None
         if votes.correct is not None:
             # Of the votes as given: an analysis beside the replay has made their curve already.
-            exact = plurality_at_k_patterns(votes)[alike(votes).back[orders.first], : orders.cap]
+            exact = plurality_at_k_patterns(votes)[vote_patterns(votes).back[orders.first], : orders.cap]
         tokens = PathTokens.of(votes, orders.votes) if apart else None
         return cls(votes, orders, rows, now, cap, exact, tokens, rates, crowding)
 
@@ -375,9 +375,11 @@ class RecordedPaths:
     def _outcome(self, policy: Policy) -> PolicyOutcome:
         """Return a policy's outcome on each row, computed in blocks of patterns."""
         parts = [self._outcome_of_patterns(policy, rows, draws) for rows, draws in self.orders.blocks()]
-        whole = joined([outcome for outcome, _ in parts])
+        whole = join_outcomes([outcome for outcome, _ in parts])
         columns = {
-            name: self.rows.of(values) for name in NAMES if (values := getattr(whole, name)) is not None
+            name: self.rows.of(values)
+            for name in MEANS_OVER_ORDERS
+            if (values := getattr(whole, name)) is not None
         }
         whole = replace(whole, **columns)
         if self.tokens is None or self.rows.pattern is None:

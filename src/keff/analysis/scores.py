@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from keff.analysis.results.comparison import Better, QuestionChange, ScoreComparison, ScoreVerdict
 from keff.analysis.results.scores import EqualCost, Noise, PowerLine, VarianceSplit
-from keff.analysis.sources import KS, SIZES, TIMES, TWO_RUNS, on_scale, with_sources
+from keff.analysis.sources import KS, SIZES, TIMES, TWO_RUNS, rescale, with_sources
 from keff.errors import UsageError
 from keff.reading.repeated import RepeatedScores
 from keff.records import Interval, Note
@@ -30,7 +30,7 @@ from keff.stats.repeats import (
     run_to_run,
 )
 from keff.stats.resampling import clustered_variance
-from keff.stats.scores import all_right, any_right, flips, holm, paired, without_gradient
+from keff.stats.scores import all_right, any_right, flips, holm, paired_test, without_gradient
 from keff.stats.sources import SourceLuck, luck_of_difference
 from keff.stats.votes import IntArray, Votes
 from keff.stats.voting.columns import column_test
@@ -69,8 +69,8 @@ def noise(scored: RepeatedScores) -> Noise:
         n=repeats.n,
         k=repeats.k,
         clusters=repeats.units,
-        score=on_scale(mean_share(repeats.mean, repeats.ids), wide, low),
-        run_to_run_sd=None if sd is None else on_scale(sd, wide),
+        score=rescale(mean_share(repeats.mean, repeats.ids), wide, low),
+        run_to_run_sd=None if sd is None else rescale(sd, wide),
         gap_of_two_runs=None if sd is None else min(TWO_RUNS * sd.value, 1.0) * wide,
         c=icc_interval(repeats),
         variance=None if spread is None else _split(spread, repeats, wide),
@@ -217,10 +217,10 @@ def pair(first: RepeatedScores, second: RepeatedScores, level: float = LEVEL) ->
 
     Raises UsageError where they share no question, or are on different scales.
     """
-    a, b, ids, notes = on_shared(first, second)
-    found = paired(a, b, level, source_luck(first, second))
+    a, b, ids, notes = shared_repeats(first, second)
+    found = paired_test(a, b, level, source_luck(first, second))
     low, wide = a.scale[0], a.scale[1] - a.scale[0]
-    difference = on_scale(found.difference, wide)
+    difference = rescale(found.difference, wide)
     outcome: ScoreVerdict = "not decided"
     if found.decided:
         outcome = "better" if difference.value > 0 else "worse"
@@ -254,7 +254,7 @@ def source_luck(first: RepeatedScores, second: RepeatedScores) -> SourceLuck | N
     return luck_of_difference(*sides)
 
 
-def on_shared(
+def shared_repeats(
     first: RepeatedScores, second: RepeatedScores
 ) -> tuple[Repeats, Repeats, list[str], list[Note]]:
     """Return both scores on their shared questions and on one scale, the ids, and what to say of that.
@@ -318,7 +318,7 @@ def shared_rows(
         Note(
             "unpaired_items",
             f"{path}: {len(each) - len(shared)} of {len(each)} items are not in the other arm "
-            f"({_some(set(each) - set(others), each)})",
+            f"({_listed(set(each) - set(others), each)})",
         )
         for each, others, path in zip(names, names[::-1], paths, strict=True)
         if len(each) > len(shared)
@@ -327,7 +327,7 @@ def shared_rows(
     return (both[:, 0], both[:, 1]), notes
 
 
-def _some(wanted: set[str], names: Sequence[str]) -> str:
+def _listed(wanted: set[str], names: Sequence[str]) -> str:
     """Return the first of the wanted names, in their order."""
     found = [name for name in names if name in wanted]
     return ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")

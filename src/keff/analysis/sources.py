@@ -43,7 +43,7 @@ FEW_SOURCES = 5
 LEAST_SOURCES = 3
 
 
-def on_scale(value: Interval, wide: float, low: float = 0.0) -> Interval:
+def rescale(value: Interval, wide: float, low: float = 0.0) -> Interval:
     """Return an interval on 0 to 1 converted to the scale of the scores."""
     return value.mapped(lambda share: low + wide * share)
 
@@ -65,15 +65,15 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
     inside = max(variance.trials, 0.0)
     told = replace(
         found,
-        score=on_scale(score, wide, low),
+        score=rescale(score, wide, low),
         variance=_split(variance, wide),
         power=(),
         equal_cost=(),
         sources=SourceNoise(
             random=scores.random,
             scores=_scores(scores, low, wide),
-            new_source=on_scale(stats.new_source(scores, variance), wide, low) if scores.random else None,
-            sd=on_scale(stats.source_sd(scores, variance), wide) if scores.random else None,
+            new_source=rescale(stats.new_source(scores, variance), wide, low) if scores.random else None,
+            sd=rescale(stats.source_sd(scores, variance), wide) if scores.random else None,
             designs=_designs(scores, variance, wide) if scores.random else (),
         ),
         warnings=(*found.warnings, *_notes(scores, variance)),
@@ -91,7 +91,7 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
         )
     return replace(
         told,
-        run_to_run_sd=on_scale(stats.run_of_one_source(scores, variance), wide),
+        run_to_run_sd=rescale(stats.run_of_one_source(scores, variance), wide),
         gap_of_two_runs=wide * stats.run_gap(scores, variance),
         c=stats.correlation(scores, variance),
         **_shares(found, scores),
@@ -175,7 +175,7 @@ def _not_told_apart(found: Noise, scores: SourceScores) -> Noise:
     score = found.score
     if blocks and scores.random:
         source = (own % scores.size).astype(np.int64)
-        score = on_scale(mean_share(scores.question_means, source), wide, low)
+        score = rescale(mean_share(scores.question_means, source), wide, low)
         units, text = "sources", "no question has paths of two sources"
     note = Note(
         "sources_not_told_apart",

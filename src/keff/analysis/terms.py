@@ -20,7 +20,7 @@ from keff.stats.votes import FloatArray, Votes
 from keff.stats.voting.plurality import plurality_items
 
 
-def redrawn(votes: Votes, k: int) -> Votes:
+def resample_paths(votes: Votes, k: int) -> Votes:
     """Return votes with k paths of each question, resampled with replacement from the recorded ones."""
     columns = np.random.default_rng(0).integers(0, votes.k, (votes.n, k))
     return votes.picked(lambda values: np.take_along_axis(values, columns, axis=1), slots=None)
@@ -96,7 +96,7 @@ class Accounts:
             return None
         if rule.cap <= votes.k:
             return waits_of(self.replayed([rule], now, cap, seed).waits(rule), votes.cluster_ids)
-        drawn = redrawn(votes, 2 * rule.cap)
+        drawn = resample_paths(votes, 2 * rule.cap)
         found = waits_of(Workload.of(drawn, [rule], rule, seed=seed).waits(rule), votes.cluster_ids)
         how = "recorded paths drawn again with replacement, cluster_bootstrap"
         return found and Seconds(*(each and replace(each, method=how) for each in (found.p50, found.p95)))

@@ -32,10 +32,10 @@ from keff.policy import (
 from keff.policy.spec import COUNTED, MAX_CAP, PolicySpec
 from keff.policy.weighting import Answered, Answering, Over, part_of
 from keff.records import frozen
-from keff.stats.time import NO_CONTENTION, Crowding, cut, in_rounds
+from keff.stats.time import NO_CONTENTION, Crowding, in_rounds, stop_at
 from keff.stats.votes import CONFIDENCE, RATING_SECONDS, Float32Array, FloatArray, Int16Array, IntArray, Votes
-from keff.stats.voting.calibrate import cross_fitted
-from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
+from keff.stats.voting.calibrate import cross_fit
+from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at_place
 
 # Without --now, what is drawn today are the recorded paths, but nobody votes on more than so many.
 MOST_RECORDED = 64
@@ -100,7 +100,7 @@ def with_fitted_confidences(votes: Votes, rules: Sequence[Policy], resample: int
         if calibrated(rule) is not None and name + CHANCE not in named:
             if votes.correct is None:
                 raise PolicyError(f"{rule.spec} is calibrated on gold answers, and these records have none")
-            named[name + CHANCE], named[name + WEIGHT] = _cross_fitted(votes, name, resample)
+            named[name + CHANCE], named[name + WEIGHT] = _cross_fit(votes, name, resample)
     if not named and not votes.named:
         return votes
     return replace(votes, named=named)
@@ -108,13 +108,13 @@ def with_fitted_confidences(votes: Votes, rules: Sequence[Policy], resample: int
 
 def chances_of(votes: Votes, name: str) -> FloatArray:
     """Return P(right) of each path [n, K] by a confidence, calibrated on other questions."""
-    return _cross_fitted(votes, name, 0)[0]
+    return _cross_fit(votes, name, 0)[0]
 
 
 @lru_cache(maxsize=32)
-def _cross_fitted(votes: Votes, name: str, resample: int) -> tuple[FloatArray, FloatArray]:
+def _cross_fit(votes: Votes, name: str, resample: int) -> tuple[FloatArray, FloatArray]:
     # The same folds for every rule and every command, so that they are judged alike.
-    return cross_fitted(votes, votes.rated[name], np.random.default_rng(resample), resampled=resample > 0)
+    return cross_fit(votes, votes.rated[name], np.random.default_rng(resample), resampled=resample > 0)
 
 
 @frozen
@@ -123,7 +123,7 @@ class PolicyOutcome:
 
     ``agrees`` is the chance of the same answer as plurality at the cap on the same draws, ``as_now`` that of
     today's answer on them, and ``flips`` how often it is another one where a tie of today's is half a change
-    (``changed``). ``rated`` are the paths whose usual confidence is read (None: none is), ``noise`` the
+    (``share_changed``). ``rated`` are the paths whose usual confidence is read (None: none is), ``noise`` the
     variance of ``accuracy`` that comes from drawing finitely many orders (None: exact). ``busy`` [n] are the
     seconds that paths ran; ``wait`` [n, R] the seconds to the answer where rounds follow each other, and
     ``at_once`` [n, R] where all paths start together and those not needed are cancelled (None: as ``wait``,
@@ -145,7 +145,7 @@ class PolicyOutcome:
     rated: FloatArray | None = None
 
 
-def joined(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
+def join_outcomes(blocks: Sequence[PolicyOutcome]) -> PolicyOutcome:
     """Return outcomes on all items, joined from blocks of items."""
     if len(blocks) == 1:
         return blocks[0]
@@ -192,9 +192,9 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = NO_CONTENTION, *, who
     """Return a policy's walks along every order; ``whole``: cancelled paths are paid in full."""
     for_one_model(policy, "a replayed record")
     if confidence_of(policy) != CONFIDENCE:
-        return _walked(policy, draws, crowding, whole=whole)
+        return _walk(policy, draws, crowding, whole=whole)
     longer = draws.until_rated
-    walks = _walked(policy, longer, crowding, whole=whole)
+    walks = _walk(policy, longer, crowding, whole=whole)
     if walks.ran is not None and longer.seconds is not None and draws.seconds is not None:
         # Of what a path ran the model's part comes first, and only that part is the model's.
         parts = (longer.seconds / np.maximum(draws.seconds, 1e-9))[..., : walks.ran.shape[2]]
@@ -202,7 +202,7 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = NO_CONTENTION, *, who
     return replace(walks, rated=True)
 
 
-def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
+def _walk(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) -> Walks:
     if (flight := in_flight_of(policy)) is not None:
         return _in_flight_walks(policy, flight, draws, crowding, whole=whole)
     table, course = None, slice(None)
@@ -217,25 +217,25 @@ def _walked(policy: Policy, draws: Draws, crowding: Crowding, *, whole: bool) ->
     flat = None if work is None else work.reshape(-1, work.shape[2])
     ends, rounds, wait = in_rounds(ahead.reshape(-1, ahead.shape[-1]), flat, crowding, table)
     stop, times = ends[course].reshape(shape), None if wait is None else wait.reshape(shape)
-    return Walks(stop, rounds[course].reshape(shape), *_answered(policy, draws, stop), times)
+    return Walks(stop, rounds[course].reshape(shape), *_answers_at(policy, draws, stop), times)
 
 
-def _answered(policy: Policy, draws: Draws, stop: IntArray) -> Answered:
+def _answers_at(policy: Policy, draws: Draws, stop: IntArray) -> Answered:
     """Return answers and credit [n, R] of a policy that stops after ``stop`` paths."""
     if (answering := part_of(policy, Answering)) is not None:
         return answering.answered(draws, stop)
     seen = draws.tallies
-    return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
+    return at_place(seen.leader, stop), None if seen.credit is None else at_place(seen.credit, stop)
 
 
-def changed(walk: Walks, today: Walks, draws: Draws) -> FloatArray:
+def share_changed(walk: Walks, today: Walks, draws: Draws) -> FloatArray:
     """Return how often a rule's answer differs from the reference's [n, R]; half for ties.
 
     Where the other one ends in a tie it is half an answer, as accuracy splits it (of more than two tied
     answers nearly so), unless both saw the same votes.
     """
     seen = draws.tallies
-    tied = at(seen.v1, today.stop) == at(seen.v2, today.stop)
+    tied = at_place(seen.v1, today.stop) == at_place(seen.v2, today.stop)
     return np.where(tied & (walk.stop != today.stop), 0.5, walk.answer != today.answer)
 
 
@@ -256,9 +256,9 @@ def _in_flight_walks(
     event = stop - 1
     if not arrival:
         event = np.take_along_axis(table.in_launch_order, event[:, None], axis=1)[:, 0]
-    ended = cut(table, event, crowding)
+    ended = stop_at(table, event, crowding)
     at_stop = stop.reshape(votes.codes.shape[:2])
-    answer, credit = _answered(policy, votes, at_stop)
+    answer, credit = _answers_at(policy, votes, at_stop)
     if part_of(policy, Answering) is None:
         # Of answers that tie when all have voted the whole vote's wins, whatever came first.
         answer = np.where(
@@ -290,7 +290,7 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
         wait=walks.wait,
         at_once=_seconds_in_parallel(walks, draws.until_rated if walks.rated else draws),
         as_now=None if today is None else (walks.answer == today.answer).mean(axis=1),
-        flips=None if today is None else changed(walks, today, draws).mean(axis=1, dtype=np.float64),
+        flips=None if today is None else share_changed(walks, today, draws).mean(axis=1, dtype=np.float64),
         rated=walks.stop.mean(axis=1) if walks.rated else None,
     )
 
@@ -311,10 +311,10 @@ def _seconds_in_parallel(walks: Walks, draws: Draws) -> FloatArray | None:
     if draws.seconds is None or walks.ran is not None:
         return None
     slowest = np.maximum.accumulate(draws.seconds, axis=2)
-    return at(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
+    return at_place(slowest, np.maximum(walks.stop - 1, 0)).astype(np.float64)
 
 
-def drive(
+def decisions(
     policy: Policy, keys: list[str | None], confidences: list[float]
 ) -> Iterator[tuple[int, Sample | Stop]]:
     """Yield each decision of a policy run live, with the paths seen; the last is the stop."""
@@ -337,7 +337,7 @@ def _one_by_one(policy: Policy, draws: Draws) -> Walks:
         codes = draws.codes[place]
         keys = [None if code < 0 else str(code) for code in codes.tolist()]
         scores: list[float] = [] if name is None else draws.rated(name)[place].tolist()
-        for count, (n, decision) in enumerate(drive(policy, keys, scores)):
+        for count, (n, decision) in enumerate(decisions(policy, keys, scores)):
             if isinstance(decision, Sample) and draws.seconds is not None:
                 wait[place] += draws.seconds[place][n : n + decision.m].max()
             if isinstance(decision, Stop):

@@ -13,13 +13,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from keff.analysis.money import Rates
-from keff.analysis.recorded import RecordedPaths, Rows, unfitted
+from keff.analysis.recorded import RecordedPaths, Rows, needs_fit
 from keff.analysis.walks import PolicyOutcome, exact, is_vectorised, with_fitted_confidences
 from keff.policy import Policy, in_flight_of
 from keff.records import Interval, frozen
 from keff.stats.time import NO_CONTENTION, Crowding
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 
 # Random orders over all questions: what their number leaves unknown is a tenth of what the questions do.
 # Where patterns of votes are many, so many orders of each on average.
@@ -40,7 +40,7 @@ WAYS: tuple[Way, ...] = ("votes", "rated", "timed", "single")
 
 def way_of(rule: Policy) -> Way:
     """Return how a rule is followed."""
-    if not (is_vectorised(rule) or unfitted(rule)):
+    if not (is_vectorised(rule) or needs_fit(rule)):
         return "single"
     if in_flight_of(rule) is not None:
         return "timed"
@@ -108,7 +108,7 @@ class Workload:
             if votes.seconds is None:
                 votes = replace(votes, seconds=votes.tokens)
         else:
-            wanted = max(ORDERS_IN_ALL, ORDERS_OF_EACH * alike(votes).counts.size)
+            wanted = max(ORDERS_IN_ALL, ORDERS_OF_EACH * vote_patterns(votes).counts.size)
             in_all, fewest = int(wanted * min(1.0, (SHORT / self.longest) ** 0.5)), 2
         return RecordedPaths.of(
             votes,
@@ -163,7 +163,7 @@ class Measured:
     dollars: Interval | None
 
 
-def measured(work: Workload, spec: str, found: PolicyOutcome) -> Measured:
+def measure_rule(work: Workload, spec: str, found: PolicyOutcome) -> Measured:
     """Return what a rule did on the recorded questions, from its outcome on each."""
     rows, today = work.rows, work.today
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from keff import files
-from keff.analysis.mix.drop import LOOKS, beaten
+from keff.analysis.mix.drop import LOOKS, dominated_branches
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
 from keff.cli._preflight import Spending, is_paid, sample_as_wished
@@ -130,7 +130,7 @@ def _drop_beaten(going: Mapping[str, SampleOptions], size: int, prices: Mapping[
     group = _drawn(going)
     if group.n > size:
         return  # a resumed pilot is past this look
-    for name, by in beaten(group, path_costs(group, prices).paths).items():
+    for name, by in dominated_branches(group, path_costs(group, prices).paths).items():
         files.write_text(going[name].run / DROPPED, json.dumps({"by": by, "questions": size}) + "\n")
         note(
             f"keff drops {name} after {size} questions: {by} is cheaper, and the accuracy that {name} may "

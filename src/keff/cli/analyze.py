@@ -14,7 +14,7 @@ from pathlib import Path
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import agreement_sentences
 from keff.analysis.results.estimates import Analysis
-from keff.analysis.results.words import counted
+from keff.analysis.results.words import plural
 from keff.cli import _options as o
 from keff.cli._console import note, print_table, say, say_all, tell_runs, warn, warn_all
 from keff.cli._groups import LogOptions, WantedOptions
@@ -114,7 +114,7 @@ def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False)
     say_all(analysis.statements(verbose=verbose))
     for line in agreement_sentences(analysis.matching) if verbose else ():
         say(f"{line[0].upper()}{line[1:]}.")
-    size = f"{analysis.n:,} questions x {counted(analysis.k, 'path')}"
+    size = f"{analysis.n:,} questions x {plural(analysis.k, 'path')}"
     say(" · ".join(part for part in (record.path, record.info.task, record.info.model, size) if part))
     warn_all(analysis.warnings)
 

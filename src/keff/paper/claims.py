@@ -145,7 +145,7 @@ class Check:
     table: str
     row: str
     column: str
-    printed: str
+    printed_number: str
     found: float
     agrees: bool
 
@@ -160,7 +160,7 @@ def check_headline(headline: Row) -> list[Check]:
     return checks
 
 
-def printed(where: str, name: str) -> str | None:
+def printed_number(where: str, name: str) -> str | None:
     """Return a number as printed in the text, such as ``printed("predictor", "r")``.
 
     None for others.

@@ -25,7 +25,7 @@ def section(title: str, text: str) -> str:
     return f"## {title}\n\n{text}\n"
 
 
-def listed(title: str, text: str, lines: Iterable[str]) -> str:
+def list_section(title: str, text: str, lines: Iterable[str]) -> str:
     """Return a Markdown section of a text and a list."""
     return section(title, "\n\n".join(part for part in (text, "\n".join(f"- {x}" for x in lines)) if part))
 
@@ -36,12 +36,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, str]]) -> str:
+def table_beside_print(numbers: Numbers, where: str, rows: Iterable[tuple[str, str, str]]) -> str:
     """Return a table of our values beside the paper's printed ones."""
     known = bool(numbers["checks"]["printed_numbers"])
     header = ("", "paper", "here") if known else ("", "here")
     lines = (
-        (label, claims.printed(where, name) or "–", value) if known else (label, value)
+        (label, claims.printed_number(where, name) or "–", value) if known else (label, value)
         for label, name, value in rows
     )
     return table(header, lines)
@@ -110,7 +110,7 @@ def subsets(numbers: Numbers) -> str | None:
         f"{points(row['average_gap_lo'], row['average_gap_hi'])} over all subsets"
         for row in rows
     ]
-    return listed(
+    return list_section(
         "MV@K from the first K paths, or over all subsets",
         "The paper votes over the first K paths. Any other K of them are as good, and the average over all "
         f"does not hang on one choice, so it varies less or as much. {above}{_even(rows)}Both intervals "
@@ -147,7 +147,7 @@ def plurality(numbers: Numbers) -> str | None:
         )
         for row in rows
     ]
-    return listed(
+    return list_section(
         "Binary majority vote, and the plurality that is deployed",
         "The paper scores a binary vote on correctness: an instance counts when more than half of its paths "
         "are right. A deployed vote returns the most frequent answer, which needs no majority: where wrong "
@@ -167,7 +167,7 @@ def reasoning(numbers: Numbers) -> str | None:
 
 
 def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
-    paper = (claims.printed("reasoning", name) for name in ("gap_lo", "gap_hi"))
+    paper = (claims.printed_number("reasoning", name) for name in ("gap_lo", "gap_hi"))
     printed = " (paper: {} to {})".format(*paper) if numbers["checks"]["printed_numbers"] else ""
     gap, average = (points(head[f"{name}gap_lo"], head[f"{name}gap_hi"]) for name in ("", "average_"))
     ours = "Our rows have no number of the paper. " if printed else ""
@@ -197,7 +197,8 @@ def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
         if several
         else "The reasoning model",
         f"{ours}{cut}{few}MV@K* minus MV of all paths is {gap} from the first "
-        f"paths{printed}, and {average} over all subsets.\n\n" + beside_print(numbers, "reasoning", rows),
+        f"paths{printed}, and {average} over all subsets.\n\n"
+        + table_beside_print(numbers, "reasoning", rows),
     )
 
 
@@ -221,7 +222,7 @@ def mann_whitney(numbers: Numbers) -> str | None:
         "takes cells for independent, and they are not: both sides have the same models, and cells of one "
         "benchmark share their instances, so p is not the chance that it claims to be. It also takes the "
         f"change of a cell for exact: the last row repeats the test on {test['draws']} bootstrap draws of "
-        f"all cells ({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
+        f"all cells ({_resampling(numbers)}).\n\n" + table_beside_print(numbers, "mann_whitney", rows),
     )
 
 
@@ -240,7 +241,7 @@ def predictor(numbers: Numbers) -> str | None:
             f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one prompt, and the "
             "change of rho. So few points leave r wide open. They are not independent either, for all have "
             "the same models, and both coordinates come from the same paths under one prompt.\n\n"
-            + beside_print(numbers, "predictor", rows)
+            + table_beside_print(numbers, "predictor", rows)
         )
     if left_out:
         parts.append(
@@ -255,7 +256,7 @@ def intervals(numbers: Numbers) -> str | None:
     if not precision:
         return None
     labels = {
-        "rho": f"mean Pearson (the paper's), {_resampled(numbers)}",
+        "rho": f"mean Pearson (the paper's), {_resampling(numbers)}",
         "corrected": "corrected c, instances of both arms together",
     }
     rows = [
@@ -291,7 +292,7 @@ def weights(numbers: Numbers) -> str | None:
         )
         if side["gain"] is not None
     ]
-    return listed(
+    return list_section(
         "Weighted votes: in-sample, cross-fitted, and the best slot",
         "Accuracy weights learned on the instances that they are judged on look better than they are. The "
         "cross-fitted gain uses weights from other instances. Where slots differ much, one slot alone can "
@@ -332,7 +333,7 @@ def block(numbers: Numbers) -> str | None:
     )
 
 
-def _resampled(numbers: Numbers) -> str:
+def _resampling(numbers: Numbers) -> str:
     """Return how instances are resampled: ours, or the paper's way."""
     if any("against" in cell for cell in numbers["cells"]):
         return "instances of both arms together"
@@ -373,7 +374,7 @@ def differences(numbers: Numbers) -> str:
         texts = [text for text in (make(part) for make in OF_PAIRS) if text]
         parts += [text.replace("\n", f": {name}\n", 1) for text in texts] if name else texts
     lists = {"Files that are missing": "missing", "What is wrong with the files": "problems"}
-    parts += [listed(title, "", numbers[name]) for title, name in lists.items() if numbers[name]]
+    parts += [list_section(title, "", numbers[name]) for title, name in lists.items() if numbers[name]]
     return harmless("\n".join(part for part in parts if part))
 
 

@@ -122,7 +122,7 @@ def write(result: Reproduction, out: Path) -> list[Path]:
     if "table4" in tables:
         tables["amortisation"] = tables["table4"]
     for name, rows in tables.items():
-        for table in looks.as_printed(name, rows):
+        for table in looks.printed_tables(name, rows):
             files |= dict(file_of(table, form) for form in forms)
     files["differences.md"] = differences(numbers)
     for name, content in files.items():
@@ -206,7 +206,7 @@ def fill_single(result: Reproduction, entries: Mapping[str, Sequence[SeriesEntry
     }
     if own := entries.get("table2"):
         result.figures["figure2"] = rows_of(own, saturation.figure2)
-        result.figures["saturation"] = rows_of(own, saturation.observed)
+        result.figures["saturation"] = rows_of(own, saturation.observed_rows)
     appendix = rows_of(entries.get("table9", ()), partial(saturation.reasoning, **drawn))
     if appendix:
         result.headline["reasoning"] = appendix[0]

@@ -69,7 +69,7 @@ def beta_binomial(k: int, p: float, c: float) -> float:
     return float(majority_beta_binomial(k, p, min(max(c, 0.0), 1.0)))
 
 
-def held_out(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
+def held_out_errors(sample: ArmSample, ks: Sequence[int]) -> dict[str, FloatArray]:
     """Return the paper's held-out test by K: observed vote, two predictions, absolute errors.
 
     Instances are shuffled with seed 2026 and halved; p and c come from the first 4 paths of one half, the
@@ -204,7 +204,7 @@ def table1(sample: ArmSample) -> TableRows:
     return rows
 
 
-def observed(sample: ArmSample) -> TableRows:
+def observed_rows(sample: ArmSample) -> TableRows:
     """Rows of the saturation figure: K_eff observed with the first K paths, and c of all."""
     rows = table1(sample)
     return [{"k": row["k"], "k_eff": row["k_eff"], "c": rows[-1].get("c")} for row in rows]
@@ -284,7 +284,7 @@ def costs(star: int, paths: int) -> dict[str, Json]:
 def table9(sample: ArmSample) -> TableRows:
     """Table 9: the reasoning model's observed vote and held-out errors by K; ours: errors of the gain."""
     ks = ks_of(sample.votes)
-    curves = held_out(sample, (1, *ks))
+    curves = held_out_errors(sample, (1, *ks))
     gain = curves["observed"] - curves["observed"][0]
     return [
         {
@@ -315,8 +315,8 @@ def table10(sample: ArmSample, seed: int) -> TableRows:
     votes = sample.votes.take(sample.seeds == sample.seeds.min())
     for n in PILOTS:
         rng = np.random.default_rng([seed, 10, n])
-        draws = _defined(pilot_draws(sample.votes, n, PILOT_REPLICATES, rng))
-        single = _defined(pilot_draws(votes, n, PILOT_REPLICATES, rng))
+        draws = _drop_undefined(pilot_draws(sample.votes, n, PILOT_REPLICATES, rng))
+        single = _drop_undefined(pilot_draws(votes, n, PILOT_REPLICATES, rng))
         stars = np.array([operating_point(float(c)) for c in draws])
         row: dict[str, Json] = {"n": n, "c_mean": draws.mean(), "c_std": draws.std()}
         row |= {"k_star_mean": stars.mean(), "k_star_std": stars.std()}
@@ -343,10 +343,10 @@ def table11(sample: ArmSample) -> TableRows:
 def figure2(sample: ArmSample) -> TableRows:
     """Figure 2: held-out predictions of the vote at 8, 16 and 32 paths."""
     ks = ks_of(sample.votes)[1:]
-    curves = held_out(sample, ks)
+    curves = held_out_errors(sample, ks)
     return [{"k": k} | {name: curves[name][place] for name in curves} for place, k in enumerate(ks)]
 
 
-def _defined(draws: FloatArray) -> FloatArray:
+def _drop_undefined(draws: FloatArray) -> FloatArray:
     kept = draws[~np.isnan(draws)]
     return kept if kept.size else np.array([math.nan])

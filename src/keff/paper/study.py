@@ -52,13 +52,13 @@ def read_arms(study: Study, runs: Path | None, result: Reproduction) -> list[Stu
     arms: list[StudyArm] = []
     for _, group in groupby(sorted(cells(study, runs), key=place), key=place):
         own = list(group)
-        sample = _pooled(own, study, result)
+        sample = _pool_seeds(own, study, result)
         if sample is not None:
             arms.append(StudyArm(own[0].model, own[0].task, own[0].arm, sample))
     return arms
 
 
-def _pooled(group: Sequence[Cell], study: Study, result: Reproduction) -> ArmSample | None:
+def _pool_seeds(group: Sequence[Cell], study: Study, result: Reproduction) -> ArmSample | None:
     """Return one arm with its seeds pooled; missing or unreadable ones are listed."""
     rows: list[Question] = []
     info: LogInfo | None = None
@@ -128,7 +128,7 @@ def report(study: Study, how: Reproducing | None = None, runs: Path | None = Non
         )
     result.tables["arms"] = saturation.rows_of([_entry(arm) for arm in arms], saturation.summary)
     fill_single(result, {name: _entries(study, arms, name, result) for name in SINGLE}, how)
-    fill_pairs([_compared(study, arm, arms, result, how) for arm in study.arms if arm.against], result)
+    fill_pairs([_compare_pair(study, arm, arms, result, how) for arm in study.arms if arm.against], result)
     _say_unused(study, result)
     _say_all_wrong(arms, result)
     return result
@@ -152,7 +152,7 @@ def _unfit(entry: SeriesEntry) -> str | None:
     return "records scores and no answers" if entry.sample.votes.answers is None else None
 
 
-def _compared(
+def _compare_pair(
     study: Study, entry: ArmEntry, arms: Sequence[StudyArm], result: Reproduction, how: Reproducing
 ) -> ArmPair:
     """Compare one arm with its reference arm, by task and model."""

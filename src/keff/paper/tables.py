@@ -218,7 +218,7 @@ def make(name: str, rows: Sequence[Row]) -> Table:
     return _table(name, rows, (*_leading(name, rows), *layout.printed, *layout.further, *ABOUT))
 
 
-def as_printed(name: str, rows: Sequence[Row]) -> list[Table]:
+def printed_tables(name: str, rows: Sequence[Row]) -> list[Table]:
     """Return a table with the paper's columns alone, and one of keff's further columns (``_more``).
 
     The paper's has also what its rows differ in: tasks, models, arms, paths. The other names each row by as

@@ -14,7 +14,7 @@ from keff.policy.spec import DEFAULT_CAP, MAX_CAP, PolicySpec, check_cap
 from keff.policy.weighting import Answered, part_of
 from keff.records import frozen
 from keff.stats.votes import CONFIDENCE, BoolArray, IntArray
-from keff.stats.voting.draws import Draws, at
+from keff.stats.voting.draws import Draws, at_place
 
 NEEDS: frozenset[Need] = frozenset({"answers", "confidence"})
 
@@ -61,8 +61,8 @@ class Retry:
         drawn = np.arange(self.cap) < stop[..., None]
         # The last of equals: from the end, the first.
         last: IntArray = self.cap - 1 - np.where(drawn, rating, -np.inf)[..., ::-1].argmax(axis=2)
-        credit = None if draws.correct is None else at(draws.correct, last).astype(np.float64)
-        return at(draws.codes, last), credit
+        credit = None if draws.correct is None else at_place(draws.correct, last).astype(np.float64)
+        return at_place(draws.codes, last), credit
 
     def _passed(self, draws: Draws) -> BoolArray:
         return np.asarray(draws.rated(self.confidence)[..., : self.cap] >= 1, np.bool_)

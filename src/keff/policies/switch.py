@@ -15,7 +15,7 @@ from keff.policy.weighting import Answered, Calibrated, leader_of
 from keff.records import frozen
 from keff.stats.votes import CONFIDENCE, BoolArray, FloatArray, IntArray
 from keff.stats.voting.calibration import Calibration
-from keff.stats.voting.draws import Draws, at
+from keff.stats.voting.draws import Draws, at_place
 
 Otherwise = Literal["selection", "log_odds"]
 
@@ -92,13 +92,13 @@ class Switch(Calibrated):
         hit = good.any(axis=2)
         highest: IntArray = np.where(drawn, chances, -2.0).argmax(axis=2)
         best: IntArray = np.where(hit, good.argmax(axis=2), highest)
-        answer = at(draws.codes, best)
-        credit = None if draws.correct is None else at(draws.correct, best).astype(np.float64)
+        answer = at_place(draws.codes, best)
+        credit = None if draws.correct is None else at_place(draws.correct, best).astype(np.float64)
         if self.otherwise == "log_odds":
             seen = self.weighed(draws, self.spec).tallies
-            answer = np.where(hit, answer, at(seen.leader, stop)).astype(np.int16)
+            answer = np.where(hit, answer, at_place(seen.leader, stop)).astype(np.int16)
             if credit is not None and seen.credit is not None:
-                credit = np.where(hit, credit, at(seen.credit, stop))
+                credit = np.where(hit, credit, at_place(seen.credit, stop))
         return answer, credit
 
 

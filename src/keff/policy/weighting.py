@@ -18,7 +18,7 @@ from keff.policy.view import Capability, Fittable, Need, Policy, Sample, Stop, V
 from keff.records import Logprobs, frozen, stable_hash
 from keff.stats.votes import CONFIDENCE, BoolArray, FloatArray, Int16Array, IntArray, Votes
 from keff.stats.voting.calibration import Calibration
-from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at
+from keff.stats.voting.draws import CHANCE, WEIGHT, Draws, at_place
 
 Part = TypeVar("Part")
 
@@ -298,7 +298,7 @@ class LogOddsVote(Over, Calibrated):
     def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return the weighted votes' leader, and its credit."""
         seen = self.weighed(draws, self.spec).tallies
-        return at(seen.leader, stop), None if seen.credit is None else at(seen.credit, stop)
+        return at_place(seen.leader, stop), None if seen.credit is None else at_place(seen.credit, stop)
 
 
 def totals(keys: Sequence[str | None], weights: Sequence[float]) -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from keff.analysis.results.decision import CurvePoint
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.replay import Replay, ReplayRow
-from keff.analysis.results.words import count, counted
+from keff.analysis.results.words import answers_in_words, plural
 from keff.records import Interval
 from keff.report.series import (
     Datasets,
@@ -46,7 +46,9 @@ def gain(analysis: Analysis, cap: int) -> Datasets:
         if k <= cap
     ]
     top = max(cap, analysis.k)
-    chosen = [{**row, "side": side(float(str(row["paths"])), 1, top)} for row in _chosen(analysis, 1.0)]
+    chosen = [
+        {**row, "side": side(float(str(row["paths"])), 1, top)} for row in _decision_point(analysis, 1.0)
+    ]
     ends = [_end_row(1, curve[1], "first")] if not any(row["paths"] == 1 for row in chosen) else []
     at = cap if cap in curve else analysis.k
     if ahead and ahead[-1]["k"] != at:  # on a telephone the measured end has no room beside it
@@ -62,7 +64,7 @@ def _seen_row(k: int, value: float, band: tuple[float, float]) -> Row:
 
 
 def _end_row(k: int, value: float, where: str) -> Row:
-    return {"k": k, "value": value, "label": f"{counted(k, 'path')} {value:.1%}", "side": where}
+    return {"k": k, "value": value, "label": f"{plural(k, 'path')} {value:.1%}", "side": where}
 
 
 def stability(analysis: Analysis) -> Datasets:
@@ -101,17 +103,17 @@ def frontier(analysis: Analysis, votes: Votes, replayed: Replay | None) -> Datas
         ahead_row(k, value) | {"cost": k * unit, "what": f"always {k} paths, predicted", "mark": _mark(k)}
         for k, value in plurality_ahead(analysis)
     ]
-    letters = lettered(replayed)
+    letters = rule_letters(replayed)
     replays = () if replayed is None else replayed.policies
     rules = [
         {"letter": letters[row.policy], **_rule(row, row.accuracy, unit)}
         for row in replays
         if row.accuracy is not None and row.policy in letters and row.policy != analysis.decision.policy
     ]
-    return {"curve": curve, "ahead": ahead, "rules": rules, "chosen": _chosen(analysis, unit)}
+    return {"curve": curve, "ahead": ahead, "rules": rules, "chosen": _decision_point(analysis, unit)}
 
 
-def lettered(replayed: Replay | None) -> dict[str, str]:
+def rule_letters(replayed: Replay | None) -> dict[str, str]:
     """Return the letters that mark replayed rules, in table order."""
     rows = () if replayed is None else replayed.policies
     rules = [row.policy for row in rows if not row.policy.startswith("fixed:")]
@@ -128,14 +130,14 @@ def _rule(row: ReplayRow, accuracy: Interval, unit: float) -> Row:
     return {**place, **limits(accuracy), "range": shares(accuracy)}
 
 
-def _chosen(analysis: Analysis, unit: float) -> Rows:
+def _decision_point(analysis: Analysis, unit: float) -> Rows:
     """Return the decision as a point: expected cost and accuracy."""
     decision = analysis.decision
     paths, expected, tokens = decision.expected_paths, decision.accuracy, decision.expected_tokens
     if expected is None or paths is None:
         return []
     spent = paths.value if unit == 1.0 else paths.value * unit if tokens is None else tokens.value
-    label = f"keff: {count(paths.value)}, {expected.value:.1%}"
+    label = f"keff: {answers_in_words(paths.value)}, {expected.value:.1%}"
     place = {"policy": decision.policy, "paths": paths.value, "cost": spent, "label": label}
     return [{**place, **limits(expected), "range": shares(expected)}]
 
@@ -180,7 +182,7 @@ def times(analysis: Analysis) -> Datasets:
 def _row(point: CurvePoint, cost: Interval) -> Row:
     assert point.accuracy is not None
     return {
-        "what": counted(point.paths, "path"),
+        "what": plural(point.paths, "path"),
         "mark": str(point.paths),
         "value": point.accuracy.value,
         "cost": cost.value,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.scores import Audit, Noise
-from keff.analysis.results.words import counted
+from keff.analysis.results.words import plural
 from keff.files import write_text
 from keff.reading.open import Record
 from keff.records import Interval, Note, frozen
 from keff.report.items import TEXTS_LIMIT, Row, rows_of
 from keff.report.series import Datasets, limits
-from keff.report.template import drawings, filled
+from keff.report.template import drawings, render
 
 
 @frozen
@@ -217,7 +217,7 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         data=power(found) if found.power else {},
         heading="More questions find smaller differences",
         caption="The smallest difference between two models that you can detect, by the number of questions, "
-        f"with {counted(_at_hand(found), 'repeat')} of each; lower is better. With 80% power at 5%, on new "
+        f"with {plural(_at_hand(found), 'repeat')} of each; lower is better. With 80% power at 5%, on new "
         "questions that both models answer.",
         tables=[
             ("The score and its noise", head, rows),
@@ -234,4 +234,4 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
 def _write(sheets: Sequence[Sheet], file: Path) -> None:
     charts = {str(place): {sheet.chart: sheet.data} for place, sheet in enumerate(sheets) if sheet.data}
     drawn = {int(place): drawing for (place, _), drawing in drawings(charts, titles=True).items()}
-    write_text(file, filled("evals.html.j2", sheets=sheets, drawn=drawn))
+    write_text(file, render("evals.html.j2", sheets=sheets, drawn=drawn))

@@ -220,7 +220,7 @@ def heat_maps(matrices: Mapping[str, Sequence[Sequence[float]]], names: Sequence
         text = {"condition": shown, "value": "–"}
         layers.append({"mark": "text", "encoding": at | {"text": text, "color": ink}})
     facet = {"field": "map", "type": "nominal", "sort": list(matrices)}
-    return dressed(
+    return with_style(
         {
             "data": {"values": values},
             "facet": facet,
@@ -332,7 +332,7 @@ def figure(
         "autosize": {"type": "fit", "contains": "padding"},
         "layer": list(layers),
     }
-    return dressed(spec | ({"title": title} if title else {}), orient)
+    return with_style(spec | ({"title": title} if title else {}), orient)
 
 
 def layer(mark: str | Spec, values: Sequence[Mapping[str, Any]], encoding: Spec) -> Spec:
@@ -360,7 +360,7 @@ def _log(base: int) -> Spec:
     return {"type": "log", "base": base, "nice": False, "padding": 6}
 
 
-def dressed(spec: Spec, orient: str = "bottom") -> Spec:
+def with_style(spec: Spec, orient: str = "bottom") -> Spec:
     """Return a specification in the common style."""
     config = CONFIG | {"legend": CONFIG["legend"] | {"orient": orient}}
     return {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", **spec, "config": config}

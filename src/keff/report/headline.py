@@ -8,8 +8,8 @@ from keff.analysis.results.bars import BarPair, bar_pairs
 from keff.analysis.results.decision import Bill, Decision, Seconds
 from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.words import (
+    answers_in_words,
     cost_in_words,
-    count,
     first_sentence,
     in_words,
     keeps_today,
@@ -68,7 +68,9 @@ def _title(decision: Decision) -> str:
         return f"Ask once instead of drawing {today}"
     if flight := in_flight_of(parse_policy(decision.policy)):
         return f"Run {flight.width} at a time instead of {today.removesuffix(' answers')}, and stop early"
-    return f"Stop early: {count(paths.value)} on average instead of {today.removesuffix(' answers')}"
+    return (
+        f"Stop early: {answers_in_words(paths.value)} on average instead of {today.removesuffix(' answers')}"
+    )
 
 
 def alternatives(analysis: Analysis, votes: Votes) -> dict[str, str]:

@@ -86,7 +86,7 @@ def items_payload(record: Record, limits: ByteLimits) -> QuestionTable:
     ``total`` items are in the record, ``texts`` of those shown carry their raw paths, ``has_texts`` says
     whether any of those shown has them.
     """
-    rows = _shown(record, limits.votes)
+    rows = _choose_rows(record, limits.votes)
     carried, has_texts = _add_texts(record, rows, limits.texts)
     return {
         "total": record.ballot.votes.n,
@@ -104,7 +104,7 @@ def rows_of(record: Record, ids: Sequence[str], limit: int) -> dict[str, Row]:
     return rows
 
 
-def _shown(record: Record, limit: int) -> list[Row]:
+def _choose_rows(record: Record, limit: int) -> list[Row]:
     """Return all rows if they fit; else half the bytes for the most contested, half for a sample."""
     n, rows = record.ballot.votes.n, dict[int, Row]()
     if n <= limit // LEAST:
@@ -172,16 +172,16 @@ def _row(record: Record, index: int) -> Row:
     else:
         keys, answers = record.ballot.keys[index], question.answers
     splits, places = _votes(keys, answers, right)
-    row: Row = {"n": index, "id": cut(question.id, LONGEST_ANSWER), "a": splits, "v": places}
+    row: Row = {"n": index, "id": shorten(question.id, LONGEST_ANSWER), "a": splits, "v": places}
     if right is not None:
         row["r"] = sum(right)
     if question.gold is not None:
         gold = question.gold if isinstance(question.gold, str) else json.dumps(question.gold)
-        row["g"] = cut(gold, LONGEST_ANSWER)
+        row["g"] = shorten(gold, LONGEST_ANSWER)
     if question.texts:
         row["p"] = []  # to be filled as far as there is room
     if question.question:
-        row["q"] = cut(question.question, LONGEST_QUESTION)
+        row["q"] = shorten(question.question, LONGEST_QUESTION)
     return row
 
 
@@ -194,12 +194,12 @@ def _votes(
     rights = Counter[str | None]()
     for key, good in zip(keys, right or [0] * len(keys), strict=True):
         rights[key] += good
-    texts = {key: cut(answers[keys.index(key)] or key, LONGEST_ANSWER) for key in order}
+    texts = {key: shorten(answers[keys.index(key)] or key, LONGEST_ANSWER) for key in order}
     places = [-1 if key is None else order.index(key) for key in keys]
     return [(texts[key], counts[key], rights[key]) for key in order], places
 
 
-def cut(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Return a text, shortened with a note of how much is omitted."""
     return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters)"
 
@@ -231,4 +231,4 @@ def _path(question: Question, place: int, text: str) -> ShownPath:
     rule = question.rules[place] if question.rules else ""
     tokens = question.tokens[place] if question.tokens else None
     count = None if tokens is None or math.isnan(tokens) else int(tokens)
-    return cut(text, LONGEST_TEXT), answer and cut(answer, LONGEST_ANSWER), rule, count
+    return shorten(text, LONGEST_TEXT), answer and shorten(answer, LONGEST_ANSWER), rule, count

@@ -13,7 +13,7 @@ from keff.analysis.results.bars import BarPair, accuracy_pair, bar_pair
 from keff.analysis.results.words import change_in_words, points
 from keff.records import Interval, number, percent
 from keff.report.series import Datasets, Row, side
-from keff.report.template import colour, drawings, filled
+from keff.report.template import colour, drawings, render
 
 # A branch that costs nothing has a place at the left end of the logarithmic axis.
 LEAST = 1e-12
@@ -22,11 +22,11 @@ LEAST = 1e-12
 def plan_rows(mix: MixFindings) -> Datasets:
     """Return the chart's plans: undominated single branches, the frontier, combinations, the choice."""
     curve = [
-        _placed(plan) | {"branch": branch.name, "colour": colour(place)}
+        _plan_point(plan) | {"branch": branch.name, "colour": colour(place)}
         for place, branch in enumerate(mix.branches)
         for plan in _undominated([p for p in mix.singles if p.branches == (branch.name,)])
     ]
-    steps, chosen = list(map(_placed, mix.frontier)), _placed(mix.advice.plan)
+    steps, chosen = list(map(_plan_point, mix.frontier)), _plan_point(mix.advice.plan)
     costs = [float(str(row["cost"])) for row in (*curve, *steps, chosen)]
     where = side(max(mix.advice.plan.cost.value, LEAST), min(costs), max(costs))
     return {
@@ -37,8 +37,8 @@ def plan_rows(mix: MixFindings) -> Datasets:
     }
 
 
-def _placed(plan: PlanLine) -> dict[str, float | str]:
-    return {"cost": max(plan.cost.value, LEAST), "value": plan.accuracy.value, "told": told(plan)}
+def _plan_point(plan: PlanLine) -> dict[str, float | str]:
+    return {"cost": max(plan.cost.value, LEAST), "value": plan.accuracy.value, "told": plan_text(plan)}
 
 
 def _undominated(plans: Sequence[PlanLine]) -> list[PlanLine]:
@@ -54,7 +54,7 @@ def worth_rows(mix: MixFindings) -> Datasets:
     ends: list[float] = [first, *worths, 4 * max([*worths, mix.pays_from or first])]
     steps: dict[bool, list[Row]] = {True: [], False: []}
     for line, begin, end in zip(mix.by_worth, ends, ends[1:], strict=False):
-        place = {"from": begin, "to": end, "value": line.plan.expected, "told": told(line.plan)}
+        place = {"from": begin, "to": end, "value": line.plan.expected, "told": plan_text(line.plan)}
         steps[line.plan.policy == mix.advice.plan.policy].append(place)
     pays: list[Row] = []
     if mix.pays_from:
@@ -63,7 +63,7 @@ def worth_rows(mix: MixFindings) -> Datasets:
     return {"chosen": steps[True], "others": steps[False], "pays": pays}
 
 
-def told(plan: PlanLine) -> str:
+def plan_text(plan: PlanLine) -> str:
     """Return a plan in one line: policy, accuracy with interval, cost."""
     return f"{plan.policy}: {plan.accuracy.percent()} at {short(plan.cost.value)}"
 
@@ -90,7 +90,7 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
     What comes from a record is escaped.
     """
     charts = drawings({"mix": {"plans": plan_rows(mix), "worths": worth_rows(mix)}}, titles=True)
-    page = filled(
+    page = render(
         "mix.html.j2",
         {"percent": percent, "points": _points, "fixed": number, "number": short, "amount": mix.amount},
         mix=mix,

@@ -22,8 +22,8 @@ from keff.records import frozen, percent
 from keff.report import advice_series, series, vega
 from keff.report.headline import Headline, alternatives, headline
 from keff.report.items import TEXTS_LIMIT, ByteLimits, QuestionTable, embed, items_payload
-from keff.report.series import Datasets, fixed
-from keff.report.template import TEMPLATES, drawings, filled
+from keff.report.series import Datasets, number_text
+from keff.report.template import TEMPLATES, drawings, render
 
 # Bytes of vote splits in the whole page.
 VOTES_LIMIT = 280_000
@@ -50,9 +50,9 @@ def write_page(exhibits: Sequence[Exhibit], file: Path, draw: vega.Draw = vega.d
     limits = ByteLimits(VOTES_LIMIT // len(exhibits), TEXTS_LIMIT // len(exhibits))
     views = [_view(place, exhibit, limits) for place, exhibit in enumerate(exhibits, 1)]
     script = (TEMPLATES / "page.js").read_text("utf-8")
-    page = filled(
+    page = render(
         "page.html.j2",
-        {"percent": percent, "fixed": fixed, "points": points},
+        {"percent": percent, "fixed": number_text, "points": points},
         runs=views,
         grid=_grid(views),
         drawings=drawings({view.id: view.charts for view in views}, draw),
@@ -92,7 +92,7 @@ def _view(place: int, exhibit: Exhibit, limits: ByteLimits) -> RunView:
         task=record.info.task or "",
         model=record.info.model or "",
         analysis=analysis,
-        letters=advice_series.lettered(exhibit.replayed),
+        letters=advice_series.rule_letters(exhibit.replayed),
         told=alternatives(analysis, record.ballot.votes),
         headline=headline(analysis.decision, analysis.bill, analysis.seconds),
         replayed=exhibit.replayed,

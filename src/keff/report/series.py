@@ -17,7 +17,7 @@ from keff.stats.votes import Votes
 from keff.stats.voting.choose import k_eff
 
 
-def fixed(value: float | Interval | None, digits: int = 2) -> str:
+def number_text(value: float | Interval | None, digits: int = 2) -> str:
     """Return a number, with its limits if any, with thousands separators."""
     return number(value, f",.{digits}f")
 
@@ -72,7 +72,7 @@ def saturation(analysis: Analysis, k_max: int) -> Datasets:
     )
     limit = [] if c is None or analysis.p is None else [{"value": majority_limit(analysis.p, c)}]
     return {
-        "seen": _seen(analysis),
+        "seen": _measured_rows(analysis),
         "model": [*ahead, *_models(analysis, c, max(k_max, analysis.k))],
         "whisker": ahead[1:],
         "bounds": _bounds(analysis),
@@ -81,7 +81,7 @@ def saturation(analysis: Analysis, k_max: int) -> Datasets:
     }
 
 
-def _seen(analysis: Analysis) -> Rows:
+def _measured_rows(analysis: Analysis) -> Rows:
     """Return the measured curves with bands."""
     if analysis.bands is None:
         return []

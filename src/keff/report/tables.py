@@ -87,8 +87,8 @@ class Column:
 
     def text(self, row: Row) -> str:
         """Return a row's cell; a dash where missing or undefined."""
-        value = _written(row.get(self.key), self.style)
-        spread = _written(row.get(self.spread), self.style.lstrip("+")) if self.spread else "–"
+        value = _cell_text(row.get(self.key), self.style)
+        spread = _cell_text(row.get(self.spread), self.style.lstrip("+")) if self.spread else "–"
         return value if "–" in (value, spread) else f"{value} ± {spread}"
 
     @property
@@ -241,7 +241,7 @@ def as_csv(table: Table) -> str:
     return out.getvalue()
 
 
-def _written(value: Any, style: str) -> str:
+def _cell_text(value: Any, style: str) -> str:
     return value if isinstance(value, str) else number(value, style)
 
 

@@ -39,7 +39,7 @@ LONG = re.compile(r"\d+\.\d\d+")
 Filters = Mapping[str, Callable[..., str]]
 
 
-def filled(name: str, filters: Filters | None = None, **values: object) -> str:
+def render(name: str, filters: Filters | None = None, **values: object) -> str:
     """Return the page of template ``name`` with ``values``, common style and version.
 
     Texts are escaped unless they are ``Markup``, and lose their control characters. Raises UndefinedError for

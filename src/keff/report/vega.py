@@ -57,7 +57,7 @@ def converter() -> Generator[SaveAll]:
 
         def save_all(specs: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
             drawn = ask({str(stem): spec for stem, spec in specs.items()})
-            return [file for stem, svg in drawn.items() for file in _written(svg, Path(stem))]
+            return [file for stem, svg in drawn.items() for file in _write_svg(svg, Path(stem))]
 
         yield save_all
 
@@ -69,10 +69,10 @@ def draw(specs: Specs) -> dict[str, str]:
 
 def save(spec: Mapping[str, Any], stem: Path) -> list[Path]:
     """Write ``stem.pdf`` and ``stem.svg``; returns their paths."""
-    return _written(svg_of(spec), stem)
+    return _write_svg(svg_of(spec), stem)
 
 
-def _written(svg: str, stem: Path) -> list[Path]:
+def _write_svg(svg: str, stem: Path) -> list[Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     kinds = {"pdf": _in_order(vl_convert.svg_to_pdf(svg)), "svg": svg.encode("utf-8")}
     files = {stem.with_name(f"{stem.name}.{kind}"): content for kind, content in kinds.items()}
@@ -84,24 +84,26 @@ def _written(svg: str, stem: Path) -> list[Path]:
 
 def svg_of(spec: Mapping[str, Any]) -> str:
     """Return a figure as SVG."""
-    return _renumbered(vl_convert.vegalite_to_svg(_json(spec)))
+    return _renumber_ids(vl_convert.vegalite_to_svg(_json(spec)))
 
 
 def _json(value: Mapping[str, Any]) -> str:
     # What is not finite becomes null, which Vega leaves out.
-    return json.dumps(_shown(plain(value)), allow_nan=False)
+    return json.dumps(_without_control_characters(plain(value)), allow_nan=False)
 
 
-def _shown(value: object) -> object:
+def _without_control_characters(value: object) -> object:
     """Return a specification with the words of others as they may be shown; a control character ends Vega."""
     if isinstance(value, str):
         return harmless(value)
     if isinstance(value, dict):
-        return {name: _shown(each) for name, each in fields(cast("object", value)).items()}
-    return [_shown(each) for each in items(value)] if is_array(value) else value
+        return {
+            name: _without_control_characters(each) for name, each in fields(cast("object", value)).items()
+        }
+    return [_without_control_characters(each) for each in items(value)] if is_array(value) else value
 
 
-def _renumbered(svg: str) -> str:
+def _renumber_ids(svg: str) -> str:
     """Return SVG with ids of gradients and clips numbered from 0 in each figure."""
     ids = {
         name: f"mark{place}" for place, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg)))

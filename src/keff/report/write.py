@@ -67,13 +67,13 @@ def write_runs(runs: Iterable[tuple[Record, Analysis]], file: Path, seed: int = 
     page = import_extra("keff.report.page", "the report page")
     with page.vega.draw_beside() as draw:
         exhibits = [
-            page.Exhibit(record, analysis, replayed(record.ballot.votes, analysis, seed))
+            page.Exhibit(record, analysis, replay_of_report(record.ballot.votes, analysis, seed))
             for record, analysis in runs
         ]
         page.write_page(exhibits, file, draw)
 
 
-def replayed(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:
+def replay_of_report(votes: Votes, analysis: Analysis, seed: int) -> Replay | None:
     """Return the replay of the recommended and some other policies; None for too few paths."""
     decision = analysis.decision
     rules = at_cap(("fixed:1", *REPLAYED), parse_policy(decision.reference).cap)

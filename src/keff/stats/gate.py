@@ -51,7 +51,7 @@ def bounds(
         step = math.sqrt(share - before)
         due = spend(share, alpha) - paid
         low = -FAR * math.sqrt(share)
-        limit = _crossed(at, mass, step, due, low)
+        limit = _crossing_value(at, mass, step, due, low)
         found.append(limit / math.sqrt(share))
         grid = low + (limit - low) * (nodes + 1) / 2
         kernel = np.exp(-0.5 * ((grid[:, None] - at) / step) ** 2) / (step * math.sqrt(2 * math.pi))
@@ -60,7 +60,7 @@ def bounds(
     return tuple(found)
 
 
-def _crossed(at: FloatArray, mass: FloatArray, step: float, due: float, low: float) -> float:
+def _crossing_value(at: FloatArray, mass: FloatArray, step: float, due: float, low: float) -> float:
     """Return the value that paths, ``at`` points with probability ``mass``, pass next with chance ``due``."""
     from scipy.optimize import brentq  # a seventh of a second, which other commands do not need
 
@@ -161,10 +161,10 @@ def worse_chances(baseline: Repeats, run: Repeats) -> FloatArray:
         joint *= (times / joint.sum((0, 2)))[:, None]
         shares, law = joint.sum((1, 2)) / times.sum(), joint.sum((0, 1)) + EVEN_QUESTIONS / size
         law /= law.sum()
-    return _averaged(each @ law, np.asarray(times, np.float64))[back.ravel()]
+    return _average_chance(each @ law, np.asarray(times, np.float64))[back.ravel()]
 
 
-def _averaged(each: FloatArray, times: FloatArray) -> FloatArray:
+def _average_chance(each: FloatArray, times: FloatArray) -> FloatArray:
     """Return the chance of a loss [kinds], from the likelihoods [3, kinds] of kept, lost and gained."""
     lost, gained = (shares.ravel()[:, None] for shares in np.meshgrid(SHARES, SHARES[:-1]))
     whole = (1 - lost - gained) * each[0] + lost * each[1] + gained * each[2]

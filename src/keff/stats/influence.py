@@ -90,7 +90,7 @@ def summarise(source: Votes | ArrayLike) -> InfluenceSummary:
         values = influence(k, p, pooled)
         se = math.sqrt(float(hist @ np.square(values - hist @ values / n)) / (n * (n - 1)))
         return InfluenceSummary(hist, n, n, p, float(unbias(pooled, n, k)), se, float(n))
-    return _clustered(source, hist, p, pooled)
+    return _summarise_clusters(source, hist, p, pooled)
 
 
 def influence(k: int, p: ArrayLike, c: ArrayLike) -> FloatArray:
@@ -112,7 +112,7 @@ def model_variance(k: int, p: float, c: FloatArray) -> FloatArray:
     return np.sum(law * np.square(values - mean), axis=-1)
 
 
-def _clustered(votes: Votes, hist: IntArray, p: float, pooled: float) -> InfluenceSummary:
+def _summarise_clusters(votes: Votes, hist: IntArray, p: float, pooled: float) -> InfluenceSummary:
     n, k, units = votes.n, votes.k, votes.n_clusters
     sums = run_sums(votes)
     values, s = influence(k, p, pooled)[votes.counts], votes.counts / k

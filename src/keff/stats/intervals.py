@@ -24,7 +24,7 @@ from keff.stats.resampling import (
     resampled_totals,
 )
 from keff.stats.votes import FloatArray, IntArray, Votes, cluster_numbers
-from keff.stats.voting.alike import alike
+from keff.stats.voting.alike import vote_patterns
 
 
 def hybrid_wilson(summary: InfluenceSummary, level: float) -> tuple[float, float] | None:
@@ -268,7 +268,7 @@ def pattern_shares(
 
     ``noise`` [m] is the variance of each that questions do not show.
     """
-    same = alike(votes)
+    same = vote_patterns(votes)
     more: list[float] = [0.0] * values.shape[1] if noise is None else noise.tolist()
     columns = zip(values.T, more, strict=True)
     if votes.n_clusters == votes.n:

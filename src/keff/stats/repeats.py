@@ -200,7 +200,7 @@ def _gamma(mean: float, variance: float, above: float) -> float:
     return variance / (2 * mean) * float(chdtri(2 * mean**2 / variance, above))
 
 
-def within(repeats: Repeats) -> Within | None:
+def within_variance(repeats: Repeats) -> Within | None:
     """Return the within-question variance of one answer; None where no question has two repeats.
 
     Its own variance is that over other repeats of these very questions, not over other questions: the
@@ -262,7 +262,7 @@ def components(repeats: Repeats) -> Components | None:
     Between questions: the variance of question means less that of their repeats. Between clusters: the mean
     product of the deviations of two questions of one cluster. Each question counts alike; none is below 0.
     """
-    inside = within(repeats)
+    inside = within_variance(repeats)
     if inside is None or repeats.n < 2:
         return None
     between = _variance_between(repeats)
@@ -348,7 +348,7 @@ def run_to_run(repeats: Repeats) -> Interval | None:
     the same questions. No score between 0 and 1 has a variance above 1/4 (Popoviciu 1935), though its
     unbiased estimate may. None where no question has two repeats.
     """
-    inside = within(repeats)
+    inside = within_variance(repeats)
     if inside is None:
         return None
     value, lo, hi = (math.sqrt(min(x, 0.25) / repeats.n) for x in (inside.value, *inside.limits()))

@@ -254,7 +254,7 @@ class Difference:
         return limits is not None and (limits[0] > 0 or limits[1] < 0)
 
 
-def paired(
+def paired_test(
     first: Repeats, second: Repeats, level: float = 0.95, luck: SourceLuck | None = None
 ) -> Difference:
     """Return the paired difference of two scores on the same questions; repeats may be unequally many.
@@ -300,7 +300,7 @@ def paired(
         p_value,
         noise,
         chance,
-        needed(first.n, value, variance, more),
+        questions_for_power(first.n, value, variance, more),
         None
         if inside is None or noise is None
         else _repeats_needed(first.n, value, sum(inside), variance + more - noise**2),
@@ -385,7 +385,7 @@ def _chance(value: float, variance: float) -> float:
 MOST_NEEDED = 10**9
 
 
-def needed(n: int, value: float, variance: float, more: float = 0.0) -> int | None:
+def questions_for_power(n: int, value: float, variance: float, more: float = 0.0) -> int | None:
     """Return the questions in all that find a difference with 80% power; None where no number would.
 
     ``variance`` is that of the mean difference of ``n`` questions, ``more`` what no question changes.

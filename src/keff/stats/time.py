@@ -96,7 +96,7 @@ def smoothing(share: float, questions: int) -> FloatArray:
     return np.asarray(betainc((questions + 1) * share, (questions + 1) * (1 - share), STEPS), np.float64)
 
 
-def compared(
+def quantile_change(
     times: FloatArray, today: FloatArray, share: float, clusters: IntArray, law: FloatArray
 ) -> tuple[Interval, Interval]:
     """Return a quantile of ``times`` [n, R] minus today's, and their ratio, each with its 95% interval.
@@ -272,7 +272,7 @@ def timetable(work: NDArray[Any], in_flight: int) -> Timetable:
     return Timetable(start, end, end.argsort(axis=1, kind="stable").astype(np.int64), width)
 
 
-def cut(table: Timetable, event: IntArray, crowding: Crowding = NO_CONTENTION) -> Cut:
+def stop_at(table: Timetable, event: IntArray, crowding: Crowding = NO_CONTENTION) -> Cut:
     """Return every order stopped at its ``event`` [m] (from 0), the end of a path, the others cancelled.
 
     ``crowding`` says how long a unit of work takes by how many paths run; paths beyond its slots queue, so
@@ -346,5 +346,5 @@ def _round_times(
             times[some] = window.max(axis=1)
             continue
         table = timetable(window, crowding.slots)
-        times[some] = cut(table, np.full(len(some), width - 1), crowding).time
+        times[some] = stop_at(table, np.full(len(some), width - 1), crowding).time
     return times

@@ -15,20 +15,20 @@ import numpy as np
 
 from keff.analysis.decision import words
 from keff.analysis.decision.aim import Aim
-from keff.analysis.decision.chain import chain, in_flight_rules, written
+from keff.analysis.decision.chain import candidate_rules, full_spec, in_flight_rules
 from keff.analysis.decision.choose import Choice, choose, within_aim
-from keff.analysis.decision.confidences import informative, judged, rated_paths
+from keff.analysis.decision.confidences import confidence_worths, informative, rated_paths
 from keff.analysis.decision.figures import Figures, timed_rules
-from keff.analysis.decision.outcomes import replayed
+from keff.analysis.decision.outcomes import replay_rules
 from keff.analysis.decision.posterior import JointPosterior, posterior_of
-from keff.analysis.decision.predicted import extended
+from keff.analysis.decision.predicted import extend_posterior
 from keff.analysis.decision.prior import GENERIC, Prior, generic_ratios
 from keff.analysis.decision.timing import Timing
 from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, decide_tries
 from keff.analysis.money import Rates
 from keff.analysis.results.decision import ConfidenceWorth, Decision, TimedRule
 from keff.analysis.results.tries import Tries
-from keff.analysis.results.words import counted
+from keff.analysis.results.words import plural
 from keff.analysis.walks import exact, reference_of
 from keff.errors import UsageError
 from keff.policy import Policy, parse_policy
@@ -96,17 +96,17 @@ def decide(
             return _priced_tries(decision, tries, None if rates is None else float(rates.alone(votes).mean()))
     if why := _nothing_to_decide(votes):
         return Decided(
-            Decision(None, written(exact(reference).spec), why, written(reference.spec)), tries=tries
+            Decision(None, full_spec(exact(reference).spec), why, full_spec(reference.spec)), tries=tries
         )
     most = cap or reference.cap
     # Where some lie beyond the record, all those within it are candidates too.
-    named = {rule.spec: rule for rule in (*chain(most), *chain(min(most, votes.k)))}
+    named = {rule.spec: rule for rule in (*candidate_rules(most), *candidate_rules(min(most, votes.k)))}
     if (safe := exact(reference)).cap <= most:
         named.setdefault(safe.spec, safe)
     recorded = reference.cap <= votes.k
     beyond = [rule for rule in named.values() if rule.cap > votes.k]
     rules = [rule for rule in named.values() if rule.cap <= votes.k]
-    clocked = recorded and _timed(votes)
+    clocked = recorded and _has_times(votes)
     flights = in_flight_rules(min(most, votes.k)) if clocked else ()
     if flights and votes.n > MOST_CHOSEN_ON:
         some = votes.take(np.sort(np.random.default_rng(seed).choice(votes.n, MOST_CHOSEN_ON, replace=False)))
@@ -121,7 +121,7 @@ def decide(
     found = Candidates.of(
         votes, rules, flights, reference, aim, most, rates, seed, beyond=beyond, beside=beside
     )
-    worth = judged(paths.worth, found.known) if recorded else paths.worth
+    worth = confidence_worths(paths.worth, found.known) if recorded else paths.worth
     decided = replace(found.decided(votes, aim), confidences=worth, tries=tries)
     return decided if adds_up else replace(decided, decision=_by_confidence(decided.decision))
 
@@ -148,7 +148,7 @@ def _by_confidence(decision: Decision) -> Decision:
     return replace(decision, verdict="retry", because=why, settled=None, open=None)
 
 
-def _timed(votes: Votes) -> bool:
+def _has_times(votes: Votes) -> bool:
     """Return whether every path has seconds, or tokens as a proxy of them."""
     work = votes.tokens if votes.seconds is None else votes.seconds
     return work is not None and bool(np.all(np.isfinite(work)))
@@ -183,7 +183,7 @@ class Candidates:
         beside: Sequence[Policy] = (),
     ) -> Candidates:
         """Replay the candidate rules on recorded paths, predict those beyond the record, and choose."""
-        given, timed = (*rules, *flights), flights if _timed(votes) and reference.cap <= votes.k else None
+        given, timed = (*rules, *flights), flights if _has_times(votes) and reference.cap <= votes.k else None
         whole = parse_policy(f"fixed:{votes.k}")
         today = reference if reference.cap <= votes.k else whole
         named = {rule.spec for rule in (*given, *beyond, reference)}
@@ -193,12 +193,12 @@ class Candidates:
         if beyond and whole.spec not in {*named, today.spec}:
             shown[whole.spec] = whole
         rules = [*rules, *(rule for rule in shown.values() if rule.cap <= votes.k)]
-        seen = replayed(votes, rules, today, rates, flights=timed, cap=most, seed=seed)
+        seen = replay_rules(votes, rules, today, rates, flights=timed, cap=most, seed=seed)
         everything = (*rules, *flights, today)
         known = posterior_of(seen, generic_ratios(everything), today.cap, prior, seed)
         timing = seen.timing
         if beyond or today is not reference:
-            known = extended(known, votes, everything[:-1], beyond, reference, rates, seed)
+            known = extend_posterior(known, votes, everything[:-1], beyond, reference, rates, seed)
             everything = (*everything[:-1], *beyond, reference)
             timing = None if timing is None else timing.and_beyond(len(beyond))
         allowed = np.array([rule.cap <= most and rule.spec not in shown for rule in everything])
@@ -223,25 +223,25 @@ class Candidates:
         if timing is not None:
             within[[choice.rule, -1]] = True
             rows = timed_rules(known, timing, within & timing.known)
-        cheapest = None if choice.cheapest is None else written(known.specs[choice.cheapest])
+        cheapest = None if choice.cheapest is None else full_spec(known.specs[choice.cheapest])
         decision = Decision(
             verdict=choice.verdict,
-            policy=written(known.specs[choice.rule]),
-            because=words.because(known, choice, aim, votes, kept),
-            reference=written(known.specs[figures.last]),
+            policy=full_spec(known.specs[choice.rule]),
+            because=words.reason(known, choice, aim, votes, kept),
+            reference=full_spec(known.specs[figures.last]),
             kept=kept,
             change=figures.change(timing if measured else None),
             run_change=figures.one_run(),
             accuracy=figures.accuracy(),
             expected_paths=figures.cost("paths"),
-            settled=words.settled(known, choice) if is_open else None,
-            open=words.unsettled(known, choice, needed, self.k) if is_open else None,
+            settled=words.early_stopping_sentence(known, choice) if is_open else None,
+            open=words.open_question_sentence(known, choice, needed, self.k) if is_open else None,
             questions_needed=needed if known.level is not None else None,
             measured=measured,
             agreement=figures.agreement(),
             expected_tokens=figures.cost("tokens"),
             slower=None if timing is None else aim.slower,
-            time=words.on_time(choice, aim, timing, measured=measured, k=self.k),
+            time=words.time_sentence(choice, aim, timing, measured=measured, k=self.k),
             unmet=f"No rule within the cap keeps the {100 * aim.share:g}% you asked for" if unmet else None,
             cheapest=next((row for row in rows if row.policy == cheapest), None),
             timed=rows,
@@ -258,8 +258,8 @@ def _nothing_to_decide(votes: Votes) -> str | None:
     if votes.k < 2:
         return "one path per question shows nothing about voting: record two or more (keff pilot)"
     if votes.n_clusters < LEAST_QUESTIONS:
-        groups = "" if votes.n_clusters == votes.n else f" in {counted(votes.n_clusters, 'cluster')}"
-        return f"{counted(votes.n, 'question')}{groups} cannot decide: record at least {LEAST_QUESTIONS}"
+        groups = "" if votes.n_clusters == votes.n else f" in {plural(votes.n_clusters, 'cluster')}"
+        return f"{plural(votes.n, 'question')}{groups} cannot decide: record at least {LEAST_QUESTIONS}"
     if agreement(votes) == 0 and not informative(votes):
         return "no two paths of any question agree: choose how keff reads answers before you vote (keff read)"
     if votes.correct is not None and not votes.correct.any():

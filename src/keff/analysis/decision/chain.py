@@ -41,7 +41,7 @@ _rule = lru_cache(maxsize=256)(parse_policy)
 
 
 @lru_cache(maxsize=64)
-def chain(cap: int) -> tuple[Policy, ...]:
+def candidate_rules(cap: int) -> tuple[Policy, ...]:
     """Return the distinct candidate rules that draw at most ``cap`` paths.
 
     One path, best of three, two short votes, ``budget`` boundaries and fixed leads at the cap, and
@@ -86,7 +86,7 @@ def in_flight_rules(cap: int) -> tuple[Policy, ...]:
 
 
 @lru_cache(maxsize=256)
-def written(spec: str) -> str:
+def full_spec(spec: str) -> str:
     """Return a policy's spec with its cap written out, default or not."""
     parsed = PolicySpec.parse(spec)
     # Policies over several models have a cap in each stage, and none of their own.

@@ -118,7 +118,7 @@ def _in_flight_rules(named: str, cap: int) -> list[Policy]:
     ]
 
 
-def judged(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[ConfidenceWorth, ...]:
+def confidence_worths(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[ConfidenceWorth, ...]:
     """Return each confidence's gain in accuracy at equal cost, from the joint posterior.
 
     Against the mixture of two rules that read none with as many paths on average and the least loss.
@@ -126,10 +126,10 @@ def judged(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[Con
     rules: dict[str | None, list[int]] = {}
     for place, spec in enumerate(known.specs if worth else ()):
         rules.setdefault(confidence_of(parse_policy(spec)), []).append(place)
-    return tuple(_judged(found, known, rules) for found in worth)
+    return tuple(_confidence_worth(found, known, rules) for found in worth)
 
 
-def _judged(
+def _confidence_worth(
     found: ConfidenceWorth, known: JointPosterior, rules: Mapping[str | None, Sequence[int]]
 ) -> ConfidenceWorth:
     if found.pays is False or found.name not in rules or known.level is None:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from keff.analysis.decision.aim import Aim
-from keff.analysis.decision.chain import written
+from keff.analysis.decision.chain import full_spec
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import Differences, Kept, TimedRule
@@ -112,7 +112,7 @@ class Figures:
             asked = aim.share
             lost = known.population.loss[:, rule] - (1 - asked) * np.maximum(known.population.level, 0.0)
             sure = float(np.mean(lost <= 1e-12))
-        of = written(known.specs[self.last])
+        of = full_spec(known.specs[self.last])
         return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of, asked)
 
     def one_run(self) -> Interval | None:
@@ -147,7 +147,7 @@ def timed_rules(known: JointPosterior, timing: Timing, within: BoolArray) -> tup
         dominated = any(row.p50 <= p50 and row.p95 <= p95 for row in rows)
         mean = float(timing.means[place])
         rows.append(
-            TimedRule(written(known.specs[place]), float(cost[place]), mean, p50, p95, points, dominated)
+            TimedRule(full_spec(known.specs[place]), float(cost[place]), mean, p50, p95, points, dominated)
         )
     return tuple(rows)
 

@@ -17,7 +17,7 @@ from keff.policy import Policy, calibrated
 from keff.records import frozen
 from keff.stats.models.mixture import vote_counts
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.draws import permuted
+from keff.stats.voting.draws import permute_paths
 
 # Of more questions nothing is left unknown by calibrating on them.
 CALIBRATED_BY = 3_000
@@ -60,7 +60,7 @@ class RuleOutcomes:
     timing: Timing | None = None
 
 
-def replayed(
+def replay_rules(
     votes: Votes,
     rules: Sequence[Policy],
     reference: Policy,
@@ -125,7 +125,7 @@ def _calibration_error(
         # Only now: calibrations are kept for the votes that they were made of.
         fitted = replace(fitted, seconds=drawn.votes.seconds)
         repeats = max(int(orders.repeats[0]) // RESAMPLES, 1)
-        draws = permuted(fitted, orders.cap, repeats, np.random.default_rng(0))
+        draws = permute_paths(fitted, orders.cap, repeats, np.random.default_rng(0))
         for place in reading:
             walk = run(rules[place], draws)
             assert walk.credit is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
-from keff.analysis.decision.prior import DRAWS, GENERIC, PriceLaw, Prior, centred
+from keff.analysis.decision.prior import DRAWS, GENERIC, PriceLaw, Prior, centred_normals
 from keff.policy import parse_policy
 from keff.records import frozen
 from keff.stats.intervals import IMAGINED
@@ -112,9 +112,9 @@ def posterior_of(
     """
     rng = np.random.default_rng(seed)
     groups, questions = seen.rows.groups, seen.rows.clusters.size
-    first, other = _resampled(seen, rng), _resampled(seen, rng)
+    first, other = _bootstrap_columns(seen, rng), _bootstrap_columns(seen, rng)
     if seen.calibration_error.any():
-        first["paths"] = first["paths"] + seen.calibration_error[1] * centred(rng)
+        first["paths"] = first["paths"] + seen.calibration_error[1] * centred_normals(rng)
     flips = _flips(seen, first["flips"], ratios, prior)
     law = PriceLaw.of(seen, ratios, cap, prior, level)
     lost = _losses(seen, first, other, flips, law, groups, ratios, prior, rng)
@@ -127,7 +127,7 @@ def posterior_of(
     right = first.get("right")
     if right is not None:
         # Two imagined questions, one right and one wrong, keep a perfect pilot from claiming certainty.
-        right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * centred(rng)[:, 0]
+        right = right[:, 0] + (0.5 / (groups * max(groups - 1, 1))) ** 0.5 * centred_normals(rng)[:, 0]
     new = {
         name: first[name] + values - seen.rows.means(_column(seen, name)) for name, values in other.items()
     }
@@ -203,9 +203,9 @@ def _losses(
     imagined = 2 * (IMAGINED / groups) ** 2 * np.nan_to_num(ratios, nan=1.0)
     extra = np.sqrt(imagined + by_luck)
     unsure = np.maximum(least, variance + by_luck)
-    raw = first["loss"] + extra * centred(rng)
+    raw = first["loss"] + extra * centred_normals(rng)
     loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
-    noise = other["loss"] - measured + extra * centred(rng)
+    noise = other["loss"] - measured + extra * centred_normals(rng)
     evidence = first["loss"][:, single] + first["rise"][:, 0]
     shown = float(evidence.mean()) / max(float(evidence.std()), 1e-12)  # apart from rounding
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
@@ -223,7 +223,7 @@ def _column(seen: RuleOutcomes, name: str) -> FloatArray:
     return values.reshape(len(values), -1)
 
 
-def _resampled(seen: RuleOutcomes, rng: np.random.Generator) -> dict[str, FloatArray]:
+def _bootstrap_columns(seen: RuleOutcomes, rng: np.random.Generator) -> dict[str, FloatArray]:
     """Return cluster-bootstrap means of every column [S, m], centred at the sample means."""
     names = [name for name in COLUMNS if getattr(seen, name) is not None]
     columns = [_column(seen, name) for name in names]

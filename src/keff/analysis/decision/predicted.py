@@ -15,7 +15,7 @@ from keff.analysis.decision.outcomes import outcomes_of
 from keff.analysis.decision.posterior import JointPosterior, RuleDraws, posterior_of
 from keff.analysis.decision.prior import DRAWS, GENERIC, generic_ratios
 from keff.analysis.money import Rates
-from keff.analysis.recorded import DrawnOrders, RecordedPaths, Rows
+from keff.analysis.recorded import RandomOrders, RecordedPaths, Rows
 from keff.policy import Policy, parse_policy
 from keff.records import frozen
 from keff.stats.models.mixture import GENERIC_WEIGHTS, fit_weights, partition_log_law, simulate, vote_counts
@@ -35,7 +35,7 @@ LEAST_LENGTH = 32
 MOST_QUESTIONS = 3_000
 
 
-def extended(
+def extend_posterior(
     replayed: JointPosterior,
     votes: Votes,
     rules: Sequence[Policy],
@@ -114,7 +114,7 @@ class _Simulation:
     """Simulated votes of questions like a pilot's, on which rules of any cap are replayed."""
 
     votes: Votes
-    orders: DrawnOrders
+    orders: RandomOrders
     rates: Rates | None
 
     @classmethod
@@ -127,7 +127,7 @@ class _Simulation:
         repeats = max(FEWEST, SEQUENCES * 32 // (votes.n * longest))
         drawn = simulate(votes, weights, (repeats, longest), rng)
         every: IntArray = np.arange(votes.n, dtype=np.int64)
-        orders = DrawnOrders(
+        orders = RandomOrders(
             votes, every, np.full_like(every, repeats), longest, rng, [(slice(0, votes.n), drawn)]
         )
         return cls(votes, orders, rates)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from keff.analysis.decision.outcomes import RuleOutcomes
-from keff.analysis.walks import changed, run
+from keff.analysis.walks import run, share_changed
 from keff.policy import Policy, in_flight_of
 from keff.records import frozen
 from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
@@ -91,14 +91,16 @@ def generic_ratios(rules: Sequence[Policy]) -> FloatArray:
     draws = _generic_draws(max(policy.cap for policy in rules))
     today, known = run(rules[-1], draws), {rule.spec: rule for rule in rules}
     flips = {
-        spec: np.nan if "confidence" in rule.needs else float(changed(run(rule, draws), today, draws).sum())
+        spec: np.nan
+        if "confidence" in rule.needs
+        else float(share_changed(run(rule, draws), today, draws).sum())
         for spec, rule in known.items()
     }
     found = np.array([flips[rule.spec] for rule in rules])
     return found / found[0] if found[0] > 0 else np.zeros_like(found)
 
 
-def centred(rng: np.random.Generator) -> FloatArray:
+def centred_normals(rng: np.random.Generator) -> FloatArray:
     """Return standard normal draws [S, 1] with mean exactly 0."""
     drawn = rng.standard_normal((DRAWS, 1))
     return drawn - drawn.mean()
@@ -138,7 +140,7 @@ class PriceLaw:
     def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
         of_wide = rng.random((DRAWS, 1)) < self.wide_weight
-        z = centred(rng)
+        z = centred_normals(rng)
         return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
 
     def shrunk(
@@ -167,7 +169,7 @@ class PriceLaw:
             for total in [variance[single] + (sd[single] * mean_flips[single]) ** 2]
         ]
         of_wide = rng.random((DRAWS, 1)) < chance[1] / max(sum(chance), 1e-300)
-        z = centred(rng)
+        z = centred_normals(rng)
         out: list[FloatArray] = []
         for _, m, sd in parts:
             prior = np.square(sd * mean_flips)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from keff.records import Interval
-from keff.stats.time import STEPS, at_share, compared, resampled_ratios, smoothing
+from keff.stats.time import STEPS, at_share, quantile_change, resampled_ratios, smoothing
 from keff.stats.votes import BoolArray, FloatArray, IntArray
 
 # The quantiles that a bound holds for: the usual answer, and the slowest one in twenty.
@@ -110,6 +110,7 @@ class Timing:
         """
         waits = self._of(rule), self._of(-1)
         low, high = (
-            compared(*waits, share, self.clusters, law) for share, law in zip(SHARES, self._laws, strict=True)
+            quantile_change(*waits, share, self.clusters, law)
+            for share, law in zip(SHARES, self._laws, strict=True)
         )
         return low[0] if self.seconds else None, high[0] if self.seconds else None, low[1], high[1]

@@ -14,7 +14,7 @@ from keff.analysis.walks import reference_of
 from keff.errors import UsageError
 from keff.records import Interval, frozen
 from keff.stats.intervals import interval_mean, mean_share, paired_difference
-from keff.stats.models.tries import TryLaw, checked, tries_made, until_passed
+from keff.stats.models.tries import TryLaw, fail_and_solve_chances, tries_made, until_passed
 from keff.stats.repeats import Repeats
 from keff.stats.scores import any_right
 from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
@@ -116,7 +116,7 @@ class Errors(NamedTuple):
     rejects: Interval
 
 
-def checkable(verdicts: Verdicts) -> str | None:
+def why_undecidable(verdicts: Verdicts) -> str | None:
     """Return why verdicts decide nothing, with a remedy; None where they do."""
     passed, errors = verdicts.passed, verdicts.judged
     if (units := verdicts.units) < LEAST_QUESTIONS:
@@ -157,7 +157,7 @@ class TryFigures:
         n, k = passed.shape
         tried, right = verdicts.made, verdicts.solved
         law = TryLaw.of(right.sum(axis=1), tried, verdicts.units, verdicts.hidden(false_accept))
-        failing, solved = checked(law.unsolved(most), false_accept)
+        failing, solved = fail_and_solve_chances(law.unsolved(most), false_accept)
         ids = verdicts.clusters if verdicts.units < n else None
         return cls(
             law,
@@ -234,7 +234,7 @@ class TryFigures:
         return Kept(value, lo, hi, LAW, sure, aim.confidence, f"retry:{today}", asked)
 
 
-def chosen_tries(figures: TryFigures, aim: Aim, today: int) -> tuple[int, bool]:
+def choose_tries(figures: TryFigures, aim: Aim, today: int) -> tuple[int, bool]:
     """Return how many tries to allow, and whether they meet the aim.
 
     By the expected share solved: the fewest that keep the share asked of today's, the most within a budget
@@ -272,7 +272,7 @@ def decide_tries(
     """
     k = verdicts.passed.shape[1]
     today = reference_of(now, k).cap
-    if why := checkable(verdicts):
+    if why := why_undecidable(verdicts):
         return Decision(None, f"retry:{today}", why, f"retry:{today}"), None
     accepts, rejects = errors_of(verdicts, false_accept)
     most = max(cap or today, k, today)
@@ -280,7 +280,7 @@ def decide_tries(
     lines = tuple(figures.line(tries) for tries in range(1, most + 1))
     never = Interval(*figures.law.share_never, LAW)
     found = Tries(len(verdicts.passed), k, lines, never, accepts, rejects)
-    tries, met = chosen_tries(figures, aim, today)
+    tries, met = choose_tries(figures, aim, today)
     if cap is not None and tries > cap:
         tries, met = cap, not aim.asks_share
     row = lines[tries - 1]

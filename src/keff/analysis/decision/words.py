@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from keff.analysis.decision.aim import Aim
-from keff.analysis.decision.chain import written
+from keff.analysis.decision.chain import full_spec
 from keff.analysis.decision.choose import NEGLIGIBLE, Choice, stated_gain
 from keff.analysis.decision.posterior import JointPosterior
 from keff.analysis.decision.timing import Timing
 from keff.analysis.results.decision import Kept
-from keff.analysis.results.words import counted
+from keff.analysis.results.words import plural
 from keff.records import Interval
 from keff.stats.votes import Votes
 
@@ -21,7 +21,7 @@ TWO_SIDED, POWER = 1.96, 0.84
 ONE_POINT = 0.01
 
 # From this chance on it is said that voting lowers accuracy.
-HURTS = 0.9
+SURE_THAT_VOTING_HURTS = 0.9
 
 
 def questions_needed(known: JointPosterior) -> int | None:
@@ -48,27 +48,27 @@ def _interval(gain: Interval) -> str:
 OF_TWO = "a vote of two answers is as good as one of them"
 
 
-def _measured(known: JointPosterior, choice: Choice) -> float:
+def _measured_points(known: JointPosterior, choice: Choice) -> float:
     """Return the points that voting changed on the questions at hand, 0 where they round to it."""
     points = 100 * float(known.measured[known.voting(choice.rule)])
     return points if abs(points) >= 0.05 else 0.0
 
 
-def _changed(known: JointPosterior, choice: Choice, k: int) -> str:
+def _measured_change(known: JointPosterior, choice: Choice, k: int) -> str:
     """Return what voting changed on the questions at hand, of ``k`` recorded paths."""
-    measured = _measured(known, choice)
+    measured = _measured_points(known, choice)
     if not measured:
         return OF_TWO if k == 2 else "voting changed nothing on these questions"
     verb = "helped" if measured > 0 else "hurt"
     return f"voting {verb} by {abs(measured):.1f} points on these questions"
 
 
-def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: Kept | None) -> str:
+def reason(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: Kept | None) -> str:
     """Return the reason for the verdict; ``kept`` is the share of accuracy kept."""
     gain = stated_gain(known, choice)
     if choice.verdict == "ask once":
         return _why_once(known, choice, aim, gain, kept)
-    changed = _changed(known, choice, votes.k)
+    changed = _measured_change(known, choice, votes.k)
     if choice.verdict == "vote":
         told = f"{changed}. On new ones we expect {_interval(gain)}"
         if float(known.gain_alone[0, known.voting(choice.rule)]) > 0:
@@ -78,8 +78,8 @@ def because(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept:
         return f"{told}, because similar workloads {others}. This pilot alone does not show it"
     if known.level is None:
         return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answer"
-    size = f"{counted(votes.n, 'question')} x {counted(votes.k, 'answer')}"
-    if votes.k == 2 and not _measured(known, choice):
+    size = f"{plural(votes.n, 'question')} x {plural(votes.k, 'answer')}"
+    if votes.k == 2 and not _measured_points(known, choice):
         size = f"{OF_TWO}, so this record"
     return f"{size} cannot tell whether voting helps. We expect {_interval(gain)} compared with asking once"
 
@@ -88,7 +88,7 @@ def _why_once(known: JointPosterior, choice: Choice, aim: Aim, gain: Interval, k
     if known.level is None:
         same = 1 - float(known.population.flips[:, known.single].mean())
         return f"one answer is the same as today's on {same:.1%} of questions"
-    if choice.hurts >= HURTS and choice.gain < -NEGLIGIBLE:
+    if choice.hurts >= SURE_THAT_VOTING_HURTS and choice.gain < -NEGLIGIBLE:
         return f"voting lowers accuracy. We expect {_interval(gain)} compared with asking once"
     if choice.once_loses <= NEGLIGIBLE:
         return f"voting adds nothing. We expect {_interval(gain)} compared with asking once"
@@ -104,7 +104,7 @@ def _why_once(known: JointPosterior, choice: Choice, aim: Aim, gain: Interval, k
     return f"{enough}. {adds[0].upper()}{adds[1:]}"
 
 
-def settled(known: JointPosterior, choice: Choice) -> str:
+def early_stopping_sentence(known: JointPosterior, choice: Choice) -> str:
     """Return the sentence on stopping early, which may be settled while voting is open.
 
     It is said of the deployed rule; where that is one path, of the cheapest safe rule, which is not named.
@@ -117,7 +117,7 @@ def settled(known: JointPosterior, choice: Choice) -> str:
     saved = 1 - float(known.paths[rule] / known.paths[last])
     if saved <= 0:
         return "Stopping early saves nothing here"
-    by = "" if choice.rule == known.single else f" with {written(known.specs[rule])}"
+    by = "" if choice.rule == known.single else f" with {full_spec(known.specs[rule])}"
     saves = f"saves {saved:.0%} of the answers{by}"
     if known.level is None:
         same = 1 - float(known.population.flips[:, rule].mean())
@@ -127,19 +127,19 @@ def settled(known: JointPosterior, choice: Choice) -> str:
     return f"Stopping early {'is safe: it ' if lost <= NEGLIGIBLE else ''}{saves} and loses {told}"
 
 
-def unsettled(known: JointPosterior, choice: Choice, needed: int | None, k: int) -> str:
+def open_question_sentence(known: JointPosterior, choice: Choice, needed: int | None, k: int) -> str:
     """Return the sentence on what is still open: whether voting beats one path, of ``k`` recorded ones."""
     if known.level is None:
         return "Without gold answers keff cannot tell whether voting helps"
-    seen = _changed(known, choice, k)
+    seen = _measured_change(known, choice, k)
     tell = "" if needed is None else f". About {needed:,} questions would show a gain of 1 point"
-    if k == 2 and not _measured(known, choice):
+    if k == 2 and not _measured_points(known, choice):
         tell = ". Record three answers or more"
     expected = f"On new ones we expect {_interval(stated_gain(known, choice))}"
     return f"We cannot tell yet whether voting helps: {seen}. {expected}{tell}"
 
 
-def on_time(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, k: int) -> str | None:
+def time_sentence(choice: Choice, aim: Aim, timing: Timing | None, *, measured: bool, k: int) -> str | None:
     """Return the sentence on how far time is bounded; None where nothing need be said."""
     if choice.verdict == "ask once" and not (timing is not None and measured):
         return None  # nothing is faster than one path, and no record would change that

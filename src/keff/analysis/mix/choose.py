@@ -14,7 +14,15 @@ from scipy.special import stdtrit
 
 from keff.analysis.mix.orders import Reals
 from keff.analysis.mix.search import EQUAL, CandidatePlan
-from keff.analysis.mix.shrink import LAW, UNSEEN, Law, blocks, cluster_sums, errors, expected_accuracies
+from keff.analysis.mix.shrink import (
+    RECORDED_GAINS,
+    UNSEEN,
+    Law,
+    blocks,
+    cluster_sums,
+    errors,
+    expected_accuracies,
+)
 from keff.analysis.money import StatedAim
 from keff.errors import PolicyError
 from keff.records import Interval, frozen
@@ -22,24 +30,24 @@ from keff.stats.votes import BoolArray, FloatArray, IntArray
 
 # Paired standard errors of V x accuracy - cost by which a plan must beat the best single branch at V. Of 0 to
 # 2 on recorded groups (docs/branches-measured.md); any of .5 to 1 does nearly as well.
-ERRORS = 0.75
+LEAST_STANDARD_ERRORS = 0.75
 
 # Worths tried in each factor of ten, and how often a step with a change of plan is halved to find where.
-STEPS, HALVINGS = 16, 10
+WORTHS_PER_DECADE, HALVINGS = 16, 10
 
 # The curve ends at this many mean costs of a plan: a right answer worth more changes no plan.
-DEAREST = 1e5
+LARGEST_WORTH = 1e5
 
 # Standard normal: what is bounded is bounded with 90% probability.
 QUANTILE = 1.2816
 
 # Accuracy that the default may lose against the best single branch's plan, with 90% probability.
-GAMBLE = 0.03
+MAX_LOSS_90 = 0.03
 
 # The worth of a right answer without an aim, in costs of the best single branch's plan: for all of that cost
 # one point of accuracy is given up. With 30, four groups of fourteen lost accuracy; with 1000 costs rose
 # (docs/branches-measured.md).
-STAKES = 100.0
+DEFAULT_VALUE_PER_CORRECT = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +67,7 @@ class PlanTable:
     measured: BoolArray
     answered: Reals
     ids: IntArray
-    law: Law = LAW
+    law: Law = RECORDED_GAINS
     by_law: Reals | None = None
 
     @classmethod
@@ -117,7 +125,7 @@ class PlanTable:
         """Mask of the single-branch plans that were measured [P], the baselines of all others."""
         return self.single & self.measured
 
-    def at(self, worth: float, margin: float = ERRORS) -> int:
+    def at(self, worth: float, margin: float = LEAST_STANDARD_ERRORS) -> int:
         """Return the index of the plan to take where one right answer is worth ``worth``.
 
         The best single branch's plan, unless V x expected accuracy - cost of others is at least ``margin``
@@ -139,8 +147,11 @@ class PlanTable:
     def curve(self) -> list[tuple[float, int]]:
         """The plan to take by the worth of a right answer: thresholds of worth, rising from 0."""
         paid = self.mean_cost[self.mean_cost > 0]
-        first, last = float(paid.min()) / 2, DEAREST * float(np.median(paid))
-        tried = [0.0, *np.geomspace(first, last, math.ceil(STEPS * math.log10(last / first))).tolist()]
+        first, last = float(paid.min()) / 2, LARGEST_WORTH * float(np.median(paid))
+        tried = [
+            0.0,
+            *np.geomspace(first, last, math.ceil(WORTHS_PER_DECADE * math.log10(last / first))).tolist(),
+        ]
         # Of plans that cost the same the more accurate one is taken, however little a right answer is worth.
         out = [(0.0, self.at(first * EQUAL))]
         for low, high in pairwise(tried):
@@ -165,12 +176,12 @@ class PlanTable:
         return float(((cost[plan] - cost[cheaper]) / more).max(initial=0.0))
 
     def gambles(self, plan: int, best: int) -> bool:
-        """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``GAMBLE``."""
+        """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``MAX_LOSS_90``."""
         difference = (self.accuracy[plan] - self.accuracy[best])[None]
         error = max(errors(difference, self.ids)[0], UNSEEN / len(self.ids))
-        return plan != best and bool(difference.mean() - QUANTILE * error < -GAMBLE)
+        return plan != best and bool(difference.mean() - QUANTILE * error < -MAX_LOSS_90)
 
-    def default(self, best: int, stakes: float = STAKES) -> int:
+    def default(self, best: int, stakes: float = DEFAULT_VALUE_PER_CORRECT) -> int:
         """Return the index of the plan to take without an aim, ``best`` being the best single branch's.
 
         Of the measured plans that cost no more than ``best`` and do not gamble against it: the best where a
@@ -267,7 +278,7 @@ def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
 RESAMPLES, FEWEST, QUESTIONS = 25, 5, 25_000
 
 # Each of the two tests is one-sided at 5%, so intervals are two-sided at 90%.
-SIDE = 0.95
+ONE_SIDED = 0.95
 
 METHOD = "expected, with the paired error on the pilot, corrected for the choice by resampling, 90%"
 
@@ -276,7 +287,7 @@ Chooser = Callable[[PlanTable], PlanChoice]
 
 
 @frozen
-class Against:
+class BaselineComparison:
     """Comparison of the chosen plan with one baseline, corrected for selection.
 
     ``log_ratio`` of mean costs and ``difference`` of accuracies with their standard errors; ``units``
@@ -292,7 +303,7 @@ class Against:
     @property
     def t(self) -> float:
         """The one-sided critical value of Student's t with G - 1 degrees of freedom."""
-        return float(stdtrit(max(self.units - 1, 1), SIDE))
+        return float(stdtrit(max(self.units - 1, 1), ONE_SIDED))
 
     def intervals(self) -> tuple[Interval, Interval]:
         """Return the ratio of mean costs and the difference of accuracies, each with its interval."""
@@ -320,8 +331,8 @@ class Claims:
     """Estimates for the chosen plan after selection: its accuracy, and its comparison with both baselines."""
 
     accuracy: Interval
-    best: Against
-    cheap: Against
+    best: BaselineComparison
+    cheap: BaselineComparison
 
 
 def claims_of(
@@ -360,11 +371,11 @@ def claims_of(
     # Against itself a plan is exactly equal, whatever resamples would have chosen.
     same = choice.taken == np.array([-1, choice.best, choice.best, choice.cheap, choice.cheap])
     value[same] = error[same] = 0
-    best = Against(value[1], error[1], value[2], error[2], units)
+    best = BaselineComparison(value[1], error[1], value[2], error[2], units)
     half = best.t * error[0]
     lo, hi = max(value[0] - half, 0.0), min(value[0] + half, 1.0)
     accuracy = Interval(float(np.clip(value[0], lo, hi)), lo, hi, METHOD)
-    return Claims(accuracy, best, Against(value[3], error[3], value[4], error[4], units))
+    return Claims(accuracy, best, BaselineComparison(value[3], error[3], value[4], error[4], units))
 
 
 def _luck(table: PlanTable, choice: PlanChoice, luck: FloatArray | None) -> FloatArray:

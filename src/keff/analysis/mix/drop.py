@@ -23,7 +23,7 @@ LOOKS = (12, 25, 50)
 # Accuracy that may be given up for the price of a whole pilot. Of the values whose pilots cost at most three
 # quarters of full ones where a pilot has the questions of every look, that of least regret
 # (docs/branches-measured.md, with families left out, and with how often a better branch is dropped).
-GIVEN_UP = 0.02
+LOSS_ALLOWED = 0.02
 
 
 @frozen
@@ -43,16 +43,16 @@ class DroppedBranch:
     spent: float
 
 
-def beaten(group: Aligned, costs: Sequence[FloatArray]) -> dict[str, str]:
+def dominated_branches(group: Aligned, costs: Sequence[FloatArray]) -> dict[str, str]:
     """Return the branches not worth sampling further, each with the cheaper branch that beats it.
 
-    ``costs`` [n, K_a] are those of each branch's paths; see ``not_worth_it``.
+    ``costs`` [n, K_a] are those of each branch's paths; see ``is_dominated``.
     """
-    found = not_worth_it(expected_losses(group), np.array([float(paid.mean()) for paid in costs]))
+    found = is_dominated(expected_losses(group), np.array([float(paid.mean()) for paid in costs]))
     return {group.names[b]: group.names[a] for b, a in found.items()}
 
 
-def not_worth_it(losses: FloatArray, cost: FloatArray, given_up: float = GIVEN_UP) -> dict[int, int]:
+def is_dominated(losses: FloatArray, cost: FloatArray, given_up: float = LOSS_ALLOWED) -> dict[int, int]:
     """Return the indices of dropped branches and their rivals, from ``expected_losses`` and path costs [A].
 
     Those of which the loss is below ``given_up`` times the share of the pilot's cost that they take. The

@@ -85,10 +85,10 @@ class Orders:
 def draw_orders(group: Aligned, costs: Costs, cap: int, rng: np.random.Generator) -> Orders:
     """Draw each branch's paths in random orders, without replacement, up to ``cap`` of each.
 
-    Behind 4 to 7 recorded ones stand predicted paths, up to 8 (``_predicted``). A prefix of a random order is
-    a sample of the model, so means over orders are unbiased for every rule whose cap is at most what is
-    recorded. The orders of a question are rotations of a few random ones: in K of them every path stands once
-    at every place.
+    Behind 4 to 7 recorded ones stand predicted paths, up to 8 (``_extend_orders``). A prefix of a random
+    order is a sample of the model, so means over orders are unbiased for every rule whose cap is at most what
+    is recorded. The orders of a question are rotations of a few random ones: in K of them every path stands
+    once at every place.
     """
     repeats = int(np.clip(ROWS // group.n, FEWEST, MOST))
     orders: list[BranchOrders] = []
@@ -100,19 +100,19 @@ def draw_orders(group: Aligned, costs: Costs, cap: int, rng: np.random.Generator
         place = _rotations(group.n, repeats, codes.shape[1], cap, rng)
         right = np.where(codes < 0, 0.0, np.take_along_axis(group.credit, np.maximum(codes, 0), axis=1))
         cost, prompts = costs.apart(number)
-        paid = _along(cost.astype(np.float32), place)
+        paid = _take_along(cost.astype(np.float32), place)
         spent = np.concatenate([np.zeros((len(paid), 1), np.float32), np.cumsum(paid, axis=1)], axis=1)
-        held = _along(codes.astype(np.int16), place), _along(right.astype(np.float32), place)
+        held = _take_along(codes.astype(np.int16), place), _take_along(right.astype(np.float32), place)
         asked = None if prompts is None else prompts.astype(np.float32).repeat(repeats, axis=1)
         orders.append(BranchOrders(*held, spent, asked))
         if RECORDED <= codes.shape[1] < min(cap, PREDICTED):
             unseen, most = known + 1 + number * PREDICTED, min(cap, PREDICTED)
             coded = np.repeat(right_code, repeats)
-            orders[-1] = _predicted(orders[-1], branch.votes, unseen, coded, most, rng)
+            orders[-1] = _extend_orders(orders[-1], branch.votes, unseen, coded, most, rng)
     return Orders(tuple(orders), group.n, repeats)
 
 
-def _predicted(
+def _extend_orders(
     order: BranchOrders, votes: Votes, unseen: int, right_code: IntArray, cap: int, rng: np.random.Generator
 ) -> BranchOrders:
     """Return orders extended by predicted paths up to ``cap``.
@@ -148,7 +148,7 @@ def _rotations(n: int, repeats: int, k: int, cap: int, rng: np.random.Generator)
     return order[:, (shift // k)[:, None], turned]
 
 
-def _along(values: NDArray[Any], place: Int16Array) -> NDArray[Any]:
+def _take_along(values: NDArray[Any], place: Int16Array) -> NDArray[Any]:
     """Return recorded values [n, K] along orders [n, R, T] as [n * R, T]."""
     return np.take_along_axis(values[:, None, :], place, axis=2).reshape(-1, place.shape[2])
 

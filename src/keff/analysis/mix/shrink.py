@@ -35,7 +35,7 @@ class Law:
 
 # With any family left out the gains are .12 to .18 and .22 to .31. They deviate by .024 and .032; less has
 # least regret, for choices are between plans of one workload.
-LAW = Law()
+RECORDED_GAINS = Law()
 
 # A plan chosen because it lost nothing on n questions loses something on others: the error of a difference is
 # at least that of .7 of one question. Without it the default's intervals cover .68 on recorded pilots, with
@@ -53,7 +53,7 @@ def blocks(plans: int, questions: int) -> Iterator[slice]:
 
 
 def expected_accuracies(
-    plans: Sequence[CandidatePlan], accuracy: Reals, answered: Reals, ids: IntArray, law: Law = LAW
+    plans: Sequence[CandidatePlan], accuracy: Reals, answered: Reals, ids: IntArray, law: Law = RECORDED_GAINS
 ) -> FloatArray:
     """Return the posterior mean accuracy of each plan [P], from ``accuracy`` [P, n] in clusters ``ids``.
 
@@ -80,7 +80,7 @@ def votes_of(plans: Sequence[CandidatePlan]) -> FloatArray:
 
 
 def paths_of(
-    plans: Sequence[CandidatePlan], accuracy: Reals, answered: Reals, law: Law = LAW
+    plans: Sequence[CandidatePlan], accuracy: Reals, answered: Reals, law: Law = RECORDED_GAINS
 ) -> tuple[FloatArray, Reals]:
     """Return what one path of each branch counts in q of each plan [P, 2A], and its accuracy [2A, n].
 
@@ -96,7 +96,9 @@ def paths_of(
     return np.hstack([share, share * votes_of(plans)[:, None]]), np.vstack([path, lost])
 
 
-def path_shares(plans: Sequence[CandidatePlan], branches: Sequence[int], law: Law = LAW) -> FloatArray:
+def path_shares(
+    plans: Sequence[CandidatePlan], branches: Sequence[int], law: Law = RECORDED_GAINS
+) -> FloatArray:
     """Return what one path of each of ``branches`` counts in the accuracy expected of each plan [P, A].
 
     By the most paths of each; in a cascade the last counts at most ``law.last``, and just that where it

@@ -11,8 +11,8 @@ from itertools import chain, pairwise
 import numpy as np
 
 from keff.analysis.audit import ceiling
-from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, checkable, errors_of
-from keff.analysis.mix.choose import Against, Claims, MixAim, PlanTable, choose, claims_of
+from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, errors_of, why_undecidable
+from keff.analysis.mix.choose import BaselineComparison, Claims, MixAim, PlanTable, choose, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
     BranchLine,
@@ -38,13 +38,13 @@ from keff.analysis.mix.search import (
     singles,
     triples,
 )
-from keff.analysis.mix.tries import BranchTries, reach, try_plans
+from keff.analysis.mix.tries import BranchTries, stage_shares, try_plans
 from keff.analysis.sources import mean_luck
 from keff.errors import UsageError
 from keff.reading.join import Aligned
 from keff.records import Interval, Note, frozen
 from keff.sampling.cost import Price
-from keff.stats.branches.covariance import between, correlation_intervals
+from keff.stats.branches.covariance import branch_covariances, correlation_intervals
 from keff.stats.branches.deflection import k_eff_of_mix, margin
 from keff.stats.intervals import interval_c, interval_mean, mean_share
 from keff.stats.votes import FloatArray, cluster_numbers
@@ -59,7 +59,7 @@ MOST_BRANCHES = 12
 FEW = 50
 
 # Two standard errors of one question's difference between plans of two branches, as recorded.
-SPREAD = 0.8
+TWO_ERRORS_OF_ONE = 0.8
 
 NO_AIM = MixAim()
 
@@ -126,7 +126,7 @@ class MixAnalysis:
         self.mean_cost = np.array([float(cost.mean()) for cost in costs.paths])
         self.recorded = [branch.votes.k for branch in group.branches]
         self.correct = [branch.votes.scored() for branch in group.branches]
-        self.stats = between(self.correct, group.clusters)
+        self.stats = branch_covariances(self.correct, group.clusters)
         self.law = margin(self.stats)
         self.ids = cluster_numbers(group.clusters, group.n)
         verdicts = [Verdicts.of(branch.votes) for branch in group.branches]
@@ -173,7 +173,7 @@ class MixAnalysis:
         """Return what tries of each branch do; UsageError for verdicts that say nothing."""
         out: list[BranchTries] = []
         for branch, own, cost in zip(self.group.branches, verdicts, self.costs.paths, strict=True):
-            why = checkable(own)
+            why = why_undecidable(own)
             if why is not None and own.passed.any() and len(np.unique(own.clusters)) >= LEAST_QUESTIONS:
                 raise UsageError(f"{branch.name}: {why}")
             share, _ = errors_of(own, self.settings.false_accept)
@@ -185,8 +185,8 @@ class MixAnalysis:
         names = tuple(self.group.names[branch] for branch in plan.branches)
         share = self.correct[plan.branches[0]].mean(axis=1)
         first, tries = tried[plan.branches[0]].measured, plan.most[0]
-        binned = _binned(share, first.failing[:, tries], first.solved[:, tries], plan.accuracy)
-        return Escalation(names, reach(plan, tried), tuple(binned))
+        binned = _bin_by_difficulty(share, first.failing[:, tries], first.solved[:, tries], plan.accuracy)
+        return Escalation(names, stage_shares(plan, tried), tuple(binned))
 
     def line(self, place: int) -> PlanLine:
         """Return a plan's accuracy and cost on the pilot, with Wilson's and t intervals by cluster."""
@@ -275,7 +275,7 @@ class MixAnalysis:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
             why = f"{units} independent questions are too few to choose, you need at least {FEWEST}"
-            why = _joined(why, self._declined())
+            why = _join_sentences(why, self._declined())
             found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
             claims = self.claims
@@ -300,7 +300,7 @@ class MixAnalysis:
         paid = np.maximum(cost, 1e-300)
         return float(paid[alone] / paid[place.best]), float(paid[place.taken] / paid[alone])
 
-    def _verdict(self, taken: PlanLine, best: Against) -> tuple[MixVerdict, int | None, str]:
+    def _verdict(self, taken: PlanLine, best: BaselineComparison) -> tuple[MixVerdict, int | None, str]:
         tolerance = self.settings.tolerance
         by_model, by_cascade = self._savings()
         declined = self._declined()
@@ -309,7 +309,7 @@ class MixAnalysis:
             why = "it asks another model than the best plan of one branch"
             nothing = "no other plan is as accurate and cheaper on this pilot"
             shown = why if taken.branches[0] != model else ""
-            return "one branch is enough", None, _joined(shown, declined or nothing)
+            return "one branch is enough", None, _join_sentences(shown, declined or nothing)
         split = ""
         if by_model < 1 - EQUAL:
             split = (
@@ -318,17 +318,17 @@ class MixAnalysis:
             )
         if best.saves(tolerance):
             shown = f"it costs less and loses at most {100 * tolerance:g} points, each with 95% confidence"
-            return "saves", None, _joined(shown, split, declined)
+            return "saves", None, _join_sentences(shown, split, declined)
         if needed := best.questions_needed(self.group.n, tolerance):
             why = f"about {short(needed)} more questions would show it"
-            return "probably saves", needed, _joined(why, split, declined)
+            return "probably saves", needed, _join_sentences(why, split, declined)
         if best.log_ratio < 0:
             why = f"it is cheaper, but loses more than the {100 * tolerance:g} points you allow"
         elif best.difference > 0:
             why = "keff takes it for its accuracy"
         else:
             why = "corrected for picking the best of many plans, it is neither cheaper nor more accurate"
-        return "does not save", None, _joined(why, split, declined)
+        return "does not save", None, _join_sentences(why, split, declined)
 
     def _declined(self) -> str:
         """Return a sentence on a plan that looks better but is declined, and why; empty for none."""
@@ -381,7 +381,8 @@ class MixAnalysis:
             yield Note(
                 "few_questions",
                 f"with {units} independent questions keff can only tell plans apart that differ by "
-                f"{100 * SPREAD / math.sqrt(units):.0f} points or more. Draw {FEW}, or pool similar exams",
+                f"{100 * TWO_ERRORS_OF_ONE / math.sqrt(units):.0f} points or more. Draw {FEW}, or pool "
+                "similar exams",
             )
         if self.law.shrunk < 0.995:  # 1.00, in what is said
             yield Note(
@@ -397,7 +398,7 @@ class MixAnalysis:
             )
 
 
-def _joined(*parts: str) -> str:
+def _join_sentences(*parts: str) -> str:
     return ". ".join(
         f"{part[0].upper()}{part[1:]}" if place else part for place, part in enumerate(filter(None, parts))
     )
@@ -421,11 +422,11 @@ def escalation(spec: str, orders: Orders, group: Aligned) -> Escalation:
     reach = (1.0, *(len(stop.rows) / orders.rows for stop in stops[:-1]))
     means = map(orders.means, (left, stops[0].credit, stops[-1].credit))
     first = group.branches[group.names.index(policy.branches[0])]
-    by_difficulty = _binned(first.votes.scored().mean(axis=1), *means)
+    by_difficulty = _bin_by_difficulty(first.votes.scored().mean(axis=1), *means)
     return Escalation(policy.branches, reach, tuple(by_difficulty))
 
 
-def _binned(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[EscalationBin]:
+def _bin_by_difficulty(first: FloatArray, passed: Reals, before: Reals, after: Reals) -> list[EscalationBin]:
     out: list[EscalationBin] = []
     for lo, hi in pairwise(EDGES):
         inside = (first >= lo) & ((first < hi) | (hi == EDGES[-1]))

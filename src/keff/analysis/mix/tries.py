@@ -11,7 +11,7 @@ import numpy as np
 from keff.analysis.decision.tries import TryFigures, Verdicts
 from keff.analysis.mix.search import CandidatePlan, undominated
 from keff.records import frozen
-from keff.stats.models.tries import checked, tries_made, until_passed
+from keff.stats.models.tries import fail_and_solve_chances, tries_made, until_passed
 from keff.stats.votes import FloatArray
 
 # Tries of a branch that are tried: between larger neighbours plans differ little.
@@ -53,7 +53,7 @@ class BranchTries:
         law = alone.law
         kinds, back = np.unique(np.stack([right.sum(axis=1), verdicts.made]), axis=1, return_inverse=True)
         wrong = np.stack([law.after(count, made, most) for count, made in kinds.T.tolist()])
-        failing, solved = (each[back.ravel()] for each in checked(wrong, false_accept))
+        failing, solved = (each[back.ravel()] for each in fail_and_solve_chances(wrong, false_accept))
         expected = TryCurves(solved, failing, cost.mean(axis=1, keepdims=True) * tries_made(failing))
         if verdicts.ended:
             # Another branch meets a question whose further tries nobody saw.
@@ -65,7 +65,7 @@ class BranchTries:
             seen_failing, seen = failing[:, : here + 1], solved[:, : here + 1]
         spent = until_passed(cost, passed)[:, : here + 1]
         # Where all recorded tries failed, further ones go on as the law says of such a question.
-        further, found = checked(np.atleast_2d(law.after(0, k, most - here)), false_accept)
+        further, found = fail_and_solve_chances(np.atleast_2d(law.after(0, k, most - here)), false_accept)
         left, each = seen_failing[:, [here]], cost.mean(axis=1, keepdims=True)
         measured = TryCurves(
             np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
@@ -86,9 +86,9 @@ def try_plans(
     ladder = sorted({tries for tries in (*LADDER, most) if tries <= most})
     every = range(len(branches))
     for branch, tries in product(every, ladder):
-        yield _in_turn(branches, names, [(branch, tries)])
+        yield _plan_of_stages(branches, names, [(branch, tries)])
     pairs = [
-        _in_turn(branches, names, [(a, m), (b, more)])
+        _plan_of_stages(branches, names, [(a, m), (b, more)])
         for a, b in permutations(every, 2)
         if len(branches) <= EVERY_ORDER or cost[b] >= cost[a]
         for m, more in product(ladder, repeat=2)
@@ -99,10 +99,10 @@ def try_plans(
     for plan in undominated(pairs):
         stages = list(zip(plan.branches, plan.most, strict=True))
         for third, tries in product(set(every).difference(plan.branches), ladder):
-            yield _in_turn(branches, names, [*stages, (third, tries)])
+            yield _plan_of_stages(branches, names, [*stages, (third, tries)])
 
 
-def _in_turn(
+def _plan_of_stages(
     branches: Sequence[BranchTries], names: Sequence[str], stages: Sequence[tuple[int, int]]
 ) -> CandidatePlan:
     """Return the plan of at most so many tries of each branch, each where those before it fail."""
@@ -120,7 +120,7 @@ def _in_turn(
     return CandidatePlan(spec, "cascade" if len(stages) > 1 else "single", numbers, accuracy, cost, by_law)
 
 
-def reach(plan: CandidatePlan, branches: Sequence[BranchTries]) -> tuple[float, ...]:
+def stage_shares(plan: CandidatePlan, branches: Sequence[BranchTries]) -> tuple[float, ...]:
     """Return the share of questions that come to each branch of a plan."""
     left, out = np.ones(len(branches[0].measured.solved)), list[float]()
     for branch, tries in zip(plan.branches, plan.most, strict=True):

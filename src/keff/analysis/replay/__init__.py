@@ -13,7 +13,7 @@ import numpy as np
 
 from keff.analysis.decision import Aim, Decided, decide
 from keff.analysis.money import Pace, Rates, Tariff, waits_of, with_prices
-from keff.analysis.recorded import unfitted
+from keff.analysis.recorded import needs_fit
 from keff.analysis.replay.compare import (
     Fixed,
     Pilot,
@@ -23,7 +23,7 @@ from keff.analysis.replay.compare import (
 from keff.analysis.results.decision import Change, Decision
 from keff.analysis.results.replay import Replay, ReplayRow
 from keff.analysis.walks import PolicyOutcome, is_vectorised, reference_of, with_cap
-from keff.analysis.workload import Workload, measured, way_of
+from keff.analysis.workload import Workload, measure_rule, way_of
 from keff.errors import PolicyError
 from keff.policies.retry import reads_verdicts
 from keff.policy import Fittable, Policy, in_flight_of, parse_policy
@@ -84,7 +84,7 @@ def replay(
     votes, prices, notes = with_prices(votes, settings.model, settings.tariff, settings.pace)
     decision, expected = None, dict[str, float]()
     if settings.aim is not None:
-        decision, expected = _decided(votes, rules, prices, settings, settings.aim)
+        decision, expected = _decide(votes, rules, prices, settings, settings.aim)
         if decision.verdict is not None and decision.policy not in {rule.spec for rule in rules}:
             chosen = parse_policy(decision.policy)
             rules += [chosen] if chosen.cap <= votes.k else []
@@ -93,7 +93,7 @@ def replay(
         votes, rules, now, prices, cap=settings.cap, seed=settings.seed, crowding=settings.crowding
     )
     cap = settings.cap or now.cap
-    found = _judged(work, rules, cap, settings, rng)
+    found = _rows(work, rules, cap, settings, rng)
     return Replay(
         n=votes.n,
         k=votes.k,
@@ -106,7 +106,7 @@ def replay(
     )
 
 
-def _decided(
+def _decide(
     votes: Votes, rules: Sequence[Policy], prices: Rates | None, settings: Replaying, aim: Aim
 ) -> tuple[Decision, dict[str, float]]:
     """Return what ``analyze`` decides, and by policy the share of accuracy that it expects a rule to keep.
@@ -123,7 +123,7 @@ def _decided(
         return decision, {}
     # What has to be followed path by path would take minutes, and is no rule of the chain.
     beside = [
-        rule for rule in rules if is_vectorised(rule) and not unfitted(rule) and in_flight_of(rule) is None
+        rule for rule in rules if is_vectorised(rule) and not needs_fit(rule) and in_flight_of(rule) is None
     ]
     known = decided(beside).known
     if known is None or known.level is None:
@@ -140,7 +140,7 @@ def at_cap(specs: Sequence[str], cap: int) -> list[str]:
     ]
 
 
-def _judged(
+def _rows(
     work: Workload, rules: list[Policy], cap: int, settings: Replaying, rng: np.random.Generator
 ) -> tuple[ReplayRow, ...]:
     """Return the row of each policy."""
@@ -166,7 +166,7 @@ def _check(votes: Votes, rules: list[Policy], now: Policy, settings: Replaying) 
             f"slot (PATH#{int(votes.slots[0])}), or say that deployment draws its slots at random "
             "(--random-slots)"
         )
-    fitted = [rule.spec for rule in rules if unfitted(rule)]
+    fitted = [rule.spec for rule in rules if needs_fit(rule)]
     if fitted and votes.n_clusters < 2:
         why = "is fitted on other questions than it is judged on"
         raise PolicyError(f"{fitted[0]} {why}: record two or more, or name policies that are not fitted")
@@ -206,7 +206,7 @@ class Judging:
         fittable = policy if isinstance(policy, Fittable) and not policy.fitted else None
         work, fixed = self.work, self.fixed
         outcome = work.outcome(policy) if fittable is None else self._cross_fitted(fittable)
-        figures = measured(work, policy.spec, outcome)
+        figures = measure_rule(work, policy.spec, outcome)
         kept = delta = None
         if outcome.accuracy is not None:
             delta = fixed.at_equal_cost(work.rows, outcome)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.recorded import NAMES, Rows
+from keff.analysis.recorded import MEANS_OVER_ORDERS, Rows
 from keff.analysis.results.replay import PilotCosts, ReplayRow
 from keff.analysis.walks import PolicyOutcome
 from keff.policy import Fittable, Policy
@@ -138,7 +138,7 @@ class Refitter:
         fits = [self._fit(self.rng.permutation(groups)) for _ in range(SPLITS)]
         weights = np.array([weight for _, weight in fits])
         means: dict[str, FloatArray | None] = {}
-        for name in NAMES:
+        for name in MEANS_OVER_ORDERS:
             values = [getattr(outcome, name) for outcome, _ in fits]
             means[name] = None if values[0] is None else _average(np.array(values), weights)
         # All fits share the drawn orders, so their mean is as noisy as one of them.

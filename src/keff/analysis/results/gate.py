@@ -15,7 +15,7 @@ from keff.analysis.results.comparison import (
     question_rows,
     question_tables,
 )
-from keff.analysis.results.words import counted
+from keff.analysis.results.words import plural
 from keff.records import Finding, Interval, Note, frozen, number, text_table
 
 GateVerdict = Literal["pass", "worse", "repeat", "undecided"]
@@ -61,7 +61,7 @@ class Gate(Finding):
             self._difference_text(self.difference.value),
             self._difference_text(self.difference.lo or 0.0),
         )
-        repeats = counted(self.repeats[1], "repeat")
+        repeats = plural(self.repeats[1], "repeat")
         allowed = self._size(self.tolerance / (100 if self.scale == (0.0, 1.0) else 1))
         if self.verdict == "pass":
             bound = f", at most {most}" if (self.difference.lo or 0.0) < 0 else ""

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from keff.analysis.results.decision import Change, Decision, Seconds
-from keff.analysis.results.words import count, counted, first_sentence, points, reference_words, summary
+from keff.analysis.results.words import (
+    answers_in_words,
+    first_sentence,
+    plural,
+    points,
+    reference_words,
+    summary,
+)
 from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 
 # What a rule has to keep to be named first: the default of ``keff analyze --retain``.
@@ -113,7 +120,7 @@ class Replay(Finding):
         if self.decision is not None and self.decision.verdict is not None:
             return first_sentence(self.decision)
         enough = [row for row in self.policies if (row.keeps or 0.0) >= ASKED]
-        cap = counted(self.cap, "path")
+        cap = plural(self.cap, "path")
         of = f"the accuracy of {cap}" if self.labelled else f"the answers of {self.baseline}"
         if not enough:
             return f"Nothing replayed keeps {ASKED:.0%} of {of}."
@@ -122,19 +129,20 @@ class Replay(Finding):
         told = f"Of these rules {best.policy} is the cheapest that keeps {ASKED:.0%} of {of} ({kept})"
         if best.policy == self.baseline:
             return f"{told}."
-        told += f". It draws {count(round(best.mean_paths, 1))} instead of {reference_words(self.baseline)}"
+        drawn = answers_in_words(round(best.mean_paths, 1))
+        told += f". It draws {drawn} instead of {reference_words(self.baseline)}"
         if best.change is not None and self.labelled:
             told += f", and changes accuracy by {points(best.change.accuracy)} points"
         return f"{told}."
 
     def statements(self) -> Iterator[str]:
         """Yield what ``keff replay`` prints, one sentence or table at a time."""
-        size = f"{self.n:,} questions x {counted(self.k, 'path')}"
+        size = f"{self.n:,} questions x {plural(self.k, 'path')}"
         same = f"Same answer: how often it is that of {self.baseline}."
         title = f"{size} without gold answers. {same} Brackets hold 95% intervals."
         if self.labelled:
             title = (
-                f"{size}. Kept: share of the accuracy of {counted(self.cap, 'path')}. Equal cost: compared "
+                f"{size}. Kept: share of the accuracy of {plural(self.cap, 'path')}. Equal cost: compared "
                 "with a fixed number of paths that costs the same. Brackets hold 95% intervals."
             )
         yield self.line()

@@ -197,7 +197,7 @@ def first_sentence(decision: Decision) -> str:
     elif paths is None:
         what = f"Stop early instead of always drawing {today}"
     else:
-        what = f"Stop early: {count(paths)} on average instead of {_paths_today(decision, paths)}"
+        what = f"Stop early: {answers_in_words(paths)} on average instead of {_paths_today(decision, paths)}"
         return f"{what}{saved and f', {saved}'}."
     return f"{what}{saved and f': {saved}'}."
 
@@ -261,12 +261,12 @@ def _paths_today(decision: Decision, paths: float | None) -> str:
     return spec if change is None or paths is None else f"{paths - change.value:.1f} by {spec}"
 
 
-def count(paths: float) -> str:
+def answers_in_words(paths: float) -> str:
     """Return a mean number of answers with its unit."""
     return "1 answer" if paths == 1 else f"{paths:.1f} answers"
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
     """Return a number with its noun."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
@@ -276,7 +276,7 @@ def reference_words(spec: str) -> str:
     name, most = PolicySpec.parse(spec).name, parse_policy(spec).cap
     if name == "retry":
         return "1 try" if most == 1 else f"{most} tries"
-    return counted(most, "answer") if name == "fixed" else f"by the rule {spec}"
+    return plural(most, "answer") if name == "fixed" else f"by the rule {spec}"
 
 
 def relative(decision: Decision, name: str) -> float | None:
@@ -317,17 +317,17 @@ def _changes(decision: Decision) -> Iterator[str]:
 def accuracy_in_words(change: Interval) -> str:
     """Return the sentence on a change of accuracy."""
     if not round(1000 * change.value):
-        lo, hi = change.limits or (change.value, change.value)
-        return f"Accuracy stays about the same (95% interval {_signed(lo)} to {_signed(hi)} points)"
+        lo, hi = map(_signed_points, change.limits or (change.value, change.value))
+        return f"Accuracy stays about the same (95% interval {lo} to {hi} points)"
     return f"Accuracy changes by about {_with_interval(change)}"
 
 
 def _with_interval(change: Interval) -> str:
     """Return a difference of shares in points, with its interval in words."""
     if change.limits is None:
-        return f"{_signed(change.value)} points"
-    lo, hi = change.limits
-    return f"{_signed(change.value)} points (95% interval {_signed(lo)} to {_signed(hi)})"
+        return f"{_signed_points(change.value)} points"
+    lo, hi = map(_signed_points, change.limits)
+    return f"{_signed_points(change.value)} points (95% interval {lo} to {hi})"
 
 
 def _same_answer(agreement: Interval) -> str:
@@ -355,22 +355,17 @@ def _saves(dollars: Interval) -> str:
     return f"{more} ${1000 * abs(dollars.value):.3g}{' more' if dollars.value > 0 else ''}"
 
 
-def signed_dollars(value: float) -> str:
-    """Return dollars with their sign before the currency."""
-    return f"{'-' if value < 0 else '+'}${abs(value):.3g}"
-
-
 def points(change: Interval | None) -> str:
     """Format a difference of shares in percentage points, with signs."""
     if change is None or change.value != change.value:
         return "–"
     if change.limits is None:
-        return _signed(change.value)
+        return _signed_points(change.value)
     lo, hi = change.limits
-    return f"{_signed(change.value)} [{_signed(lo)}, {_signed(hi)}]"
+    return f"{_signed_points(change.value)} [{_signed_points(lo)}, {_signed_points(hi)}]"
 
 
-def _signed(share: float) -> str:
+def _signed_points(share: float) -> str:
     """Return a difference of shares in points; a loss that rounds to nothing has no minus."""
     return f"{100 * share:+z.1f}"
 

@@ -150,14 +150,14 @@ def row_sums(votes: Votes, estimator: Estimator) -> NDArray[Any]:
     """Return each row's sufficient statistics for c: 1, S and S^2, or columns and their pairwise products.
 
     Of many columns, or questions, sums of standardised columns stand for their products; see
-    ``_standardised``.
+    ``_standardised_sums``.
     """
     y = votes.scored()
     if votes.k < 2:
         raise ValueError("correlation needs at least two paths per item")
     ones = np.ones((votes.n, 1), np.int64)
     if estimator == "pearson" and votes.k > 2 and votes.n * votes.k * (votes.k - 1) // 2 > PAIRED_CELLS:
-        return _standardised(y)
+        return _standardised_sums(y)
     if estimator == "pearson":
         j, k = np.triu_indices(votes.k, 1)
         return np.concatenate([ones, y, y[:, j] * y[:, k]], axis=1)
@@ -187,7 +187,7 @@ def _mean_pearson(totals: NDArray[Any], k: int) -> FloatArray:
     return np.where(pairs > 0, total / np.maximum(pairs, 1), np.nan)
 
 
-def _standardised(y: IntArray) -> FloatArray:
+def _standardised_sums(y: IntArray) -> FloatArray:
     """Return each row's 1, mean standardised score, mean pairwise product and mean square [n, 4].
 
     Columns are standardised once, by their accuracy and spread in all rows; constant ones are left out.
@@ -203,7 +203,7 @@ def _standardised(y: IntArray) -> FloatArray:
 
 
 def _mean_standardised(totals: NDArray[Any]) -> FloatArray:
-    """Return the mean correlation [B] from resampled totals of ``_standardised``; exact on the full sample.
+    """Return the mean correlation [B] from resampled ``_standardised_sums``; exact on the full sample.
 
     In a resample columns may shift together; that each also shifts on its own is averaged out over many
     columns.

@@ -39,7 +39,7 @@ class Between:
     @property
     def c(self) -> FloatArray:
         """The correlation of two paths' correctness [A, A]; on the diagonal, within a branch."""
-        return _divided(self.latent, np.sqrt(np.outer(self.variance, self.variance)))
+        return _divide(self.latent, np.sqrt(np.outer(self.variance, self.variance)))
 
     @property
     def r(self) -> FloatArray:
@@ -47,7 +47,7 @@ class Between:
         within = np.diag(self.latent)
         product = np.outer(within, within)
         positive = (within > 0)[:, None] & (within > 0)
-        return _divided(self.latent, np.sqrt(np.where(positive, product, np.nan)))
+        return _divide(self.latent, np.sqrt(np.where(positive, product, np.nan)))
 
 
 class _Sums(NamedTuple):
@@ -62,7 +62,7 @@ class _Sums(NamedTuple):
     spread: FloatArray
 
 
-def between(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Between:
+def branch_covariances(correct: Sequence[IntArray], clusters: IntArray | None = None) -> Between:
     """Return the covariances of branches from their correctness [n, K_a] on the same n questions.
 
     C_ab = sum_i (Ybar_ai - p_a)(Ybar_bi - p_b) / (n - 1) is exactly unbiased for Cov(theta_a, theta_b) when
@@ -86,14 +86,14 @@ def correlation_intervals(
     interval (percentile bootstraps cover .69 there): ``lo`` and ``hi`` are then only the range that
     |c_ab| <= sqrt(c_aa c_bb) and the margins allow, and ``method`` says so.
     """
-    whole = between(correct, clusters)
+    whole = branch_covariances(correct, clusters)
     sums, k = _sums(correct, clusters)
     units = whole.units
     few = units * np.minimum(whole.p, 1 - whole.p) < SCARCE
     left: FloatArray = np.full((units, len(k), len(k)), np.nan)
     if units > 2:
         _, variance, latent = _covariance(_leave_one_out_sums(sums), k, units - 1)
-        left = _divided(latent, np.sqrt(variance[:, :, None] * variance[:, None, :]))
+        left = _divide(latent, np.sqrt(variance[:, :, None] * variance[:, None, :]))
     half = float(stdtrit(units - 1, 0.975))
     lowest, highest = _ranges(whole)
 
@@ -104,7 +104,7 @@ def correlation_intervals(
             limits = min(lowest[a, b], c), max(highest[a, b], c)
             lo, hi = (float(limit) if np.isfinite(limit) else None for limit in limits)
             return Interval(c, lo, hi, RANGE)
-        return _jackknifed(c, left[:, a, b], half)
+        return _jackknife_interval(c, left[:, a, b], half)
 
     return [[interval(a, b) for b in range(len(k))] for a in range(len(k))]
 
@@ -148,9 +148,11 @@ def block_correlation(votes: Votes, level: float = 0.95) -> BlockCorrelation:
     half = float(stdtrit(units - 1, (1 + level) / 2))
     p = float(whole.y.sum() / whole.n / len(k))
     scarce = units * min(p, 1 - p) < SCARCE
-    within, apart = (_jackknifed(float(values[at]), drawn[:, at], half, scarce=scarce) for at in range(2))
+    within, apart = (
+        _jackknife_interval(float(values[at]), drawn[:, at], half, scarce=scarce) for at in range(2)
+    )
     gap, gaps = float(values[0] - values[1]), drawn[:, 0] - drawn[:, 1]
-    difference = _jackknifed(gap, gaps, half, scarce=scarce, fisher=False)
+    difference = _jackknife_interval(gap, gaps, half, scarce=scarce, fisher=False)
     return BlockCorrelation(len(k), tuple(int(each) for each in k), within, apart, difference)
 
 
@@ -159,14 +161,14 @@ def _levels(total: _Sums, k: IntArray, units: int) -> FloatArray:
     _, variance, latent = _covariance(total, k, units)
     own, several = np.diagonal(latent, axis1=-2, axis2=-1), k > 1
     row, column = np.triu_indices(len(k), 1)
-    apart = _divided(latent[..., row, column].mean(axis=-1), variance.mean(axis=-1))
+    apart = _divide(latent[..., row, column].mean(axis=-1), variance.mean(axis=-1))
     inside: FloatArray | float = np.nan
     if several.any():
-        inside = _divided(own[..., several].mean(axis=-1), variance[..., several].mean(axis=-1))
+        inside = _divide(own[..., several].mean(axis=-1), variance[..., several].mean(axis=-1))
     return np.stack(np.broadcast_arrays(inside, apart), axis=-1)
 
 
-def _jackknifed(
+def _jackknife_interval(
     value: float, left_out: FloatArray, half: float, *, scarce: bool = False, fisher: bool = True
 ) -> Interval:
     """Return the jackknife interval from leave-one-cluster-out values; correlations on Fisher's z scale."""
@@ -190,8 +192,8 @@ def _ranges(whole: Between) -> tuple[FloatArray, FloatArray]:
     """Return the least and the greatest c_ab [A, A] that the accuracies and c_aa, c_bb allow."""
     p, scale = whole.p, np.sqrt(np.outer(whole.variance, whole.variance))
     product = np.outer(p, p)
-    most = _divided(np.minimum(p[:, None], p) - product, scale)
-    least = _divided(np.maximum(0, p[:, None] + p - 1) - product, scale)
+    most = _divide(np.minimum(p[:, None], p) - product, scale)
+    least = _divide(np.maximum(0, p[:, None] + p - 1) - product, scale)
     within = np.maximum(np.diag(whole.c), 0)
     bound = np.sqrt(np.outer(within, within))
     bound = np.where(np.isnan(bound), np.inf, bound)
@@ -246,5 +248,5 @@ def _covariance(total: _Sums, k: IntArray, units: int) -> tuple[FloatArray, Floa
     return p, variance, latent
 
 
-def _divided(values: FloatArray, by: FloatArray) -> FloatArray:
+def _divide(values: FloatArray, by: FloatArray) -> FloatArray:
     return np.divide(values, by, out=np.full(np.broadcast(values, by).shape, np.nan), where=by > 0)

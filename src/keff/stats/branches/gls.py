@@ -70,7 +70,7 @@ def choose_ridge(embeddings: ArrayLike, rng: np.random.Generator) -> RidgeChoice
     tests = [slot_covariance(e[part]) for part in parts]
     trains = [slot_covariance(np.delete(e, part, axis=0)) for part in parts]
     plain = np.array([risk(uniform, test) for test in tests])
-    fits = {ridge: _held_out(trains, tests, ridge) for ridge in (*RIDGES, np.inf)}
+    fits = {ridge: _held_out_risks(trains, tests, ridge) for ridge in (*RIDGES, np.inf)}
     ridge = min(fits, key=lambda r: float(np.nan_to_num(fits[r].mean(), nan=np.inf)))
     difference = fits[ridge] - plain
     se = float(difference.std(ddof=1) / np.sqrt(FOLDS))
@@ -80,7 +80,7 @@ def choose_ridge(embeddings: ArrayLike, rng: np.random.Generator) -> RidgeChoice
     return RidgeChoice(None if even else ridge, tuple(weights.tolist()), *risks, se, even)
 
 
-def _held_out(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -> FloatArray:
+def _held_out_risks(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -> FloatArray:
     try:
         fitted = [_ridge_weights(train, ridge) for train in trains]
     except ValueError:

@@ -91,7 +91,7 @@ def weighted_majority(votes: Votes, weights: ArrayLike) -> FloatArray:
     Correct slots win with more than half of the weight, which is [K], or [n, K] of every path. Sums within
     1e-9 of the total weight are a tie, so that rounding does not decide one.
     """
-    w = _checked(weights, votes)
+    w = _check_weights(weights, votes)
     margin = ((2.0 * votes.scored() - 1.0) * w).sum(axis=1)
     return np.where(np.abs(margin) <= TIE * w.sum(axis=-1), 0.5, margin > 0)
 
@@ -103,7 +103,7 @@ def weighted_plurality(votes: Votes, weights: ArrayLike) -> FloatArray:
     of the total weight) share the credit. Abstentions and answers without weight never win; 0 when nothing
     is left. Raises ValueError without answers or gold labels.
     """
-    w = np.broadcast_to(_checked(weights, votes), (votes.n, votes.k))
+    w = np.broadcast_to(_check_weights(weights, votes), (votes.n, votes.k))
     codes = dense_codes(votes.answered())
     width = int(codes.max()) + 2  # the first for abstentions
     cell: IntArray = codes + 1 + np.arange(0, votes.n * width, width, dtype=np.int64)[:, None]
@@ -216,7 +216,7 @@ def _fisher(votes: Votes) -> FloatArray:
     return np.maximum(0.0, np.linalg.solve(sigma, 2.0 * mean - 1.0))
 
 
-def _checked(weights: ArrayLike, votes: Votes) -> FloatArray:
+def _check_weights(weights: ArrayLike, votes: Votes) -> FloatArray:
     w = np.asarray(weights, float)
     fits = w.shape in ((votes.k,), (votes.n, votes.k))
     if not fits or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.all(np.any(w, axis=-1)):

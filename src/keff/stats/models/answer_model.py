@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betainc, betaln, gammaln, xlog1py, xlogy
 
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.alike import alike, distinct_answers, one_of_each
+from keff.stats.voting.alike import distinct_answers, one_of_each, vote_patterns
 
 
 def expected_credit(k_max: int, theta: FloatArray, scatter: FloatArray) -> FloatArray:
@@ -76,7 +76,7 @@ class AnswerModel:
 
     def __init__(self, votes: Votes, k_max: int) -> None:
         right, wrong, distinct, self._kind = _distinct_counts(votes)
-        self.counts = self.pooled(alike(votes).counts[None].astype(np.float64))[0]
+        self.counts = self.pooled(vote_patterns(votes).counts[None].astype(np.float64))[0]
         abstained = votes.k - right - wrong
         self.k0, self.units = votes.k, votes.n_clusters
         self.likelihood = likelihood(right, wrong, distinct)

@@ -12,7 +12,7 @@ from keff.records import Interval, frozen
 from keff.stats.intervals import wilson
 from keff.stats.models.answer_model import AnswerModel
 from keff.stats.votes import FloatArray, Votes
-from keff.stats.voting.alike import alike, resampled_counts
+from keff.stats.voting.alike import resampled_counts, vote_patterns
 from keff.stats.voting.correlation import ratio_by_weights, right_answers_meet
 from keff.stats.voting.plurality import plurality_at_k_patterns
 
@@ -170,7 +170,7 @@ class Forecaster:
 @lru_cache(maxsize=1)
 def _weights(votes: Votes) -> FloatArray:
     """Return pattern weights of the sample and its bootstrap resamples [1 + B, u], kept for the last."""
-    counts = alike(votes).counts
+    counts = vote_patterns(votes).counts
     weights = np.empty((1 + REPLICATES, counts.size))
     weights[0] = counts
     for row, drawn in zip(

@@ -49,7 +49,7 @@ def until_passed(values: FloatArray, passed: BoolArray) -> FloatArray:
     return np.concatenate([np.zeros((len(values), 1)), np.cumsum(each, axis=1)], axis=1)
 
 
-def checked(wrong: FloatArray, false_accept: float) -> tuple[FloatArray, FloatArray]:
+def fail_and_solve_chances(wrong: FloatArray, false_accept: float) -> tuple[FloatArray, FloatArray]:
     """Return the chance that the first 0, 1, ... tries all fail, and that a right one passes within them.
 
     ``wrong`` [..., M + 1] is the chance that so many are all wrong; a wrong one passes with chance f. Try j

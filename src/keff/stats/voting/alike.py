@@ -51,7 +51,7 @@ FEW_ITEMS = 16
 
 
 @frozen
-class Alike:
+class VotePatterns:
     """Vote patterns of n items: a representative of each [u], ``counts`` [u], and each item's pattern [n]."""
 
     first: IntArray
@@ -60,7 +60,7 @@ class Alike:
 
 
 @lru_cache(maxsize=4)
-def alike(votes: Votes) -> Alike:
+def vote_patterns(votes: Votes) -> VotePatterns:
     """Return the patterns of the items of votes; kept for the last few votes.
 
     A pattern is named by the sum of a random 64-bit number for each answer's (paths, right paths), so two
@@ -80,7 +80,7 @@ def alike(votes: Votes) -> Alike:
     del names
     first = np.empty(kinds.size, np.int64)
     first[back[::-1]] = np.arange(votes.n)[::-1]
-    return Alike(first, np.bincount(back), back)
+    return VotePatterns(first, np.bincount(back), back)
 
 
 def _names(codes: IntArray, correct: IntArray | None, name_of: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -123,7 +123,7 @@ LARGE = 20_000
 
 def pattern_notes(votes: Votes) -> tuple[Note, ...]:
     """Return a note where a large record has nearly as many patterns as questions."""
-    if votes.n < LARGE or 2 * (unlike := alike(votes).counts.size) < votes.n:
+    if votes.n < LARGE or 2 * (unlike := vote_patterns(votes).counts.size) < votes.n:
         return ()
     text = (
         f"{unlike:,} of {votes.n:,} questions differ in their votes, so keff estimates question by "
@@ -134,11 +134,11 @@ def pattern_notes(votes: Votes) -> tuple[Note, ...]:
 
 @lru_cache(maxsize=1)
 def one_of_each(votes: Votes) -> Votes:
-    """Return the votes of one representative item per pattern [u], in the order of ``alike``.
+    """Return the votes of one representative item per pattern [u], in the order of ``vote_patterns``.
 
     Kept for the last votes.
     """
-    return votes.take(alike(votes).first)
+    return votes.take(vote_patterns(votes).first)
 
 
 def pooled_counts(codes: IntArray) -> IntArray:
@@ -151,7 +151,7 @@ def pooled_counts(codes: IntArray) -> IntArray:
 
 def mean_of_items(values: FloatArray, votes: Votes) -> FloatArray:
     """Return the mean over items [m] of ``values`` [u, m] given by pattern."""
-    return alike(votes).counts @ values / votes.n
+    return vote_patterns(votes).counts @ values / votes.n
 
 
 def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -161,7 +161,7 @@ def resampled_counts(votes: Votes, replicates: int, rng: np.random.Generator) ->
     where patterns are many, drawing the items themselves takes less, and of large records only the items of
     rare patterns are drawn.
     """
-    same, groups = alike(votes), votes.n_clusters
+    same, groups = vote_patterns(votes), votes.n_clusters
     apart = groups == votes.n >= MANY_ROWS
     if apart and groups >= LARGE:
         yield from _drawn_patterns(same.counts, replicates, rng)
@@ -196,5 +196,5 @@ def _drawn_patterns(counts: IntArray, replicates: int, rng: np.random.Generator)
         yield times
 
 
-def _by_pattern(same: Alike, weights: IntArray) -> IntArray:
+def _by_pattern(same: VotePatterns, weights: IntArray) -> IntArray:
     return np.bincount(same.back, weights, same.first.size).astype(np.int64)

@@ -11,7 +11,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 from keff.records import Interval
 from keff.stats.resampling import FOLDS, cluster_folds
 from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
-from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, flat
+from keff.stats.voting.calibration import GRAIN, LIGHTEST, Calibration, uninformative
 from keff.stats.voting.correlation import anova_c
 
 # Places at which a calibration is written down: what lies between neighbours is a straight line.
@@ -96,13 +96,13 @@ def calibrate(votes: Votes, confidences: FloatArray) -> Calibration:
     base = (float(right.sum()) + 1) / (float(right.sum() + wrong.sum()) + 2)
     auc = within_auc(votes, confidences)
     if not informs(auc):
-        return flat(base)
+        return uninformative(base)
     sign = 1 if auc.value > 0.5 else -1
     known = right | wrong
     given: FloatArray = sign * np.nan_to_num(confidences)
     values, ranks = _ranks(given[known])
     if values.size < 2:
-        return flat(base)
+        return uninformative(base)
     z = np.zeros(given.shape)
     z[known] = np.round(logit(np.interp(given[known], values, ranks)) * PLACES) / PLACES
     level, slope = _chances(votes, right, known, z)
@@ -145,7 +145,7 @@ def _chances(votes: Votes, right: BoolArray, known: BoolArray, z: FloatArray) ->
     return level, max(slope, 0.0)
 
 
-def cross_fitted(
+def cross_fit(
     votes: Votes,
     confidences: FloatArray,
     rng: np.random.Generator,
@@ -159,7 +159,7 @@ def cross_fitted(
     """
     folds = min(FOLDS, votes.n_clusters)
     if folds < 2:
-        nothing = flat(0.5)
+        nothing = uninformative(0.5)
         return nothing.chance(confidences), nothing.weight(confidences)
     fold, groups, times = cluster_folds(votes, folds, rng), votes.n_clusters, None
     if resampled:

@@ -64,6 +64,6 @@ class Calibration:
         return np.round(np.where(known, found, unknown) * GRAIN) / GRAIN
 
 
-def flat(base: float) -> Calibration:
+def uninformative(base: float) -> Calibration:
     """Return the calibration of an uninformative confidence: every path is an ordinary vote."""
     return Calibration((0.0,), (base,), (1.0,), base)

@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 from keff.records import Estimate, Note, frozen
 from keff.stats.resampling import group_sums
 from keff.stats.votes import FloatArray, IntArray, Votes, as_hist
-from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each, pooled_counts
+from keff.stats.voting.alike import answer_runs, mean_of_items, one_of_each, pooled_counts, vote_patterns
 
 
 def second_order_c(hist: ArrayLike) -> FloatArray:
@@ -45,7 +45,7 @@ def pooled_c(source: Votes | ArrayLike) -> float:
     correlation). Biased downwards by about (1-c)(1+(K-1)c)/(nK); ``anova_c`` corrects that. NaN when all
     paths are right or all wrong. Raises ValueError for one path or one item.
     """
-    return float(pooled_from_hist(_checked(source)))
+    return float(pooled_from_hist(_check_counts(source)))
 
 
 def anova_c(source: Votes | ArrayLike) -> float:
@@ -55,7 +55,7 @@ def anova_c(source: Votes | ArrayLike) -> float:
     removes the bias of the squared mean in numerator and denominator. The default estimate of c. NaN when
     all paths are right or all wrong. Raises ValueError for one path or one item.
     """
-    hist = _checked(source)
+    hist = _check_counts(source)
     return float(unbias(pooled_from_hist(hist), hist.sum(), hist.size - 1))
 
 
@@ -165,7 +165,7 @@ def equal_pairs(codes: IntArray) -> FloatArray:
     return np.bincount(item, weights=pairs, minlength=len(codes)).astype(np.float64)
 
 
-def _checked(source: Votes | ArrayLike) -> IntArray:
+def _check_counts(source: Votes | ArrayLike) -> IntArray:
     hist = as_hist(source)
     _at_least_two(int(hist.sum()), hist.size - 1)
     return hist
@@ -228,7 +228,7 @@ def right_answers_meet(votes: Votes, level: float = 0.95) -> Meeting:
     ValueError without answers or gold labels.
     """
     same, pairs = right_pairs(votes)
-    known, ids = alike(votes), votes.cluster_ids
+    known, ids = vote_patterns(votes), votes.cluster_ids
     questions = int(known.counts[pairs > 0].sum())
     units, ratio, centre, error = questions, math.nan, math.nan, math.nan
     if votes.n_clusters == votes.n and questions:

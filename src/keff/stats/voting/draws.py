@@ -164,7 +164,7 @@ class Draws:
         return found
 
 
-def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
+def permute_paths(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> Draws:
     """Return ``repeats`` random orders of ``cap`` recorded paths of each item, without replacement.
 
     A prefix of a random order of exchangeable paths is a sample of the model, so what is averaged over
@@ -190,7 +190,7 @@ def permuted(votes: Votes, cap: int, repeats: int, rng: np.random.Generator) -> 
     return Draws(drawn_codes, **drawn, named=named)
 
 
-def at(values: NDArray[Any], place: IntArray) -> NDArray[Any]:
+def at_place(values: NDArray[Any], place: IntArray) -> NDArray[Any]:
     """Return the values [n, R] at one position of each order."""
     return np.take_along_axis(values, place[..., None], axis=2)[..., 0]
 

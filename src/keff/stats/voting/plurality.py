@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from keff.records import frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.alike import alike, answer_runs, mean_of_items, one_of_each
+from keff.stats.voting.alike import answer_runs, mean_of_items, one_of_each, vote_patterns
 
 
 def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
@@ -19,7 +19,7 @@ def win_chance(own: IntArray, others: IntArray, k: int) -> FloatArray:
     ``others`` [T, r] are the votes of the other answers, largest first; the rest abstained. Ties are split.
     """
     rival = others.max(axis=1, initial=0)
-    ways = _by_votes(own, rival, k, above)
+    ways = _by_votes(own, rival, k, subsets_above)
     # It wins with t votes: draws of t of them, and of all others without one that has more.
     for rows, _, won in _levels(others, own, k, _ties_at, drawn=True):
         ways[rows] += won
@@ -62,7 +62,7 @@ def _levels(
         several = np.flatnonzero(top > bottom)
         for rows in (several[start : start + step] for start in range(0, several.size, step)):
             big, own, least, last = size[rows, :high], most[rows], bottom[rows], top[rows]
-            first, kind = once(big, k)
+            first, kind = distinct_rows(big, k)
             sums = np.zeros((rows.size, k + 1))
             for t in range(int(least.min()) + 1, int(last.max()) + 1):
                 here = np.flatnonzero((least < t) & (t <= last))
@@ -75,7 +75,7 @@ def _levels(
             yield rows, last - least, _times_free_draws(sums, k - big.sum(axis=1) - (own if drawn else 0))
 
 
-def above(own: int, k: int) -> FloatArray:
+def subsets_above(own: int, k: int) -> FloatArray:
     """Return the d-subsets of k paths with more than t of ``own`` votes, by t and d [own + 1, k + 1]."""
     table, rest = binomials(k), k - own
     exactly = np.zeros((own + 2, k + 1))
@@ -85,7 +85,7 @@ def above(own: int, k: int) -> FloatArray:
 
 
 def _summed_above(own: int, k: int) -> FloatArray:
-    return np.cumsum(above(own, k)[::-1], axis=0)[::-1]
+    return np.cumsum(subsets_above(own, k)[::-1], axis=0)[::-1]
 
 
 def _by_votes(own: IntArray, floor: IntArray, k: int, table: Callable[[int, int], FloatArray]) -> FloatArray:
@@ -159,7 +159,7 @@ SUM_CELLS = 2**22
 BLOCK_CELLS = 2**18
 
 
-def once(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
+def distinct_rows(rows: IntArray, k: int) -> tuple[IntArray, IntArray]:
     """Return the indices of distinct rows, and the distinct row of each of ``rows`` [m, r] with entries 0..k.
 
     Rows too wide to be written as one number are taken to differ.
@@ -225,7 +225,7 @@ MOST_PATHS = 1000
 
 def plurality_items(votes: Votes, k: int) -> FloatArray:
     """Return each item's plurality accuracy at ``k`` paths [n]."""
-    return plurality_at_k_patterns(votes)[:, k - 1][alike(votes).back]
+    return plurality_at_k_patterns(votes)[:, k - 1][vote_patterns(votes).back]
 
 
 @lru_cache(maxsize=4)
@@ -350,7 +350,7 @@ def _win_chance_of(keys: _Keys, item: IntArray, own: IntArray, k: int) -> FloatA
 
     Equal cases are done once.
     """
-    first, back = once(np.column_stack([own, keys.size[item]]), k)
+    first, back = distinct_rows(np.column_stack([own, keys.size[item]]), k)
     own, others = own[first], keys.size[item[first]]
     others[np.arange(own.size), np.argmax(others == own[:, None], axis=1)] = 0
     return win_chance(own, -np.sort(-others, axis=1), k)[back]
