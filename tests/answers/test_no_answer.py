@@ -149,6 +149,55 @@ def test_gold_that_is_such_a_word_is_left_out_and_said(tmp_path: Path) -> None:
     assert "say that there is none" not in kept.stdout
 
 
+@pytest.mark.parametrize("word", ["NA", "Not found", "[invalid]"])
+def test_a_word_that_the_log_marks_right_is_an_answer(word: str, tmp_path: Path) -> None:
+    """As many right ones as wrong: the verdicts alone say that the word is no missing answer."""
+    rows = [
+        {
+            "id": n,
+            "all_answers": [gold, word, "Oslo"],
+            "gold_answer": gold,
+            "all_correct": [1, gold == word, 0],
+        }
+        for n, gold in enumerate([word, "Rome", "Paris", "Kyiv"] * 6)
+    ]
+    for space in ("exact", "text"):
+        found = keff.noise(_written(tmp_path, rows), answer_space=space)
+        codes = [note.code for note in found.warnings]
+        assert found.score.value == pytest.approx((6 + 24) / 72) and "words_kept" in codes, space
+        assert not {"answers_say_none", "gold_says_none", "abstained_correct"}.intersection(codes)
+    # Marked right by mistake once in forty times, it stays a missing answer.
+    rows = [
+        row | {"gold_answer": "Oslo", "all_answers": ["Oslo", word, "x"], "all_correct": [1, not n, 0]}
+        for n, row in enumerate(rows)
+    ]
+    assert "answers_say_none" in [note.code for note in keff.noise(_written(tmp_path, rows)).warnings]
+
+
+@pytest.mark.parametrize(
+    ("word", "cell"), [("not found", False), ("error", False), ("NA", True), ("None", True)]
+)
+def test_gold_that_is_a_word_is_met_by_it_unless_a_cell_may_be_empty(
+    word: str, cell: bool, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": n, "all_answers": [gold, "Oslo"], "gold_answer": gold}
+        for n, gold in enumerate([word, "Rome", "Paris", "Kyiv"] * 6)
+    ]
+    found = keff.noise(_written(tmp_path, rows))
+    codes = {note.code for note in found.warnings}
+    assert found.n == (18 if cell else 24) and found.score.value == pytest.approx(0.5)
+    assert codes.intersection({"words_kept", "gold_says_none"}) == {
+        "gold_says_none" if cell else "words_kept"
+    }
+
+
+def _written(folder: Path, rows: list[dict[str, object]]) -> str:
+    file = folder / "log.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(file)
+
+
 @pytest.mark.parametrize("word", ["-999", "see log", "???"])
 def test_an_unknown_word_that_wins_is_noted(tmp_path: Path, word: str) -> None:
     file, _ = _table(tmp_path, [word])

@@ -13,6 +13,7 @@ import numpy as np
 from keff import plugins
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.estimates import Analysis
+from keff.answers import keeping
 from keff.errors import KeffError, UsageError
 from keff.log import LogInfo
 from keff.narrow import Object, fields
@@ -54,7 +55,9 @@ def task_of(info: LogInfo) -> Object:
 
 def _provenance(record: Record) -> dict[str, Any]:
     """Return the plan's provenance: answer space, task, sampling configuration and fingerprint."""
-    space, config = record.ballot.reading.space, record.info.config
+    how, config = record.ballot.reading, record.info.config
+    # Answers that are compared exactly are read from no text.
+    space = keeping(how.space, how.kept) if how.kept and how.space != "exact" else how.space
     if not config:
         return {"space": space}
     named = Config.model_validate(config).fingerprint

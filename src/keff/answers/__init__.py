@@ -22,11 +22,12 @@ from keff.answers.parts.fields import (
     why,
 )
 from keff.answers.parts.json_text import ANSWER_MEMBERS, canonical_json, is_document, only_object
-from keff.answers.parts.no_answer import says_none
+from keff.answers.parts.no_answer import bare, says_none
 from keff.answers.parts.spec import (
     LETTERS,
     choice_of,
     from_command_line,
+    keeping,
     names,
     of_unknown_options,
     options_listed,
@@ -47,11 +48,13 @@ __all__ = [
     "Space",
     "UnreadError",
     "VotingFields",
+    "bare",
     "canonical_json",
     "choice_of",
     "from_command_line",
     "golds",
     "is_document",
+    "keeping",
     "key_spec",
     "last_answer",
     "names",

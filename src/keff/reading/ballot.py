@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keff.answers import Read, golds
+from keff.answers import Read, golds, says_none
 from keff.errors import LogError
 from keff.log import NAMED, Question
 from keff.policy.weighting import checked_name
 from keff.reading.questions import NO_LIST, NO_TEXT, Coded, Codes, RecordedQuestions
-from keff.reading.unanswered import words_noted
+from keff.reading.unanswered import gold_words, words_noted
 from keff.records import Note, frozen
 from keff.stats.resampling import numbers_of
 from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes
@@ -53,7 +53,8 @@ class Reading:
     are read again from its texts, where it has them. ``rescore`` says that its correctness is found again
     too, where there is a gold answer. ``by_key`` says that an answer is right when it has the key of an
     acceptable one. ``golds`` are the acceptable answers in a cell of gold answers, ``states`` says whether it
-    holds any: not where it is missing or a word for "no answer".
+    holds any: not where it is missing or a word for "no answer". ``keeping`` makes the reading in which some
+    such words are answers (None: there is none), ``kept`` are those that are.
     """
 
     key: Key
@@ -66,6 +67,8 @@ class Reading:
     by_key: bool = False
     golds: Callable[[object], list[str]] = golds
     states: Callable[[object], bool] = is_given
+    keeping: Callable[[Collection[str]], Reading] | None = None
+    kept: tuple[str, ...] = ()
 
     @property
     def reread(self) -> ReadText | None:
@@ -126,6 +129,8 @@ class Ballot:
 # Answers of more paths are held as bytes, where their codes fit.
 MANY_PATHS = 2**21
 MOST_OF_A_BYTE = 127
+# A word for "no answer" is an answer where the record marks this share of it right: judges err on a few.
+RIGHT_SHARE = 0.1
 
 
 def ballot(
@@ -141,13 +146,18 @@ def ballot(
     the smallest K, while that drops under a fifth of all paths), and questions with fewer are left out.
     Correctness is the record's own where it gives it, else ``reading.correct``; questions without either
     make ``votes.correct`` None unless all others have it, then they are left out with a note. Scores of 0
-    and 1 alone are verdicts. Each distinct answer is keyed once, each distinct pair of an answer and a gold
-    answer judged once. Raises LogError for graded scores, which are no votes, and says how the log's
-    ``format`` makes verdicts of them.
+    and 1 alone are verdicts. A word for "no answer" votes where the record's verdicts or gold answers show
+    that it is one. Each distinct answer is keyed once, each distinct pair of an answer and a gold answer
+    judged once. Raises LogError for graded scores, which are no votes, and says how the log's ``format``
+    makes verdicts of them.
     """
     if not isinstance(questions, RecordedQuestions):
         questions = RecordedQuestions((with_answers(row, reading) for row in questions), whole=True)
     questions = questions.with_verdicts()
+    if questions.flat("keys") is not None:
+        reading = replace(reading, keeping=None)  # the keys that the record holds stand
+    given = questions.numberings["answers"].names
+    reading = keeping_words(reading, gold_words(questions.gold_values, given, reading.states))
     states_gold = np.array([*map(reading.states, questions.gold_values), False], bool)
     labelled = states_gold[np.array(questions.golds, np.int32)] | questions.has("correct")
     k, rows, notes = admitted(questions.sizes, labelled, trim)
@@ -155,8 +165,16 @@ def ballot(
     paths = _Matrices(table, k)
     _refuse_graded(table, format)
     answers = cast("Codes", paths.of("answers"))
-    keys = _keys(answers, paths.of("keys"), table, reading)
-    correct = _correct(answers, paths.of("correct"), table, reading) if labelled[rows].any() else None
+    keys, right = _keys(answers, paths.of("keys"), table, reading), paths.of("correct")
+    unread = _unread_answers(answers, keys, table)
+    if right is not None:
+        marked = _unread_answers(np.where(right > 0, answers, NO_TEXT), keys, table)
+        words = [word for word, times in marked.items() if times >= RIGHT_SHARE * unread[word]]
+        kept = keeping_words(reading, filter(says_none, words))
+        if kept is not reading:
+            reading, keys = kept, _keys(answers, None, table, kept)
+            unread = _unread_answers(answers, keys, table)
+    correct = _correct(answers, right, table, reading) if labelled[rows].any() else None
     numbers: dict[str, FloatArray | None] = {
         name: paths.given(name) for name in ("tokens", "prompt_tokens", "cached_tokens", "seconds")
     }
@@ -175,12 +193,24 @@ def ballot(
         tries=table.tries,
         **cast("dict[str, Any]", numbers),
     )
-    notes += words_noted(
-        _unread_answers(answers, keys, table), questions.gold_answers, reading.states, reading.space
-    )
+    notes += words_noted(unread, questions.gold_answers, reading.states, reading.space, reading.kept)
     rules = paths.of("rules")
     coded = None if rules is None else Coded(rules, table.numberings["rules"].names)
     return Ballot(votes, keys, table, reading, tuple(notes), coded)
+
+
+def keeping_words(reading: Reading, words: Iterable[str]) -> Reading:
+    """Return a reading in which those of the words vote that it can keep as answers."""
+    more = sorted({*words})
+    if reading.keeping is None or not more:
+        return reading
+    made = reading.keeping([*reading.kept, *more])
+    if not (kept := [word for word in more if made.key(word) is not None]):
+        return reading
+    kept = (*reading.kept, *kept)
+    return replace(
+        reading, key=made.key, correct=made.correct, golds=made.golds, states=made.states, kept=kept
+    )
 
 
 def _unread_answers(answers: Codes, keys: Coded, table: RecordedQuestions) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -348,8 +348,8 @@ def _as_said(info: LogInfo) -> Reading:
     return _by_space(info.space)
 
 
-def _by_space(spec: str) -> Reading:
-    space = answers.of_unknown_options(spec)
+def _by_space(spec: str, kept: Collection[str] = ()) -> Reading:
+    space = answers.space(answers.keeping(spec, [*kept])) if kept else answers.of_unknown_options(spec)
     # A log does not say how many options a question had: any label may be an answer.
     keyed = answers.space("choice", labels=LABELS) if spec == "choice" else space
 
@@ -370,6 +370,7 @@ def _by_space(spec: str) -> Reading:
         by_key=bool(getattr(keyed, "by_key", False)),
         golds=lambda gold: answers.golds(stated(gold)),
         states=getattr(keyed, "states", is_given),
+        keeping=lambda words: _by_space(spec, words),
     )
 
 

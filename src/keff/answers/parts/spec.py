@@ -132,6 +132,22 @@ def space(spec: str, **options: object) -> Space:
         raise TaskError(f"answer space {name}: {error}") from error
 
 
+def keeping(spec: str, kept: Sequence[str]) -> str:
+    """Return the spec of a space in which more words that say "no answer" elsewhere are answers."""
+    name, options = parse(spec)
+    if "inner" in options or name in ("list", "set"):
+        # Such a word stands for an item.
+        options["inner"] = keeping(str(options.get("inner", "text")), kept)
+    else:
+        own = cast("str | Sequence[str]", options.pop("keep", ()))
+        options["keep"] = ",".join(kept := list(dict.fromkeys([*words(own), *kept])))
+        if any(set(word) & set(",=") for word in kept):
+            options["keep"] = kept
+    if all(isinstance(value, str) for value in options.values()):
+        return f"{name}:{','.join(f'{option}={value}' for option, value in options.items())}"
+    return f"{name}:{json.dumps(options, ensure_ascii=False)}"
+
+
 def _kept(made: Space, keep: object) -> list[str]:
     """Return the words that are answers of a space: those asked for, labels, and None where it is a value."""
     if not isinstance(keep, str | list | tuple):
