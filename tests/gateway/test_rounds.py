@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway_rig import QUESTION, gateway
+from gateway_rig import QUESTION, Options, gateway
 from raw_server import http, raw_server
 
 
@@ -68,4 +68,4 @@ def test_a_server_that_stays_busy_is_given_up_after_rounds_not_calls() -> None:
     server = Busy(60.0, "20")
     with raw_server(server) as url, gateway(url) as rig:
         reply = rig.post({"model": "stub", "messages": QUESTION, "keff": {"policy": "fixed:8"}})
-    assert (reply.status_code, server.calls) == (429, 64)
+    assert (reply.status_code, server.calls) == (429, 8 * (1 + Options().replacements))

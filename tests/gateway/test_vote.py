@@ -15,7 +15,7 @@ import drawn
 from how_many import examples
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.vote import HOPELESS, Drawn, Outcome, Vote
+from keff.gateway.vote.vote import Drawn, Outcome, Vote
 from keff.policy import Policy, Stop, View, parse_policy
 from keff.protocol.server import Refusal, Sharing
 
@@ -136,15 +136,25 @@ async def test_beyond_the_budget_those_that_are_there_vote() -> None:
     server = Server(["7", "8", "7", "8"], fails=lambda start, _: dead if start in (1, 3) else None)
     outcome = await server.vote("fixed:4", replacements=5).run()
     assert (outcome.cause, outcome.stop.answer, len(outcome.paths)) == ("failures", "7", 2)
-    assert len(server.asked) == 2 + 2 * (1 + 5)
+    # The first failure of path 1 comes before path 2 does.
+    assert server.tries == {0: 1, 1: 1 + 1 + 5, 2: 1, 3: 1 + 5}
 
 
-async def test_an_upstream_that_is_down_is_given_up_soon() -> None:
+@pytest.mark.parametrize("replacements", [0, 1, 4])
+async def test_an_upstream_that_is_down_is_given_up_soon(replacements: int) -> None:
     dead = UpstreamError("down", Refusal(0, wait=0.001))
     server = Server(["7"] * 4, fails=lambda *_: dead)
     with pytest.raises(UpstreamError, match="down"):
-        await server.vote("fixed:4", replacements=1000).run()
-    assert len(server.asked) == 4 * HOPELESS
+        await server.vote("fixed:4", replacements=replacements).run()
+    assert len(server.asked) == 4 * (1 + replacements)
+
+
+async def test_a_path_that_fails_while_others_come_is_tried_longer() -> None:
+    """Twenty paths one after the other, at a server that loses each of them three times of four."""
+    flaky = UpstreamError("stumbled", Refusal(500, wait=0.001))
+    server = Server(["7"] * 20, fails=lambda _, tries: flaky if tries < 4 else None)
+    outcome = await server.vote("fixed:20,in_flight=2,order=arrival", replacements=3).run()
+    assert (outcome.cause, len(outcome.paths), outcome.failed) == ("policy", 20, 60)
 
 
 async def test_a_refused_request_is_not_tried_again() -> None:

@@ -58,7 +58,9 @@ class ServeSettings(BaseModel):
     reading_seconds: float = Field(
         10.0, gt=0, description="Seconds that a request waits for answers that are slow to read, in all."
     )
-    replacements: int = Field(16, ge=0, description="Times that a failed path of a request is drawn again.")
+    replacements: int = Field(
+        4, ge=0, description="Times that a failed path is drawn again while no path of its request comes."
+    )
     reply: Literal["shortest", "first"] = Field(
         "shortest", description="Which of the paths with the winning answer is sent."
     )

@@ -34,10 +34,6 @@ from keff.records import frozen
 # Paths that say whether a text has an answer, at least: one without may be an accident.
 FEWEST_READ = 2
 
-# Times that a path is tried before a request without one success is given up: calls that fail side by side
-# are one round.
-HOPELESS = 8
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
@@ -173,6 +169,7 @@ class Vote:
     path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
     ``keep``: what is in flight at the stop goes on, for ``extend``: no path is left out for its length.
     ``greedy`` branches give the same path again and again. Fewer than ``least`` paths are no answer.
+    ``replacements``: a path is given up once it was drawn again so often while no path of the request came.
     """
 
     policy: Policy
@@ -192,7 +189,7 @@ class Vote:
     _seen: int = 0
     settlement: Settlement = field(default_factory=Settlement)
     deadline: float | None = None
-    replacements: int = 16
+    replacements: int = 4
     free_text: Literal["pass", "refuse", "draw"] = "draw"
     give_up: bool = False
     probe: bool = False
@@ -340,7 +337,7 @@ class Vote:
 
     async def _span(self, start: int, n: int) -> None:
         """Draw paths ``start`` to ``start + n - 1``, failed ones again in their place."""
-        tries = 0
+        tries = came = 0
         while n:
             most = min(n, self._sharing(start).most)
             try:
@@ -349,17 +346,15 @@ class Vote:
                 self.failed += 1
                 # Without its traceback, which holds this vote and with it every response.
                 self._error = self._error or error.with_traceback(None)
-                tries += 1
-                if not error.transient or self._is_spent(tries):
+                # What came since the last try shows that the server works.
+                tries, came = (tries + 1 if len(self.drawn) == came else 1), len(self.drawn)
+                if not error.transient or tries > self.replacements:
                     self._error = error.with_traceback(None)
                     self._lost.update(range(start, start + n))
                     return
                 await asyncio.sleep(rest_after(error, tries))
             else:
                 start, n = start + got, n - got
-
-    def _is_spent(self, tries: int) -> bool:
-        return tries > self.replacements or (not self.drawn and tries >= HOPELESS)
 
     async def _draw(self, start: int, n: int) -> int:
         """Make one call and store its paths; returns their number.
