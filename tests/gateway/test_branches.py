@@ -13,9 +13,10 @@ from fault_server import Script, running
 from gateway_rig import QUESTION, Options, Rig, gateway
 from keff.errors import PlanError, UsageError
 from keff.gateway.http.request import with_prompt
-from keff.gateway.upstream.served_branches import same_model
+from keff.gateway.upstream.fleet import same_model
 from keff.plan import BranchPlan, Plan
 from keff.sampling.cost import Price
+from raw_server import given, raw_server
 
 CASCADE = "cascade:small(lead_k:2,cap=3)/large(lead_k:2,cap=4),keep=fresh"
 UNREACHABLE = "http://127.0.0.1:9/v1"
@@ -192,14 +193,13 @@ def test_nobody_there_is_an_error_and_not_an_answer() -> None:
 
 
 def test_a_server_that_answers_under_another_name_is_said() -> None:
-    # The small one agrees with itself: the large one, which has no model to ask for, is not asked.
-    small = Script(answer=says(7), models=("small-1b",))
-    with two(Wish(small=small, large_fields={"model": None})) as served:
-        assert served.rig.service.served is not None
-        branch = served.rig.service.served.branches["small"]
-        branch.note_model("other-model")
+    # The small one agrees with itself: the large one is not asked.
+    with (
+        raw_server(lambda *_: given(model="other-model")) as url,
+        two(Wish(small_fields={"upstream": url})) as served,
+    ):
         told = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
-    assert told["branches"][0]["answered_as"] == "other-model"
+    assert [branch["answered_as"] for branch in told["branches"]] == ["other-model"]
 
 
 @pytest.mark.parametrize(

@@ -318,11 +318,13 @@ class Service:
         """Charge one upstream answer to its branch, or to the model that answered."""
         price = self.billing.prices.of(model, job.ask.body.get("model")) if branch is None else branch.price
         bill, dollars = self.billing.charge(job, usage, price, paths, seconds)
+        if self.terms.upstream is not None and self.served is None:
+            self.upstream.note_model(job.ask.body.get("model"), model)
         if branch is not None and job.by_branch is not None:
             count, mine = self.metrics.count, job.by_branch.bill(branch)
             mine.calls, mine.usage = mine.calls + 1, mine.usage + bill
             mine.dollars += dollars
-            branch.note_model(model)
+            branch.upstream.note_model(branch.plan.model, model)
             count("keff_branch_paths_total", paths, branch=branch.name)
             count("keff_branch_tokens_total", bill.prompt, branch=branch.name, kind="prompt")
             count("keff_branch_tokens_total", bill.output, branch=branch.name, kind="completion")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -21,6 +23,8 @@ from keff.gateway.upstream.answer import (
 from keff.gateway.upstream.server import Upstream, serves_nobody
 from keff.protocol.client import Call
 from keff.protocol.server import Parameters
+
+log = logging.getLogger("keff.gateway")
 
 # With these a server says that another one may answer what it passes on.
 ELSEWHERE = frozenset({502, 503, 504})
@@ -56,6 +60,8 @@ class Fleet:
         # Models whose calls to ``/responses`` found no such path, and those whose calls are refused as
         # streams: one address may stand before different servers.
         self.chat_only, self.whole = deque[object](maxlen=MOST_MODELS), deque[object](maxlen=MOST_MODELS)
+        # Another name than the measured model's, under which it answered.
+        self.answered_as: str | None = None
 
     @property
     def path_seconds(self) -> float:
@@ -67,6 +73,15 @@ class Fleet:
         if model not in self.taught and len(self.taught) >= MOST_MODELS:
             del self.taught[next(iter(self.taught))]
         self.taught[model] = {**self.taught.get(model, {}), **parameters}
+
+    def note_model(self, measured: object, answered: object) -> None:
+        """Remember, and log once, that another model answered than the one that a plan was measured on."""
+        if not isinstance(measured, str) or not isinstance(answered, str) or same_model(measured, answered):
+            return
+        if self.answered_as is None:
+            told = {"event": "another model", "asked": measured, "answered": answered[:200]}
+            log.warning(json.dumps(told))
+        self.answered_as = answered[:200]
 
     async def start(self) -> None:
         """Open the connection pools."""
@@ -196,3 +211,9 @@ class Fleet:
         trials = [server.trial for server in self._all if server.trial is not None]
         if under_way := [trial for trial in trials if not trial.done()]:
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+
+
+def same_model(asked: str, answered: str) -> bool:
+    """Return whether two names denote one model: equal, or differing by a date or a path prefix."""
+    a, b = (name.removesuffix(".gguf").rpartition("/")[2] for name in (asked, answered))
+    return a == b or b.startswith((f"{a}-20", f"{a}:", f"{a}@"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
@@ -25,8 +23,6 @@ from keff.protocol.server import Sharing, greedy_field, parameters_taught, taken
 from keff.records import Json
 from keff.sampling.cost import Price, Usage
 
-log = logging.getLogger("keff.gateway")
-
 RequestBody = Fields
 
 
@@ -35,7 +31,6 @@ class Branch:
     """One served branch: plan, server, prices, and the most paths of one call.
 
     ``open``: a client's own key goes to its server, which is the gateway's ``--upstream`` and has none.
-    ``answered_as`` is another name under which its model answered.
     """
 
     plan: BranchPlan
@@ -43,7 +38,6 @@ class Branch:
     price: Price | None
     sharing: Sharing
     open: bool
-    answered_as: str | None = None
 
     @property
     def name(self) -> str:
@@ -66,22 +60,6 @@ class Branch:
     def headers(self, caller: ClientHeaders) -> dict[str, str]:
         """Return the headers of a call; a client's key is sent to its own server only."""
         return self.upstream.address.headers(caller.at(trusted=self.open))
-
-    def note_model(self, answered: object) -> None:
-        """Log once that the server answers under another model name than the measured one."""
-        asked = self.plan.model
-        if asked is None or not isinstance(answered, str) or same_model(asked, answered):
-            return
-        if answered != self.answered_as:
-            self.answered_as = answered[:200]
-            told = {"event": "another model", "branch": self.name, "asked": asked, "answered": answered[:200]}
-            log.warning(json.dumps(told))
-
-
-def same_model(asked: str, answered: str) -> bool:
-    """Return whether two names denote one model: equal, or differing by a date or a path prefix."""
-    a, b = (name.removesuffix(".gguf").rpartition("/")[2] for name in (asked, answered))
-    return a == b or b.startswith((f"{a}-20", f"{a}:", f"{a}@"))
 
 
 def board_of(plan: Plan, policy: Policy, deployed: Deployment, prices: PriceList) -> ServedBranches | None:
@@ -302,7 +280,7 @@ class BranchLedger:
         return {
             "name": name,
             "model": branch.plan.model,
-            "answered_as": branch.answered_as,
+            "answered_as": branch.upstream.answered_as,
             "paths": len(mine),
             "abstentions": sum(path.key is None and not path.unread for path in mine),
             "prompt_tokens": bill.usage.prompt,
